@@ -1,0 +1,93 @@
+"""What each feature of a rado means: its name, its scaling constants, its grid step.
+
+A release carries its columns; the data holder and the learned model apply the same constants, so both compute the same
+value to the last bit. All scalings are one formula over float64, evaluated in this order:
+
+    value = ((clip(x, low, high) - shift) * factor) / divisor - offset
+
+    none        shift 0      factor 1   divisor 1            offset 0
+    standard    shift mean   factor 1   divisor std          offset 0
+    bounds      shift low    factor 2   divisor high - low   offset 1
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ReleaseError
+
+CONSTANT = "(constant)"
+SCALES = ("none", "standard", "bounds")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature of a release.
+
+    `scale` is "none", "standard" or "bounds", and "constant" for the feature that is 1 in every row. `low` and `high` are
+    the declared bounds, `mean` and `std` the constants of "standard". Every released value of this feature is a multiple
+    of `step`.
+
+    >>> age = Column("age", "standard", mean=40.0, std=8.0, step=2.0**-20)
+    >>> age.apply(np.array([40.0, 52.0]))
+    array([0. , 1.5])
+    """
+
+    name: str
+    scale: str
+    step: float
+    low: float | None = None
+    high: float | None = None
+    mean: float | None = None
+    std: float | None = None
+
+    @property
+    def constants(self) -> tuple[float, float, float, float, float, float]:
+        """low, high, shift, factor, divisor and offset of the one formula."""
+        low = -np.inf if self.low is None else self.low
+        high = np.inf if self.high is None else self.high
+        if self.scale == "standard":
+            assert self.mean is not None and self.std is not None
+            return low, high, self.mean, 1.0, self.std, 0.0
+        if self.scale == "bounds":
+            return low, high, low, 2.0, high - low, 1.0
+        return low, high, 0.0, 1.0, 1.0, 0.0
+
+    def apply(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The scaled values of raw values `x`."""
+        if self.scale == "constant":
+            return np.ones_like(x)
+        low, high, shift, factor, divisor, offset = self.constants
+        # Far outside the grid's range a step here may underflow; the value is then rounded to 0 all the same.
+        with np.errstate(under="ignore"):
+            return ((np.minimum(np.maximum(x, low), high) - shift) * factor) / divisor - offset
+
+    def to_dict(self) -> dict[str, Any]:
+        """The column as JSON data, without what does not apply to it."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+
+def columns_from_json(entries: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
+    """The columns of a release document, refusing what this version does not know.
+
+    >>> columns_from_json([{"name": "a", "scale": "none", "step": 0.5}])
+    (Column(name='a', scale='none', step=0.5, low=None, high=None, mean=None, std=None),)
+    """
+    known = {field.name for field in dataclasses.fields(Column)}
+    for entry in entries:
+        unknown = set(entry) - known
+        if unknown or entry.get("scale") not in (*SCALES, "constant"):
+            raise ReleaseError(
+                f"column {entry.get('name')!r} is described in a way this version does not know: "
+                f"{sorted(unknown) or entry.get('scale')}; upgrade radoboost"
+            )
+    return tuple(Column(**entry) for entry in entries)
+
+
+def constant_column(step: float) -> Column:
+    """The feature that is 1 in every row, and so carries the intercept."""
+    return Column(CONSTANT, "constant", step)

@@ -1,0 +1,41 @@
+"""Everything that radoboost raises on purpose.
+
+RadoError
+|-- ArgumentError   (ValueError)    an option or argument that cannot be used as given
+|-- TableError      (ValueError)    a table that cannot be read, or not be learned from
+|-- ReleaseError    (ValueError)    a file that is not a release, is damaged, or is from a later version
+|-- TooLargeError   (MemoryError)   work that does not fit into this machine's memory
+`-- OutputError     (OSError)       a result that could not be written; nothing was left behind
+
+ClippedWarning      (UserWarning)   values lay beyond their declared bounds
+
+Each message is one line that names the thing and says what to do.
+"""
+
+
+class RadoError(Exception):
+    """Any failure that radoboost foresees."""
+
+
+class ArgumentError(RadoError, ValueError):
+    """An option or argument that cannot be used as given."""
+
+
+class TableError(RadoError, ValueError):
+    """A table that cannot be read, or not be learned from."""
+
+
+class ReleaseError(RadoError, ValueError):
+    """A file that is not a release, is damaged, or is from a later version."""
+
+
+class TooLargeError(RadoError, MemoryError):
+    """Work that does not fit into this machine's memory."""
+
+
+class OutputError(RadoError, OSError):
+    """A result that could not be written; nothing was left behind."""
+
+
+class ClippedWarning(UserWarning):
+    """Values lay beyond their declared bounds and were moved to the bound."""

@@ -1,0 +1,58 @@
+"""Plain rados: nothing is added, and nothing is promised."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from radoboost.mechanisms.contract import Circumstances
+from radoboost.release import Statement
+
+_NOT_PROTECTED = (
+    "Nothing is added to the rados: who knows all examples but one may recover that one, and its label.",
+    "The number of examples and the two class values are in the release.",
+    "Hardness results about rados speak of worst cases; they are not a guarantee for this table.",
+    "The digest detects damage, not forgery: it does not say who made the file.",
+)
+_STANDARD = "The mean and standard deviation of every column are in the release, exactly."
+_RANGE = "The largest magnitude in every column is in the release, to a factor of two (its grid step)."
+_SEEDED = (
+    "The signatures were drawn from a seed: who knows or guesses it knows which examples each rado sums, "
+    "and with enough rados can solve for every example. Release without a seed."
+)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Rados as they are, with no privacy guarantee (Definition 1 of the paper).
+
+    >>> Plain().parameters()
+    {}
+    """
+
+    name: ClassVar[str] = "plain"
+    private: ClassVar[bool] = False
+    default_scale: ClassVar[str] = "standard"
+
+    def parameters(self) -> Mapping[str, Any]:
+        """There are none."""
+        return {}
+
+    def statement(self, circumstances: Circumstances) -> Statement:
+        """No guarantee: epsilon is infinite whatever tables are called neighbours."""
+        exposed = list(_NOT_PROTECTED)
+        if circumstances.scale == "standard":
+            exposed.insert(1, _STANDARD)
+        if circumstances.scale != "bounds":
+            exposed.insert(1, _RANGE)
+        if circumstances.seeded:
+            exposed.insert(0, _SEEDED)
+        return Statement(
+            mechanism=self.name,
+            neighbours="any two tables",
+            epsilon=math.inf,
+            delta=0.0,
+            accountant="none: nothing is promised, so nothing is accounted",
+            promises=(),
+            not_protected=tuple(exposed),
+        )

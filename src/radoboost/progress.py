@@ -1,0 +1,68 @@
+"""A progress bar on stderr for work that takes long: rows, rate, time left."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, int, int | None], None]
+_PATIENCE = 1.0  # seconds before a bar appears: most crafts are over by then
+
+
+@contextmanager
+def no_progress() -> Iterator[Progress]:
+    """A progress bar that shows nothing."""
+
+    def update(task: str, done: int, total: int | None) -> None:
+        pass
+
+    yield update
+
+
+@contextmanager
+def show_progress() -> Iterator[Progress]:
+    """A bar that appears after a second, where stderr is a terminal: call it with (task, rows done, rows in all).
+
+    >>> with show_progress() as bar:
+    ...     bar("summing rows", 10, 100)
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress as Bars,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: object) -> Text:
+            speed = getattr(task, "finished_speed", None) or getattr(task, "speed", None)
+            return Text(f"{speed:,.0f} rows/s" if speed else "")
+
+    console = Console(stderr=True)
+    bars = Bars(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    tasks: dict[str, object] = {}
+    begun = time.monotonic()
+
+    def update(task: str, done: int, total: int | None) -> None:
+        if not bars.live.is_started and time.monotonic() - begun > _PATIENCE:
+            bars.start()
+        if task not in tasks:
+            tasks[task] = bars.add_task(task, total=total)
+        bars.update(tasks[task], completed=done, total=total)  # type: ignore[arg-type]
+
+    try:
+        yield update
+    finally:
+        bars.stop()

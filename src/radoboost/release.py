@@ -1,0 +1,257 @@
+"""What leaves the building: rados, what they mean, and what is promised about them, in one Parquet file.
+
+The file's first column `block` says what a row is, the others are the features in float64; the key-value
+metadata hold one JSON document, `radoboost`. Its `sha256` is that of the whole file with its own 64 characters set to
+'0': it detects damage, not forgery. There is no field that could hold a key or a signature.
+"""
+
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from radoboost.columns import Column, columns_from_json
+from radoboost.errors import OutputError, ReleaseError
+
+FORMAT_VERSION = 1
+BLOCK_COLUMN = "block"
+RADOS = "rados"
+_KEY = "radoboost"
+_ZEROS = "0" * 64
+_MARK = re.compile(rb'"sha256":"([0-9a-f]{64})"\}')
+_FOOTER = 8  # the length of the footer, and "PAR1"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What was done, what is promised, and what is not.
+
+    `neighbours` is the relation between tables that epsilon and delta speak of; an infinite epsilon promises nothing.
+    """
+
+    mechanism: str
+    neighbours: str
+    epsilon: float
+    delta: float
+    accountant: str
+    promises: tuple[str, ...]
+    not_protected: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The statement as JSON data; JSON has no infinity, so an infinite epsilon is the word."""
+        return {
+            "mechanism": self.mechanism,
+            "neighbours": self.neighbours,
+            "epsilon": "infinite" if math.isinf(self.epsilon) else self.epsilon,
+            "delta": self.delta,
+            "accountant": self.accountant,
+            "promises": list(self.promises),
+            "not_protected": list(self.not_protected),
+        }
+
+    def to_json(self) -> str:
+        """The statement as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> "Statement":
+        """A statement from a release document."""
+        return cls(
+            mechanism=entry["mechanism"],
+            neighbours=entry["neighbours"],
+            epsilon=math.inf if entry["epsilon"] == "infinite" else float(entry["epsilon"]),
+            delta=float(entry["delta"]),
+            accountant=entry["accountant"],
+            promises=tuple(entry["promises"]),
+            not_protected=tuple(entry["not_protected"]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Rados with everything that a learner needs to know about them.
+
+    `blocks` maps a block's name to its rows; `classes` is (negative, positive); `mechanism` and `signatures` describe as
+    data how the rados were made; `n_examples` is None where the neighbour relation hides it.
+
+    >>> import radoboost as rb
+    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
+    >>> release.rados.shape, release.feature_names, release.statement.epsilon
+    ((4, 2), ('x0', '(constant)'), inf)
+    """
+
+    blocks: Mapping[str, NDArray[np.float64]]
+    columns: tuple[Column, ...]
+    classes: tuple[Any, Any]
+    mechanism: Mapping[str, Any]
+    signatures: Mapping[str, Any]
+    statement: Statement
+    n_examples: int | None
+
+    def __post_init__(self) -> None:
+        frozen = {}
+        for name, rows in self.blocks.items():
+            rows = np.ascontiguousarray(rows, dtype=np.float64)
+            rows.flags.writeable = False
+            if rows.ndim != 2 or rows.shape[1] != len(self.columns):
+                raise ReleaseError(f"block {name!r} has shape {rows.shape}; there are {len(self.columns)} columns")
+            frozen[name] = rows
+        object.__setattr__(self, "blocks", MappingProxyType(frozen))
+
+    @property
+    def rados(self) -> NDArray[np.float64]:
+        """The rados, shape (n_rados, n_features): read-only, every value on its column's grid."""
+        return self.blocks[RADOS]
+
+    @property
+    def n_rados(self) -> int:
+        """How many rados there are."""
+        return len(self.rados)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features in order; the constant one, if any, is last."""
+        return tuple(column.name for column in self.columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the rados themselves, as the JSON data that the file holds."""
+        return {
+            "format": FORMAT_VERSION,
+            "blocks": [{"name": name, "rows": len(rows)} for name, rows in self.blocks.items()],
+            "columns": [column.to_dict() for column in self.columns],
+            "classes": list(self.classes),
+            "mechanism": dict(self.mechanism),
+            "signatures": dict(self.signatures),
+            "statement": self.statement.to_dict(),
+            "n_examples": self.n_examples,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to one Parquet file, whole or not at all."""
+        with replacing(Path(path)) as beside:
+            names = [name for name, rows in self.blocks.items() for _ in range(len(rows))]
+            rows = np.vstack(list(self.blocks.values()))
+            arrays = [pa.array(names).dictionary_encode(), *(pa.array(column) for column in rows.T)]
+            table = pa.table(arrays, names=[BLOCK_COLUMN, *self.feature_names])
+            document = json.dumps({**self.to_dict(), "sha256": _ZEROS}, separators=(",", ":"))
+            with pq.ParquetWriter(beside, table.schema, use_dictionary=[BLOCK_COLUMN]) as writer:
+                writer.write_table(table)
+                writer.add_key_value_metadata({_KEY: document})
+            with beside.open("r+b") as file:
+                start = _digest_start(file, beside)
+                assert start is not None
+                digest = _digest(file, start)
+                file.seek(start)
+                file.write(digest.encode("ascii"))
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def load(path: str | os.PathLike[str]) -> Release:
+    """Read a release, refusing a file that is truncated, altered, or from a later version.
+
+    >>> import radoboost as rb, tempfile, pathlib
+    >>> place = pathlib.Path(tempfile.mkdtemp()) / "small.rado.parquet"
+    >>> rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4).save(place)
+    >>> rb.load(place).n_rados
+    4
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            # Nothing is parsed before the digest is right: a damaged file never reaches the Parquet reader.
+            start = _digest_start(file, path)
+            if start is None:
+                raise ReleaseError(f"{path} is not a radoboost release: it holds no radoboost document")
+            file.seek(start)
+            if file.read(64) != _digest(file, start).encode("ascii"):
+                raise ReleaseError(f"{path} is damaged: its digest is not its own; get it again from its maker")
+            file.seek(0)
+            try:
+                parquet = pq.ParquetFile(file)
+                return _parse(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
+            except ReleaseError as error:
+                raise ReleaseError(f"{path}: {error}") from None
+            except (KeyError, TypeError, ValueError, pa.ArrowException):
+                raise ReleaseError(f"{path} is not a radoboost release: its document is incomplete") from None
+    except OSError as error:
+        raise ReleaseError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
+    if document["format"] != FORMAT_VERSION:
+        raise ReleaseError(
+            f"the release has format {document['format']!r} and this version reads {FORMAT_VERSION}; upgrade radoboost"
+        )
+    table = parquet.read()
+    rows = np.empty((table.num_rows, table.num_columns - 1))
+    for k in range(rows.shape[1]):
+        rows[:, k] = table.column(k + 1).to_numpy()
+    blocks, first = {}, 0
+    for block in document["blocks"]:
+        blocks[block["name"]] = rows[first : first + block["rows"]]
+        first += block["rows"]
+    return Release(
+        blocks=blocks,
+        columns=columns_from_json(document["columns"]),
+        classes=(document["classes"][0], document["classes"][1]),
+        mechanism=document["mechanism"],
+        signatures=document["signatures"],
+        statement=Statement.from_dict(document["statement"]),
+        n_examples=document["n_examples"],
+    )
+
+
+def _digest_start(file: Any, path: Path) -> int | None:
+    """Where in the file the 64 characters of its digest stand; None where there are none."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _FOOTER))
+    tail = file.read(_FOOTER)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != b"PAR1" or length + _FOOTER > size:
+        raise ReleaseError(f"{path} is not a whole Parquet file: it is truncated, damaged, or something else")
+    footer_start = size - _FOOTER - length
+    file.seek(footer_start)
+    matches = list(_MARK.finditer(file.read(length)))
+    return footer_start + matches[-1].start(1) if matches else None
+
+
+def _digest(file: Any, start: int) -> str:
+    """SHA-256 of the file with its digest set to zeros."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    left = start
+    while left:
+        piece = file.read(min(left, 1 << 20))
+        digest.update(piece)
+        left -= len(piece)
+    digest.update(_ZEROS.encode("ascii"))
+    file.seek(start + len(_ZEROS))
+    digest.update(file.read())
+    return digest.hexdigest()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place beside `path` to write to; it becomes `path` if all goes well, and vanishes if not."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        yield beside
+        os.replace(beside, path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
+    finally:
+        beside.unlink(missing_ok=True)

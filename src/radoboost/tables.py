@@ -1,0 +1,545 @@
+"""A table in any form, as batches of float columns and labels.
+
+Arrays are sliced; everything else comes as Arrow batches: data frames through the Arrow stream interface that pandas,
+polars and pyarrow share, files through pyarrow's readers, one bounded batch at a time. A table can be read
+more than once, always in the same order. Labels stay as they are found; `LabelRule` turns them into -1 and +1.
+"""
+
+import glob
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, TableError
+
+SLICE_VALUES = 1 << 18  # values in a batch of an array, where a batch costs nothing
+BATCH_VALUES = 1 << 21  # values in a batch read through Arrow
+CSV_BLOCK_BYTES = 1 << 22
+LARGEST_INTEGER = 2**53
+_KINDS = {
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+class Batch(NamedTuple):
+    """Some rows: values (rows, features) in float32 or float64, and their labels as found."""
+
+    values: NDArray[Any]
+    labels: pa.Array
+
+
+class Table(ABC):
+    """Features by name and a label, read in batches as often as needed."""
+
+    def __init__(self, name: str, features: Sequence[str], label: str, n_rows: int | None) -> None:
+        self.name, self.features, self.label, self.n_rows = name, tuple(features), label, n_rows
+        if not features:
+            raise TableError(f"{name} has no feature columns besides the label; it needs at least one")
+        if n_rows == 0:
+            raise TableError(f"{name} has no rows; there is nothing to craft from")
+
+    @abstractmethod
+    def batches(self) -> Iterator[Batch]:
+        """All rows, in order."""
+
+    def expected_rows(self, seen: int) -> int | None:
+        """How many rows there will be, as far as one can tell after `seen` of them."""
+        return self.n_rows
+
+    def _rows_of(self, values: int) -> int:
+        """Rows, in whole tiles, that hold about so many values."""
+        return max(64, values // len(self.features) // 64 * 64)
+
+
+class _ArrayTable(Table):
+    """A NumPy array or a SciPy sparse matrix."""
+
+    def __init__(self, x: Any, labels: pa.Array, features: Sequence[str], chosen: list[int], label: str) -> None:
+        super().__init__("the array", features, label, x.shape[0])
+        self._labels = labels
+        self._x = x if chosen == list(range(x.shape[1])) else x[:, chosen]
+
+    def batches(self) -> Iterator[Batch]:
+        rows = self._rows_of(SLICE_VALUES)
+        for start in range(0, self._x.shape[0], rows):
+            part = self._x[start : start + rows]
+            part = part.toarray() if hasattr(part, "toarray") else part
+            for k in range(part.shape[1]) if part.dtype.kind in "iu" else ():
+                _check_integers(part[:, k], self.features[k], start)
+            if part.dtype not in (np.float32, np.float64):
+                part = part.astype(np.float64)
+            yield Batch(part, self._labels[start : start + rows])
+
+
+class _ArrowTable(Table):
+    """Record batches from anywhere."""
+
+    def _blocks(self, batches: Iterable[pa.RecordBatch], labels: pa.Array | None = None) -> Iterator[Batch]:
+        row = 0
+        for batch in batches:
+            found = batch.column(self.label) if labels is None else labels[row : row + batch.num_rows]
+            columns = [batch.column(name) for name in self.features]
+            narrow = all(c.type in (pa.float32(), pa.float16()) for c in columns)
+            block = np.empty((len(columns), batch.num_rows), np.float32 if narrow else np.float64)
+            for k, column in enumerate(columns):
+                block[k] = _numbers(column, self.features[k], row)
+            yield Batch(block.T, found)
+            row += batch.num_rows
+
+
+class _MemoryTable(_ArrowTable):
+    """A data frame."""
+
+    def __init__(self, table: pa.Table, features: Sequence[str], label: str, labels: pa.Array | None) -> None:
+        super().__init__("the table", features, label, table.num_rows)
+        self._table, self._labels = table, labels
+
+    def batches(self) -> Iterator[Batch]:
+        yield from self._blocks(
+            _coalesced(self._table.to_batches(), self._rows_of(BATCH_VALUES)), self._labels
+        )
+
+
+class _FileTable(_ArrowTable):
+    """Files of one kind or several, as if they were one."""
+
+    def __init__(self, paths: Sequence[Path], features: Sequence[str], label: str, n_rows: int | None) -> None:
+        name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+        super().__init__(name, features, label, n_rows)
+        self._paths = paths
+        self._bytes = sum(path.stat().st_size for path in paths)
+        self._bytes_before, self._file = 0, None
+
+    def batches(self) -> Iterator[Batch]:
+        rows = self._rows_of(BATCH_VALUES)
+        yield from self._blocks(_coalesced(self._record_batches(rows), rows))
+
+    def _record_batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        wanted = [*self.features, self.label]
+        self._bytes_before = 0
+        for path in self._paths:
+            with _readable(path), pa.OSFile(str(path)) as self._file:
+                yield from _READERS[_kind(path)](path, self._file, wanted, self.label, rows)
+            self._bytes_before += path.stat().st_size
+        self._file = None
+
+    def expected_rows(self, seen: int) -> int | None:
+        if self.n_rows is not None or self._file is None:
+            return self.n_rows
+        read = self._bytes_before + self._file.tell()
+        return max(seen, round(seen * self._bytes / read)) if read else None
+
+
+def open_table(
+    table: Any,
+    y: Any = None,
+    *,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+) -> Table:
+    """Whatever the caller has, ready to be read.
+
+    >>> table = open_table(np.eye(2), [0, 1])
+    >>> table.features
+    ('x0', 'x1')
+    """
+    if (y is None) == (label is None):
+        raise ArgumentError("give the labels once: as y, or as the name of their column in label")
+    if isinstance(table, str | Path) or (
+        isinstance(table, list | tuple) and table and all(isinstance(p, str | Path) for p in table)
+    ):
+        if y is not None:
+            raise ArgumentError("labels of a file are one of its columns; name it in label")
+        return _open_files(_expand(table), label or "", features, drop)
+    labels = None if y is None else _labels_array(y)
+    if hasattr(table, "__arrow_c_stream__"):
+        with _readable("the table"):
+            arrow = pa.table(table)
+        chosen = _choose(_feature_fields(arrow.schema), "the table", label, features, drop)
+        _check_length(labels, arrow.num_rows)
+        return _MemoryTable(arrow, chosen, label or "y", labels)
+    x = table if hasattr(table, "toarray") else np.asarray(table)
+    if x.ndim != 2:
+        raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
+    if hasattr(x, "toarray"):
+        x = x.tocsr()
+    if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
+        raise TableError(f"the array must hold real numbers; its dtype is {x.dtype}; convert it first")
+    names = [f"x{k}" for k in range(x.shape[1])]
+    chosen = _choose(names, "the array", label, features, drop)
+    if label is not None:
+        column = x[:, [names.index(label)]]
+        labels = _labels_array(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())
+    _check_length(labels, x.shape[0])
+    return _ArrayTable(x, labels, chosen, [names.index(name) for name in chosen], label or "y")
+
+
+# ---- files
+
+
+def _expand(paths: Any) -> list[Path]:
+    """Paths, with patterns replaced by the sorted files that match."""
+    found: list[Path] = []
+    for item in paths if isinstance(paths, list | tuple) else [paths]:
+        if Path(item).exists():
+            found.append(Path(item))
+        elif any(c in str(item) for c in "*?["):
+            matches = sorted(glob.glob(str(item), recursive=True))
+            if not matches:
+                raise TableError(f"no file matches {str(item)!r}; check the pattern")
+            found.extend(Path(match) for match in matches)
+        else:
+            raise TableError(f"no such file: {item}")
+    for path in found:
+        if path.is_dir():
+            raise TableError(f"{path} is a directory; name its files, for instance '{path}/*.parquet'")
+        if path.stat().st_size == 0:
+            raise TableError(f"{path} is empty")
+    return found
+
+
+def _kind(path: Path) -> str:
+    for ending, kind in _KINDS.items():
+        if path.name.lower().endswith(ending):
+            return kind
+    raise TableError(f"{path}: unknown kind of file; it must end in one of {', '.join(_KINDS)}")
+
+
+@contextmanager
+def _readable(path: Path | str) -> Iterator[None]:
+    """Arrow's complaints about a file, as one line that names it."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
+        raise TableError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+    except OSError as error:
+        reason = error.strerror or str(error).splitlines()[0]
+        raise TableError(f"cannot read {path}: {reason}") from None
+
+
+def _open_files(
+    paths: list[Path], label: str, features: Sequence[str] | None, drop: Sequence[str]
+) -> Table:
+    chosen: list[str] | None = None
+    total: int | None = 0
+    for path in paths:
+        with _readable(path), pa.OSFile(str(path)) as file:
+            schema, n_rows = _SCHEMAS[_kind(path)](path, file)
+        fields = _feature_fields(schema)
+        found = _choose(fields, str(path), label, features, drop)
+        for name in found:
+            _check_type(schema.field(name).type, name)
+        if chosen is not None and sorted(chosen) != sorted(found):
+            odd = sorted(set(chosen) ^ set(found))[0]
+            raise TableError(f"{paths[0]} and {path} differ in column {odd!r}; all files must have the same")
+        chosen = chosen or found
+        total = None if total is None or n_rows is None else total + n_rows
+    return _FileTable(paths, chosen or [], label, total)
+
+
+def _parquet_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
+    parquet = pq.ParquetFile(file)
+    return parquet.schema_arrow, parquet.metadata.num_rows
+
+
+def _parquet_batches(
+    path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int
+) -> Iterator[pa.RecordBatch]:
+    # Without pre-buffering, and with a buffered stream for each column, a row group of any size is read in pieces.
+    parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 18)
+    yield from parquet.iter_batches(batch_size=rows, columns=wanted)
+
+
+def _arrow_reader(file: pa.NativeFile) -> Any:
+    """Arrow's file format, or else its stream format."""
+    try:
+        return pa.ipc.open_file(file)
+    except pa.ArrowInvalid:
+        file.seek(0)
+        return pa.ipc.open_stream(file)
+
+
+def _arrow_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
+    reader = _arrow_reader(file)
+    return reader.schema, reader.count_rows() if hasattr(reader, "count_rows") else None
+
+
+def _arrow_batches(
+    path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int
+) -> Iterator[pa.RecordBatch]:
+    reader = _arrow_reader(file)
+    if hasattr(reader, "num_record_batches"):
+        found: Iterable[pa.RecordBatch] = (reader.get_batch(i) for i in range(reader.num_record_batches))
+    else:
+        found = reader
+    for batch in found:
+        yield batch.select(wanted)
+
+
+def _csv_stream(path: Path, file: pa.NativeFile) -> Any:
+    return pa.CompressedInputStream(file, "gzip") if path.name.lower().endswith(".gz") else file
+
+
+def _csv_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
+    """Types as the first block suggests: they tell truth values and text from numbers."""
+    options = pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES)
+    with pa.csv.open_csv(_csv_stream(path, file), read_options=options) as reader:
+        return reader.schema, None
+
+
+def _csv_batches(
+    path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int
+) -> Iterator[pa.RecordBatch]:
+    with pa.OSFile(str(path)) as first:
+        guessed, _ = _csv_schema(path, first)
+    kinds = {
+        name: pa.bool_() if guessed.field(name).type == pa.bool_() else pa.float64() for name in wanted
+    }
+    kinds[label] = pa.string()
+    reader = pa.csv.open_csv(
+        _csv_stream(path, file),
+        read_options=pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=kinds, include_columns=wanted, strings_can_be_null=True
+        ),
+    )
+    with reader:
+        try:
+            yield from reader
+        except pa.ArrowInvalid as error:
+            raise TableError(f"cannot read {path}: {_csv_complaint(error, guessed)}") from None
+
+
+def _csv_complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
+    """Arrow names a column by its number; people know it by its name."""
+    text = str(error).splitlines()[0]
+    head, found, rest = text.partition("In CSV column #")
+    number, _, reason = rest.partition(":")
+    if not found or not number.isdigit():
+        return text
+    return f"column {schema.names[int(number)]!r}:{reason}; text columns must be dropped or encoded first"
+
+
+_SCHEMAS = {"csv": _csv_schema, "parquet": _parquet_schema, "arrow": _arrow_schema}
+_READERS = {"csv": _csv_batches, "parquet": _parquet_batches, "arrow": _arrow_batches}
+
+
+def _coalesced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at most `rows` rows, and not much fewer."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            piece = batch.slice(start, rows)
+            if count + piece.num_rows > rows:
+                yield pa.concat_batches(waiting)
+                waiting, count = [], 0
+            waiting.append(piece)
+            count += piece.num_rows
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+# ---- columns
+
+
+def _feature_fields(schema: pa.Schema) -> list[str]:
+    """Column names, without the index that pandas writes beside the columns."""
+    index = set((schema.pandas_metadata or {}).get("index_columns", ()) if schema.metadata else ())
+    return [name for name in schema.names if name not in index]
+
+
+def _choose(
+    names: list[str],
+    where: str,
+    label: str | None,
+    features: Sequence[str] | None,
+    drop: Sequence[str],
+) -> list[str]:
+    """The features among a table's columns."""
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise TableError(f"{where} has several columns called {twice[0]!r}; rename them")
+    known = set(names)
+    if label is not None and label not in known:
+        raise TableError(f"{where} has no column {label!r} for the label; its columns are {_listed(names)}")
+    for name in (*(features or ()), *drop):
+        if name not in known:
+            raise TableError(f"{where} has no column {name!r}; its columns are {_listed(names)}")
+    if features is not None:
+        names = list(features)
+        if label in names:
+            raise ArgumentError(f"{label!r} is the label; it cannot be a feature too")
+    left_out = {label, *drop}
+    return [name for name in names if name not in left_out]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:8])
+    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _check_type(kind: pa.DataType, name: str) -> None:
+    if pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        return
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        what = "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
+        raise TableError(
+            f"column {name!r} holds {what}, not numbers; drop it, or encode it as numbers first"
+        )
+
+
+def _numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
+    """A column as numbers, refusing what is not one."""
+    _check_type(column.type, name)
+    if column.null_count:
+        row = first_row + pc.index(column.is_null(), True).as_py()
+        raise TableError(
+            f"column {name!r} has a missing value (row {row:,}); fill in or drop such rows or columns"
+        )
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    values = column.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(column.type):
+        _check_integers(values, name, first_row)
+    return values
+
+
+def _check_integers(values: NDArray[Any], name: str, first_row: int) -> None:
+    if values.dtype.itemsize < 8 or not len(values):
+        return
+    if int(values.max()) > LARGEST_INTEGER or int(values.min()) < -LARGEST_INTEGER:
+        row = first_row + int(np.argmax((values > LARGEST_INTEGER) | (values < -LARGEST_INTEGER)))
+        raise TableError(
+            f"column {name!r} has an integer beyond 2**53 (row {row:,}), which float64 cannot hold; rescale it"
+        )
+
+
+# ---- labels
+
+
+def _labels_array(y: Any) -> pa.Array:
+    array = np.asarray(y)
+    if array.ndim != 1:
+        raise TableError(f"y must have one dimension; its shape is {array.shape}")
+    if array.dtype.kind == "T":
+        array = array.astype(object)
+    try:
+        return pa.array(array.tolist() if array.dtype.kind in "OU" else array)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        raise TableError(f"labels must be numbers, truth values or text, all of one kind: {array.dtype}") from None
+
+
+def _check_length(labels: pa.Array | None, n_rows: int) -> None:
+    if labels is not None and len(labels) != n_rows:
+        raise TableError(f"X has {n_rows:,} rows and y has {len(labels):,}; they must be equal")
+
+
+def canonical_label(found: Any) -> Any:
+    """One value for all spellings of a class: a text that reads as a number is that number.
+
+    >>> [canonical_label(v) for v in ("1", "1.0", 1.0, True, "true", "yes")]
+    [1, 1, 1, True, True, 'yes']
+    """
+    if isinstance(found, str):
+        text = found.strip()
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        try:
+            found = float(text)
+        except ValueError:
+            return found
+        if not math.isfinite(found):
+            return text
+    if isinstance(found, float) and found.is_integer():
+        return int(found)
+    return found
+
+
+class LabelRule:
+    """Which labels are -1 and which +1, learned while the table is read for the first time.
+
+    Without `classes`, the smaller or earlier of the two values found is -1 and the other +1: so 0 and 1, -1 and 1, or
+    False and True mean what they say.
+
+    >>> rule = LabelRule("y")
+    >>> rule.see(pa.array(["no", "yes", "no"]))
+    >>> rule.settle()
+    ('no', 'yes')
+    >>> rule.signs(pa.array(["yes", "no"]))
+    array([ 1, -1], dtype=int8)
+    """
+
+    def __init__(self, name: str, classes: Sequence[Any] | None = None) -> None:
+        self.name = name
+        self._found: dict[Any, Any] = {}
+        self._declared: tuple[Any, ...] | None = None
+        if classes is not None:
+            self._declared = tuple(canonical_label(value) for value in classes)
+            if len(set(self._declared)) != 2:
+                raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
+        self._positive: tuple[Any, ...] = ()
+
+    def see(self, labels: pa.Array) -> None:
+        """Note the labels of a batch."""
+        if pa.types.is_dictionary(labels.type):
+            labels = labels.dictionary_decode()
+        missing = labels.null_count or (pa.types.is_floating(labels.type) and pc.any(pc.is_nan(labels)).as_py())
+        if missing:
+            raise TableError(f"the label {self.name!r} has a missing value; fill in or drop such rows")
+        for raw in pc.unique(labels).to_pylist():
+            if raw in self._found:
+                continue
+            value = canonical_label(raw)
+            if not isinstance(value, bool | int | float | str):
+                raise TableError(f"the label {self.name!r} holds {labels.type}; it must be numbers or text")
+            if self._declared is not None and value not in self._declared:
+                raise TableError(
+                    f"the label {self.name!r} has the value {value!r}, which is not one of the declared classes "
+                    f"{self._declared[0]!r} and {self._declared[1]!r}"
+                )
+            self._found[raw] = value
+            if len(set(self._found.values())) > 2:
+                shown = ", ".join(repr(v) for v in list(dict.fromkeys(self._found.values()))[:3])
+                raise TableError(
+                    f"the label {self.name!r} has more than two classes ({shown}, ...); it must have exactly two"
+                )
+
+    def settle(self) -> tuple[Any, Any]:
+        """(negative, positive), once every label was seen."""
+        values = set(self._found.values())
+        if len(values) == 1:
+            raise TableError(
+                f"the label {self.name!r} has one class only ({values.pop()!r}); it must have exactly two"
+            )
+        texts = {isinstance(value, str) for value in values}
+        if len(texts) > 1:
+            raise TableError(f"the label {self.name!r} mixes text and numbers: {self._found!r}; make them one kind")
+        negative, positive = self._declared or sorted(values)
+        self._positive = tuple(raw for raw, value in self._found.items() if value == positive)
+        return negative, positive
+
+    def signs(self, labels: pa.Array) -> NDArray[np.int8]:
+        """The labels of a batch as -1 and +1."""
+        if pa.types.is_dictionary(labels.type):
+            labels = labels.dictionary_decode()
+        kind = labels.type
+        member = pc.is_in(labels, value_set=pa.array(self._positive, type=kind))
+        return (member.to_numpy(zero_copy_only=False).astype(np.int8) << 1) - np.int8(1)

@@ -1,0 +1,249 @@
+"""The slow twin of crafting: plain loops over ints and fractions, nothing from the package.
+
+Written from DESIGN.md ("The grid", "The keystream", labels in "Public face") and from section 2 of
+the paper, never from the code it checks. Only `Plain` rados over `AllSignatures` are crafted here.
+"""
+
+import hashlib
+import itertools
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Integral
+
+TILE, TILES_PER_SLAB, MAX_RADOS = 64, 65536, 524_288
+GRID_BITS, MASK32 = 22, 0xFFFFFFFF
+
+Limit = float | None
+Vector = Sequence[float]
+Rows = Sequence[Sequence[float]]
+Bounds = Sequence[tuple[float, float] | None]
+
+
+# ---- the keystream
+
+
+def _quarter_round(state: list[int], a: int, b: int, c: int, d: int) -> None:
+    """RFC 8439, 2.1: four additions modulo 2**32, each followed by XOR and a left rotation."""
+    for target, addend, mixed, shift in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+        state[target] = (state[target] + state[addend]) & MASK32
+        word32 = state[mixed] ^ state[target]
+        state[mixed] = ((word32 << shift) | (word32 >> (32 - shift))) & MASK32
+
+
+def chacha20_block(key: bytes, counter: int, nonce: bytes) -> bytes:
+    """RFC 8439, 2.3: 64 bytes from a 32-byte key, a 32-bit block counter and a 12-byte nonce."""
+    if len(key) != 32 or len(nonce) != 12 or not 0 <= counter < 2**32:
+        raise ValueError("ChaCha20 takes a 32-byte key, a 32-bit counter and a 12-byte nonce")
+    constants = struct.unpack("<4I", b"expand 32-byte k")
+    start = [*constants, *struct.unpack("<8I", key), counter, *struct.unpack("<3I", nonce)]
+    state = list(start)
+    for _ in range(10):
+        for turn, i in itertools.product((0, 1), range(4)):  # four columns, then four diagonals
+            b, c, d = (4 * row + (i + row * turn) % 4 for row in (1, 2, 3))
+            _quarter_round(state, i, b, c, d)
+    return struct.pack("<16I", *((x + y) & MASK32 for x, y in zip(state, start, strict=True)))
+
+
+_cached_block = lru_cache(maxsize=1 << 16)(chacha20_block)
+
+
+def key_from_seed(seed: int) -> bytes:
+    """`seed=k` means key = SHA-256 of the bytes `radoboost/seed/` followed by k in decimal."""
+    return hashlib.sha256(b"radoboost/seed/" + str(int(seed)).encode("ascii")).digest()
+
+
+def word(key: bytes, n: int, tile: int, rado: int, plane: int = 0) -> int:
+    """The little-endian uint64 at byte ((t % 65536) * n + j) * 8, nonce plane || slab."""
+    if not (1 <= n <= MAX_RADOS and 0 <= rado < n and tile >= 0 and 0 <= plane < 2**32):
+        raise ValueError(f"no such word: n={n}, tile={tile}, rado={rado}, plane={plane}")
+    slab = tile // TILES_PER_SLAB
+    nonce = plane.to_bytes(4, "little") + slab.to_bytes(8, "little")
+    counter, offset = divmod(((tile % TILES_PER_SLAB) * n + rado) * 8, 64)
+    block = _cached_block(key, counter, nonce)
+    return int.from_bytes(block[offset : offset + 8], "little")
+
+
+def bit(key: bytes, n: int, row: int, rado: int, plane: int = 0) -> int:
+    """Example i is in rado j iff bit `i % 64` of word(t, j) is 1, with tile t = i // 64."""
+    return (word(key, n, row // TILE, rado, plane) >> (row % TILE)) & 1
+
+
+def signature_bits(key: bytes, m: int, n: int, first_row: int = 0) -> list[list[int]]:
+    """Row i (global, from 0), rado j (from 0): the bits of m rows from first_row, n to a row."""
+    rows = range(first_row, first_row + m)
+    return [[bit(key, n, row, j) for j in range(n)] for row in rows]
+
+
+# ---- the grid
+
+
+def label_sign(label: int) -> int:
+    """1 / True is +1 and 0 / -1 / False is -1."""
+    if label not in (1, 0, -1):
+        raise ValueError(f"label {label!r} is none of 1, 0, -1")
+    return 1 if label == 1 else -1
+
+
+def as_float64(x: float) -> float:
+    """Every input is first float64 (an integer beyond 2**53 is refused)."""
+    if isinstance(x, Integral) and abs(int(x)) > 2**53:
+        raise ValueError(f"integer {x} is beyond 2**53")
+    value = float(x)
+    if not math.isfinite(value):
+        raise ValueError(f"{x!r} is not finite")
+    return value
+
+
+def exact_statistics(values: Vector) -> tuple[float, float, float]:
+    """Mean and variance: the float64 nearest to the exact one; std = sqrt(variance), 1 where 0."""
+    m = len(values)
+    total = sum((Fraction(x) for x in values), Fraction(0))
+    squares = sum((Fraction(x) ** 2 for x in values), Fraction(0))
+    mean = float(total / m)
+    variance = float(squares / m - (total / m) ** 2)
+    return mean, variance, math.sqrt(variance) if variance != 0.0 else 1.0
+
+
+def clipped(x: float, low: Limit, high: Limit) -> float:
+    """With bounds: x is clipped to [low, high]."""
+    if low is not None and x < low:
+        return low
+    return high if high is not None and x > high else x
+
+
+def scaled_value(
+    x: float, scale: str | None, low: Limit, high: Limit, mean: float = 0.0, std: float = 1.0
+) -> float:
+    """x, or (x - mean) / std, or clip(2 (x - low) / (high - low) - 1, -1, 1), in that order."""
+    if scale is None:
+        return clipped(x, low, high)
+    if scale == "standard":
+        return (clipped(x, low, high) - mean) / std
+    if scale != "bounds":
+        raise ValueError(f"no such scale: {scale!r}")
+    if low is None or high is None or not low < high:
+        raise ValueError(f"scale='bounds' needs low < high, got ({low}, {high})")
+    return clipped(2.0 * (x - low) / (high - low) - 1.0, -1.0, 1.0)
+
+
+def scaling_constants(
+    values: Vector, scale: str | None, low: Limit = None, high: Limit = None
+) -> tuple[float, float]:
+    """Mean and std of a column for "standard", where given bounds clip first; else (0, 1)."""
+    if scale != "standard":
+        return 0.0, 1.0
+    mean, _, std = exact_statistics([clipped(x, low, high) for x in values])
+    return mean, std
+
+
+def column_bound(values: Vector, scale: str | None, low: Limit = None, high: Limit = None) -> float:
+    """Feature k has a bound b_k: largest |x| or |bound|; 1; from the smallest and largest x."""
+    if scale == "bounds":
+        return 1.0
+    if scale is None and low is not None and high is not None:
+        return max(abs(low), abs(high))
+    mean, std = scaling_constants(values, scale, low, high)
+    ends = (min(values), max(values))
+    return max(abs(scaled_value(x, scale, low, high, mean, std)) for x in ends)
+
+
+def grid_step(bound: float) -> float:
+    """2**e is the smallest power of two >= b_k; step = 2**(e - 22); b_k = 0 has step 1."""
+    if bound == 0.0:
+        return 1.0
+    if not 2.0**-900 <= bound <= 2.0**900:
+        raise ValueError(f"a bound of {bound} is outside 2**-900 .. 2**900")
+    exact = Fraction(bound)
+    e = exact.numerator.bit_length() - exact.denominator.bit_length() - 1  # 2**e < bound
+    while Fraction(2) ** e < exact:
+        e += 1
+    return float(Fraction(2) ** (e - GRID_BITS))
+
+
+def grid_integer(value: float, step: float) -> int:
+    """The integer is rint(value / step), ties to even."""
+    quotient = Fraction(value) / Fraction(step)
+    floor = quotient.numerator // quotient.denominator
+    rest = quotient - floor
+    up = rest > Fraction(1, 2) or (rest == Fraction(1, 2) and floor % 2 == 1)
+    return floor + 1 if up else floor
+
+
+# ---- crafting
+
+
+def edge_integers(
+    rows: Rows, labels: Sequence[int], scale: str | None, bounds: Bounds | None, intercept: bool
+) -> tuple[list[list[int]], list[float]]:
+    """Integers rint(value / step) times the label, by row, and steps; the constant is last."""
+    signs = [label_sign(label) for label in labels]
+    edges: list[list[int]] = [[] for _ in rows]
+    steps: list[float] = []
+    for k in range(len(rows[0])):
+        values = [as_float64(row[k]) for row in rows]
+        pair = bounds[k] if bounds is not None else None
+        low, high = (None, None) if pair is None else (as_float64(pair[0]), as_float64(pair[1]))
+        mean, std = scaling_constants(values, scale, low, high)
+        steps.append(grid_step(column_bound(values, scale, low, high)))
+        for edge, x, sign in zip(edges, values, signs, strict=True):
+            value = scaled_value(x, scale, low, high, mean, std)
+            edge.append(sign * grid_integer(value, steps[k]))
+    if intercept:
+        steps.append(grid_step(1.0))
+        for edge, sign in zip(edges, signs, strict=True):
+            edge.append(sign * grid_integer(1.0, steps[-1]))
+    return edges, steps
+
+
+def craft(
+    rows: Rows,
+    labels: Sequence[int],
+    n: int,
+    key: bytes,
+    scale: str | None,
+    bounds: Bounds | None = None,
+    intercept: bool = True,
+    first_row: int = 0,
+) -> tuple[list[list[int]], list[float], list[list[float]]]:
+    """Integer sums over the examples in each rado, steps, and integer * step; zero is +0.0."""
+    edges, steps = edge_integers(rows, labels, scale, bounds, intercept)
+    bits = signature_bits(key, len(rows), n, first_row)
+    integers = [[0] * len(steps) for _ in range(n)]
+    for i, j, k in itertools.product(range(len(rows)), range(n), range(len(steps))):
+        if bits[i][j] == 1:
+            integers[j][k] += edges[i][k]
+    rados = [[float(s * Fraction(q)) for s, q in zip(r, steps, strict=True)] for r in integers]
+    return integers, steps, rados
+
+
+# ---- the paper, section 2
+
+
+def all_signatures(m: int) -> Iterator[tuple[int, ...]]:
+    """Sigma_m = {-1,1}^m."""
+    return itertools.product((-1, 1), repeat=m)
+
+
+def rado(rows: Rows, labels: Sequence[int], signature: Sequence[int]) -> list[float]:
+    """The Rademacher observation with signature sigma is (1/2) sum_i (sigma_i + y_i) x_i."""
+    halves = [(s + y) // 2 for s, y in zip(signature, labels, strict=True)]
+    columns = zip(*rows, strict=True)
+    return [math.fsum(h * x for h, x in zip(halves, xs, strict=True)) + 0.0 for xs in columns]
+
+
+def _dot(theta: Vector, x: Vector) -> float:
+    return math.fsum(a * b for a, b in zip(theta, x, strict=True))
+
+
+def logistic_risk(rows: Rows, labels: Sequence[int], theta: Vector) -> float:
+    """Eq. deflogloss: (1/m) sum_i log(1 + exp(-y_i theta^T x_i))."""
+    margins = [y * _dot(theta, x) for x, y in zip(rows, labels, strict=True)]
+    return math.fsum(max(-z, 0.0) + math.log1p(math.exp(-abs(z))) for z in margins) / len(margins)
+
+
+def rado_risk(rados: Rows, theta: Vector) -> float:
+    """Eq. defExp: (1/n) sum over the given rados of exp(-theta^T rado)."""
+    return math.fsum(math.exp(-_dot(theta, r)) for r in rados) / len(rados)
