@@ -38,7 +38,7 @@ _KINDS = {
 
 
 class Batch(NamedTuple):
-    """Some rows: values (rows, features) in float32 or float64, and their labels as found."""
+    """Some rows: values (rows, features), C-contiguous in float32 or float64, and their labels as found."""
 
     values: NDArray[Any]
     labels: pa.Array
@@ -82,9 +82,8 @@ class _ArrayTable(Table):
             part = part.toarray() if hasattr(part, "toarray") else part
             for k in range(part.shape[1]) if part.dtype.kind in "iu" else ():
                 _check_integers(part[:, k], self.features[k], start)
-            if part.dtype not in (np.float32, np.float64):
-                part = part.astype(np.float64)
-            yield Batch(part, self._labels[start : start + rows])
+            kind = part.dtype if part.dtype in (np.float32, np.float64) else np.float64
+            yield Batch(np.ascontiguousarray(part, dtype=kind), self._labels[start : start + rows])
 
 
 class _ArrowTable(Table):
@@ -96,10 +95,10 @@ class _ArrowTable(Table):
             found = batch.column(self.label) if labels is None else labels[row : row + batch.num_rows]
             columns = [batch.column(name) for name in self.features]
             narrow = all(c.type in (pa.float32(), pa.float16()) for c in columns)
-            block = np.empty((len(columns), batch.num_rows), np.float32 if narrow else np.float64)
+            block = np.empty((batch.num_rows, len(columns)), np.float32 if narrow else np.float64)
             for k, column in enumerate(columns):
-                block[k] = _numbers(column, self.features[k], row)
-            yield Batch(block.T, found)
+                block[:, k] = _numbers(column, self.features[k], row)
+            yield Batch(block, found)
             row += batch.num_rows
 
 
@@ -540,6 +539,8 @@ class LabelRule:
         """The labels of a batch as -1 and +1."""
         if pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_decode()
-        kind = labels.type
-        member = pc.is_in(labels, value_set=pa.array(self._positive, type=kind))
+        if len(self._positive) == 1:
+            member = pc.equal(labels, pa.scalar(self._positive[0], type=labels.type))
+        else:
+            member = pc.is_in(labels, value_set=pa.array(self._positive, type=labels.type))
         return (member.to_numpy(zero_copy_only=False).astype(np.int8) << 1) - np.int8(1)

@@ -23,94 +23,204 @@ from radoboost.engines.vectors import (
     set_sum,
     set_zero,
 )
-from radoboost.grid import GRID_BITS, ExactSums
+from radoboost.grid import EXACT_UNIT, GRID_BITS, ExactSums
 from radoboost.keystream import TILE_ROWS
 
 _FLUSH_TILES = 4  # 256 integers of at most 2**22 fit int32
 _BLOCK_RADOS = 2048  # their int32 accumulators stay in the second-level cache
 _WORD_BYTES = 1 << 21  # keystream made at a time
-_BINS, _BIN_EXPONENTS = 512, 4  # a bin of the exact statistics takes four neighbouring exponents
-_FOLD_ROWS = 1 << 15  # squares have 112 bits: 2**16 of them fit a bin of 128 bits
+_DIGIT_BITS, _DIGITS = 21, 3
+_LOWEST_EXPONENT = -1000  # below it, all values go by the slow way
+_BINS, _BIN_EXPONENTS = 512, 4  # a bin of the slow way takes four neighbouring exponents
+_FOLD_ROWS = 1 << 16  # squares there have 112 bits: this many fit a bin of 128 bits
+_BUFFER_ROWS = 256
 _U = np.uint64
 
 _JIT: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
 
 
-def _values_types() -> list[Any]:
-    return [types.Array(t, 2, "A", readonly=True) for t in (types.float32, types.float64)]
+_VALUES = [types.Array(t, 2, "C", readonly=True) for t in (types.float32, types.float64)]
 
 
 # ---- the first pass
 
 
+@njit(**_JIT)
+def _cut(x, unit, base):  # type: ignore[no-untyped-def]
+    """Three digits of x * unit, all 0 where they do not hold it exactly, and whether they do."""
+    scaled = x * unit
+    first = np.rint(scaled)
+    rest = (scaled - first) * base
+    second = np.rint(rest)
+    rest = (rest - second) * base
+    third = np.rint(rest)
+    # A product near the smallest numbers may have lost bits without leaving a rest.
+    whole = (third == rest) & (abs(scaled) <= base) & ((abs(scaled) > 1e-270) | (x == 0.0))
+    return (
+        np.int64(np.int32(first if whole else 0.0)),
+        np.int64(np.int32(second if whole else 0.0)),
+        np.int64(np.int32(third if whole else 0.0)),
+        whole,
+    )
+
+
+@njit(**_JIT)
+def _add_to_bin(x, bins):  # type: ignore[no-untyped-def]
+    bits = float_bits(x)
+    exponent = (bits >> _U(52)) & _U(2047)
+    significand = bits & _U((1 << 52) - 1)
+    if exponent == _U(0):
+        exponent = _U(1)
+    else:
+        significand |= _U(1 << 52)
+    address = _U(bins.ctypes.data) + (exponent >> _U(2)) * _U(32)
+    add_moments(address, significand, exponent & _U(3), bits >> _U(63))
+
 @njit(
-    [types.boolean(v, *[types.float64[::1]] * 4, types.uint64[:, :, ::1]) for v in _values_types()],
+    [
+        types.boolean(
+            values,
+            *[types.float64[::1]] * 3,
+            types.int64[:, ::1],
+            types.int64[:, ::1],
+            types.uint64[:, :, ::1],
+            types.float64[::1],
+        )
+        for values in _VALUES
+    ],
     **_JIT,
 )
-def _survey(values, low, high, lowest, highest, bins):  # type: ignore[no-untyped-def]
-    """Add rows to the bins of their exponents; False at a value that is not finite."""
-    base = _U(bins.ctypes.data)
-    column_bytes = _U(bins.shape[1] * 32)
+def _survey(values, low, high, unit, extremes, digits, bins, buffer):  # type: ignore[no-untyped-def]
+    """Add rows to the sums; False at a value that is not finite.
+
+    A value times its column's unit is cut into three digits of 21 bits; whatever has bits left over, or is too large, goes into
+    the bin of its exponent. Only integers are summed, and loops over one column leave LLVM free to use vectors.
+    """
+    n_rows, n_features = values.shape
+    pattern = buffer.view(np.int64)
+    magnitude = np.int64(0x7FFFFFFFFFFFFFFF)
+    base = float(1 << _DIGIT_BITS)
     moments = bins.shape[1] > 1
-    fine = True
-    for i in range(values.shape[0]):
-        for k in range(values.shape[1]):
-            raw = np.float64(values[i, k])
-            fine &= abs(raw) < np.inf
-            x = min(max(raw, low[k]), high[k])
-            lowest[k] = min(lowest[k], x)
-            highest[k] = max(highest[k], x)
-            if moments:
-                pattern = float_bits(x)
-                exponent = (pattern >> _U(52)) & _U(2047)
-                significand = pattern & _U((1 << 52) - 1)
-                if exponent == _U(0):
-                    exponent = _U(1)
-                else:
-                    significand |= _U(1 << 52)
-                address = base + _U(k) * column_bytes + (exponent >> _U(2)) * _U(32)
-                add_moments(address, significand, exponent & _U(3), pattern >> _U(63))
-    return fine
+    for start in range(0, n_rows, _BUFFER_ROWS):
+        count = min(_BUFFER_ROWS, n_rows - start)
+        rows = values[start : start + count]
+        for k in range(n_features):
+            least, most = low[k], high[k]
+            fine = True
+            for i in range(count):
+                x = np.float64(rows[i, k])
+                fine &= abs(x) < np.inf
+                x = most if x > most else x
+                buffer[i] = least if x < least else x
+            if not fine:
+                return False
+            smallest, largest = magnitude, -magnitude
+            for i in range(count):
+                # Negative numbers have their patterns turned round, so that integers are ordered as the floats are.
+                order = pattern[i] ^ ((pattern[i] >> 63) & magnitude)
+                smallest, largest = min(smallest, order), max(largest, order)
+            extremes[0, k] = min(extremes[0, k], smallest)
+            extremes[1, k] = max(extremes[1, k], largest)
+            if not moments:
+                continue
+            s0 = s1 = s2 = p00 = p01 = p02 = p11 = p12 = p22 = good = np.int64(0)
+            for i in range(count):
+                d0, d1, d2, whole = _cut(buffer[i], unit[k], base)
+                s0 += d0
+                s1 += d1
+                s2 += d2
+                p00 += d0 * d0
+                p01 += d0 * d1
+                p02 += d0 * d2
+                p11 += d1 * d1
+                p12 += d1 * d2
+                p22 += d2 * d2
+                good += np.int64(whole)
+            for place, total in enumerate((s0, s1, s2, p00, p01, p02, p11, p12, p22)):
+                digits[k, place] += total
+            for i in range(count if good < count else 0):
+                if not _cut(buffer[i], unit[k], base)[3]:
+                    _add_to_bin(buffer[i], bins[k])
+    return True
 
 
 class Survey:
-    """Exact statistics by 128-bit sums, a pair for every four exponents of every feature."""
+    """Exact statistics: sums of digits for most values, 128-bit sums by exponent for the rest."""
 
     def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64], moments: bool) -> None:
         self._low, self._high = low, high
         self._sums = ExactSums(len(low))
+        self._moments = moments
+        limit = np.iinfo(np.int64).max
+        self._extremes = np.repeat([[limit], [-limit]], len(low), axis=1)
+        self._exponents: NDArray[np.int64] | None = None
+        self._digits = np.zeros((len(low), 9), dtype=np.int64)
         self._bins = _aligned((len(low), _BINS if moments else 1, 4), np.uint64)
+        self._buffer = np.empty(_BUFFER_ROWS)
         self._unfolded = 0
 
     def add(self, values: NDArray[Any]) -> bool:
         for first in range(0, len(values), _FOLD_ROWS):
             part = values[first : first + _FOLD_ROWS]
-            if self._unfolded + len(part) > 2 * _FOLD_ROWS:
+            if self._exponents is None:
+                sample = np.minimum(np.maximum(part[:1024], self._low), self._high)
+                self._exponents = _exponents(np.abs(sample).max(axis=0))
+            if self._unfolded + len(part) > _FOLD_ROWS:
                 self._fold()
             self._unfolded += len(part)
-            sums = self._sums
-            if not _survey(part, self._low, self._high, sums.lowest, sums.highest, self._bins):
+            unit = np.ldexp(1.0, _DIGIT_BITS - 1 - self._exponents)
+            if not _survey(
+                part, self._low, self._high, unit, self._extremes, self._digits, self._bins, self._buffer
+            ):
                 return False
-            sums.n_rows += len(part)
+            self._sums.n_rows += len(part)
+            needed = _exponents(np.abs(self._range()).max(axis=0))
+            if (needed > self._exponents).any():
+                self._fold()
+                self._exponents = np.maximum(needed, self._exponents)
         return True
 
+    def _range(self) -> NDArray[np.float64]:
+        """Smallest and largest value of each column."""
+        order = self._extremes
+        return (order ^ ((order >> 63) & np.iinfo(np.int64).max)).view(np.float64)
+
     def _fold(self) -> None:
-        """Move the bins into Python integers, which have no end."""
+        """Move the sums into Python integers, which have no end."""
+        self._unfolded = 0
+        if not self._moments or self._exponents is None:
+            return
+        sums, squares = self._sums.sums, self._sums.squares
+        for k, (s0, s1, s2, p00, p01, p02, p11, p12, p22) in enumerate(self._digits.tolist()):
+            # The last digit counts units of 2**(exponent - 62).
+            shift = int(self._exponents[k]) - (_DIGITS * _DIGIT_BITS - 1) - EXACT_UNIT
+            b = _DIGIT_BITS
+            sums[k] += ((s0 << 2 * b) + (s1 << b) + s2) << shift
+            middle = 2 * p02 + p11
+            square = (p00 << 4 * b) + (2 * p01 << 3 * b) + (middle << 2 * b) + (2 * p12 << b) + p22
+            squares[k] += square << 2 * shift
+        self._digits[:] = 0
         for k, b in np.argwhere(self._bins.any(axis=2)).tolist():
             low, high, square_low, square_high = self._bins[k, b].tolist()
             total = high << 64 | low
             total -= (total >> 127) << 128
-            # A significand of 53 bits with exponent field e counts units of 2**(e - 1075).
-            shift = _BIN_EXPONENTS * b - 1
-            self._sums.sums[k] += (total << shift) if shift >= 0 else total >> 1
-            square = square_high << 64 | square_low
-            self._sums.squares[k] += (square << 2 * shift) if shift >= 0 else square >> 2
+            # A significand with exponent field e counts units of 2**(e - 1075), and e is at least 1.
+            scale = 1 << _BIN_EXPONENTS * b
+            sums[k] += total * scale >> 1
+            squares[k] += (square_high << 64 | square_low) * scale**2 >> 2
         self._bins[:] = 0
-        self._unfolded = 0
 
     def result(self) -> ExactSums:
         self._fold()
+        if self._sums.n_rows:
+            self._sums.lowest, self._sums.highest = self._range()
         return self._sums
+
+
+def _exponents(largest: NDArray[np.float64]) -> NDArray[np.int64]:
+    """e with |x| < 2**e, for the largest |x| of each column."""
+    finite = np.where(np.isfinite(largest), largest, 0.0)
+    return np.maximum(np.frexp(finite)[1].astype(np.int64), _LOWEST_EXPONENT)
 
 
 # ---- the second pass
@@ -118,24 +228,22 @@ class Survey:
 
 @njit(
     [
-        types.void(
-            v, types.int8[::1], types.float64[:, ::1], types.int32[:, ::1], types.int64, types.int64[::1]
-        )
-        for v in _values_types()
+        types.void(values, types.int64, types.int8[::1], types.float64[:, ::1], types.int32[:, ::1], types.int64)
+        for values in _VALUES
     ],
     **_JIT,
 )
-def _snap(values, labels, constants, edges, skip, clipped):  # type: ignore[no-untyped-def]
-    """Edge integers of a panel of columns, into the rows of `edges` from `skip` on."""
+def _snap(values, first, labels, constants, edges, skip):  # type: ignore[no-untyped-def]
+    """Edge integers of the columns from `first` on, into the rows of `edges` from `skip` on; nothing is clipped."""
+    shift, factor, divisor, offset, inverse = constants[2:]
+    n_features = constants.shape[1]
     for i in range(values.shape[0]):
-        label = np.float64(labels[i])
-        for k in range(values.shape[1]):
-            x = np.float64(values[i, k])
-            low, high = constants[0, k], constants[1, k]
-            clipped[k] += (x < low) | (x > high)
-            x = min(max(x, low), high)
-            value = ((x - constants[2, k]) * constants[3, k]) / constants[4, k] - constants[5, k]
-            edges[skip + i, k] = np.int32(np.rint(value * constants[6, k]) * label)
+        label = np.int32(labels[i])
+        # Rows as arrays of their own: an index that numba knows to be positive can be a vector's.
+        row, target = values[i][first:], edges[skip + i]
+        for k in range(n_features):
+            value = ((np.float64(row[k]) - shift[k]) * factor[k]) / divisor[k] - offset[k]
+            target[k] = np.int32(np.rint(value * inverse[k])) * label
 
 
 @functools.cache
@@ -190,6 +298,7 @@ class _Panel:
         # The step is a power of two: multiplying by its inverse is dividing by it.
         rows = [(*column.constants, 1.0 / column.step) for column in used]
         self.constants = np.ascontiguousarray(np.array(rows).T[:, : self.features])
+        self.bounded = bool(np.isfinite(self.constants[:2]).any())
         self.clipped = np.zeros(len(used), dtype=np.int64)
         self.totals = _aligned((n_rados, lanes), np.int64)
         bits = 4 if n_rados < 256 else 6
@@ -206,8 +315,13 @@ class _Panel:
         end = skip + len(values)
         self.edges[:skip] = 0
         self.edges[end:rows] = 0
-        part = values[:, self.first : self.first + self.features]
-        _snap(part, labels, self.constants, self.edges, skip, self.clipped)
+        first = self.first
+        if self.bounded:
+            low, high = self.constants[:2]
+            values, first = values[:, first : first + self.features], 0
+            self.clipped[: self.features] += ((values < low) | (values > high)).sum(axis=0)
+            values = np.minimum(np.maximum(values, low), high)
+        _snap(values, first, labels, self.constants, self.edges, skip)
         if self.constant:
             self.edges[skip:end, self.features] = labels.astype(np.int32) << GRID_BITS
 
