@@ -91,7 +91,7 @@ def craft(
     --------
     >>> import radoboost as rb
     >>> from sklearn.datasets import load_breast_cancer
-    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> X, y = load_breast_cancer(return_X_y=True)
     >>> release = rb.craft(X, y, n_rados=100)
     >>> release.rados.shape
     (100, 31)
@@ -169,7 +169,9 @@ def _survey(
     if total.n_rows == 0:
         raise TableError(f"{table.name} has no rows; there is nothing to craft from")
     if total.n_rows > MAX_EXAMPLES:
-        raise TableError(f"{table.name} has {total.n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly")
+        raise TableError(
+            f"{table.name} has {total.n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly"
+        )
     return total
 
 
@@ -207,9 +209,7 @@ def _sum(
     return _share_out(jobs(), lambda: engine.summation(columns, n_rados, words), add, threads)
 
 
-def _counted(
-    table: Table, bar: Progress, verb: str, n_rows: int | None
-) -> Iterator[tuple[int, Batch]]:
+def _counted(table: Table, bar: Progress, verb: str, n_rows: int | None) -> Iterator[tuple[int, Batch]]:
     """Batches with the number of their first row."""
     first = 0
     for batch in table.batches():
@@ -289,7 +289,9 @@ def _check_names(names: Sequence[str], intercept: bool) -> None:
     reserved = {BLOCK_COLUMN, CONSTANT} if intercept else {BLOCK_COLUMN}
     for name in names:
         if name in reserved:
-            raise TableError(f"a feature cannot be called {name!r}: a release uses that name; rename or drop it")
+            raise TableError(
+                f"a feature cannot be called {name!r}: a release uses that name; rename or drop it"
+            )
 
 
 def _refuse_not_finite(table: Table, first_row: int, values: NDArray[Any]) -> None:

@@ -182,7 +182,9 @@ def check_bounds(
         bounds = dict(zip(names, bounds.tolist(), strict=True))
     unknown = sorted(set(bounds) - set(names))
     if unknown:
-        raise ArgumentError(f"bounds name {unknown[0]!r}, which is not among the features; correct or drop it")
+        raise ArgumentError(
+            f"bounds name {unknown[0]!r}, which is not among the features; correct or drop it"
+        )
     missing = [name for name in names if name not in bounds]
     if scale == "bounds" and missing:
         raise ArgumentError(f"scale='bounds' needs bounds for every column; {missing[0]!r} has none")
@@ -193,7 +195,9 @@ def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, fl
     try:
         low, high = (float(value) for value in pair)
     except (TypeError, ValueError):
-        raise ArgumentError(f"bounds of {name!r} must be two numbers, low and high; they are {pair!r}") from None
+        raise ArgumentError(
+            f"bounds of {name!r} must be two numbers, low and high; they are {pair!r}"
+        ) from None
     if not (low <= high and math.isfinite(2 * (high - low))):
         raise ArgumentError(f"bounds of {name!r} must be finite with low <= high; they are {low}, {high}")
     if scale == "bounds" and low == high:

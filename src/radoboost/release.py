@@ -107,7 +107,9 @@ class Release:
             rows = np.ascontiguousarray(rows, dtype=np.float64)
             rows.flags.writeable = False
             if rows.ndim != 2 or rows.shape[1] != len(self.columns):
-                raise ReleaseError(f"block {name!r} has shape {rows.shape}; there are {len(self.columns)} columns")
+                raise ReleaseError(
+                    f"block {name!r} has shape {rows.shape}; there are {len(self.columns)} columns"
+                )
             frozen[name] = rows
         object.__setattr__(self, "blocks", MappingProxyType(frozen))
 
@@ -178,7 +180,9 @@ def load(path: str | os.PathLike[str]) -> Release:
                 raise ReleaseError(f"{path} is not a radoboost release: it holds no radoboost document")
             file.seek(start)
             if file.read(64) != _digest(file, start).encode("ascii"):
-                raise ReleaseError(f"{path} is damaged: its digest is not its own; get it again from its maker")
+                raise ReleaseError(
+                    f"{path} is damaged: its digest is not its own; get it again from its maker"
+                )
             file.seek(0)
             try:
                 parquet = pq.ParquetFile(file)

@@ -70,7 +70,9 @@ class Table(ABC):
 class _ArrayTable(Table):
     """A NumPy array or a SciPy sparse matrix."""
 
-    def __init__(self, x: Any, labels: pa.Array, features: Sequence[str], chosen: list[int], label: str) -> None:
+    def __init__(
+        self, x: Any, labels: pa.Array, features: Sequence[str], chosen: list[int], label: str
+    ) -> None:
         super().__init__("the array", features, label, x.shape[0])
         self._labels = labels
         self._x = x if chosen == list(range(x.shape[1])) else x[:, chosen]
@@ -118,7 +120,9 @@ class _MemoryTable(_ArrowTable):
 class _FileTable(_ArrowTable):
     """Files of one kind or several, as if they were one."""
 
-    def __init__(self, paths: Sequence[Path], features: Sequence[str], label: str, n_rows: int | None) -> None:
+    def __init__(
+        self, paths: Sequence[Path], features: Sequence[str], label: str, n_rows: int | None
+    ) -> None:
         name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
         super().__init__(name, features, label, n_rows)
         self._paths = paths
@@ -233,9 +237,7 @@ def _readable(path: Path | str) -> Iterator[None]:
         raise TableError(f"cannot read {path}: {reason}") from None
 
 
-def _open_files(
-    paths: list[Path], label: str, features: Sequence[str] | None, drop: Sequence[str]
-) -> Table:
+def _open_files(paths: list[Path], label: str, features: Sequence[str] | None, drop: Sequence[str]) -> Table:
     chosen: list[str] | None = None
     total: int | None = 0
     for path in paths:
@@ -308,9 +310,7 @@ def _csv_batches(
 ) -> Iterator[pa.RecordBatch]:
     with pa.OSFile(str(path)) as first:
         guessed, _ = _csv_schema(path, first)
-    kinds = {
-        name: pa.bool_() if guessed.field(name).type == pa.bool_() else pa.float64() for name in wanted
-    }
+    kinds = {name: pa.bool_() if guessed.field(name).type == pa.bool_() else pa.float64() for name in wanted}
     kinds[label] = pa.string()
     reader = pa.csv.open_csv(
         _csv_stream(path, file),
@@ -361,7 +361,7 @@ def _coalesced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Reco
 
 def _feature_fields(schema: pa.Schema) -> list[str]:
     """Column names, without the index that pandas writes beside the columns."""
-    index = set((schema.pandas_metadata or {}).get("index_columns", ()) if schema.metadata else ())
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
     return [name for name in schema.names if name not in index]
 
 
@@ -400,9 +400,7 @@ def _check_type(kind: pa.DataType, name: str) -> None:
         return
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         what = "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
-        raise TableError(
-            f"column {name!r} holds {what}, not numbers; drop it, or encode it as numbers first"
-        )
+        raise TableError(f"column {name!r} holds {what}, not numbers; drop it, or encode it as numbers first")
 
 
 def _numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
@@ -443,7 +441,9 @@ def _labels_array(y: Any) -> pa.Array:
     try:
         return pa.array(array.tolist() if array.dtype.kind in "OU" else array)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        raise TableError(f"labels must be numbers, truth values or text, all of one kind: {array.dtype}") from None
+        raise TableError(
+            f"labels must be numbers, truth values or text, all of one kind: {array.dtype}"
+        ) from None
 
 
 def _check_length(labels: pa.Array | None, n_rows: int) -> None:
@@ -500,7 +500,9 @@ class LabelRule:
         """Note the labels of a batch."""
         if pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_decode()
-        missing = labels.null_count or (pa.types.is_floating(labels.type) and pc.any(pc.is_nan(labels)).as_py())
+        missing = labels.null_count or (
+            pa.types.is_floating(labels.type) and pc.any(pc.is_nan(labels)).as_py()
+        )
         if missing:
             raise TableError(f"the label {self.name!r} has a missing value; fill in or drop such rows")
         for raw in pc.unique(labels).to_pylist():
@@ -530,7 +532,9 @@ class LabelRule:
             )
         texts = {isinstance(value, str) for value in values}
         if len(texts) > 1:
-            raise TableError(f"the label {self.name!r} mixes text and numbers: {self._found!r}; make them one kind")
+            raise TableError(
+                f"the label {self.name!r} mixes text and numbers: {self._found!r}; make them one kind"
+            )
         negative, positive = self._declared or sorted(values)
         self._positive = tuple(raw for raw, value in self._found.items() if value == positive)
         return negative, positive

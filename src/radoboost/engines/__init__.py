@@ -53,9 +53,7 @@ class Summation(Protocol):
 class Engine(Protocol):
     """What crafting asks of an engine."""
 
-    def survey(
-        self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool
-    ) -> Survey:
+    def survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> Survey:
         """A worker for the first pass; without `moments` it sees to range and finiteness alone."""
 
     def summation(self, columns: Sequence[Column], n_rados: int, words: Words) -> Summation:

@@ -76,6 +76,7 @@ def _add_to_bin(x, bins):  # type: ignore[no-untyped-def]
     address = _U(bins.ctypes.data) + (exponent >> _U(2)) * _U(32)
     add_moments(address, significand, exponent & _U(3), bits >> _U(63))
 
+
 @njit(
     [
         types.boolean(
@@ -228,7 +229,9 @@ def _exponents(largest: NDArray[np.float64]) -> NDArray[np.int64]:
 
 @njit(
     [
-        types.void(values, types.int64, types.int8[::1], types.float64[:, ::1], types.int32[:, ::1], types.int64)
+        types.void(
+            values, types.int64, types.int8[::1], types.float64[:, ::1], types.int32[:, ::1], types.int64
+        )
         for values in _VALUES
     ],
     **_JIT,

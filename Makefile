@@ -1,0 +1,44 @@
+# Everything runs in .venv, which the first command makes from Python and pyproject.toml.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test slow lint format bench docs clean
+.DELETE_ON_ERROR:
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+demo: .venv/ready  ## the whole flow on data that ships with scikit-learn
+	$(BIN)/rado demo
+
+test: .venv/ready  ## all tests but the slow ones
+	$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+
+slow: .venv/ready  ## the slow tests
+	$(BIN)/python -m pytest -q -m slow
+
+lint: .venv/ready  ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: .venv/ready  ## put the code in shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/ready  ## speed against NumPy and BLAS, and a file larger than the memory it may use
+	$(BIN)/python benchmarks/crafting.py
+	$(BIN)/python benchmarks/large_file.py
+
+docs: .venv/docs  ## the documentation, in site/
+	$(BIN)/python docs/make_cli_page.py
+	$(BIN)/mkdocs build --strict --quiet
+
+clean:
+	rm -rf .venv site dist rado-demo .hypothesis .mypy_cache .ruff_cache
