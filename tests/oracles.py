@@ -114,9 +114,7 @@ def clipped(x: float, low: Limit, high: Limit) -> float:
     return high if high is not None and x > high else x
 
 
-def scaled_value(
-    x: float, scale: str | None, low: Limit, high: Limit, mean: float = 0.0, std: float = 1.0
-) -> float:
+def scaled_value(x: float, scale: str | None, low: Limit, high: Limit, mean: float = 0.0, std: float = 1.0) -> float:
     """x, or (x - mean) / std, or clip(2 (x - low) / (high - low) - 1, -1, 1), in that order."""
     if scale is None:
         return clipped(x, low, high)
@@ -129,9 +127,7 @@ def scaled_value(
     return clipped(2.0 * (x - low) / (high - low) - 1.0, -1.0, 1.0)
 
 
-def scaling_constants(
-    values: Vector, scale: str | None, low: Limit = None, high: Limit = None
-) -> tuple[float, float]:
+def scaling_constants(values: Vector, scale: str | None, low: Limit = None, high: Limit = None) -> tuple[float, float]:
     """Mean and std of a column for "standard", where given bounds clip first; else (0, 1)."""
     if scale != "standard":
         return 0.0, 1.0

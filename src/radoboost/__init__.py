@@ -9,6 +9,7 @@
 # Reading order, along the flow from a table to a release:
 #
 #   errors        what can go wrong
+#   labels        two classes, as -1 and +1
 #   tables        a table in any form -> batches of columns and labels
 #   columns       what each feature of a rado means
 #   grid          bounds, exact statistics, the dyadic grid
@@ -19,6 +20,7 @@
 #   progress      a bar for work that takes long
 #   crafting      craft(): the two passes
 #   release       what leaves the building, and its file
+#   report        a release in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   cli           the command rado
 

@@ -88,17 +88,13 @@ def craft(
         list[str],
         typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
     ],
-    label: Annotated[
-        str, typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes.")
-    ],
+    label: Annotated[str, typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes.")],
     n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados, at most 524,288.")] = 1000,
     mechanism: Annotated[
         str,
         typer.Option(metavar="NAME", autocompletion=_complete_mechanism, help="What protects the release."),
     ] = "plain",
-    scale: Annotated[
-        str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")
-    ] = "auto",
+    scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
     bounds: Annotated[
         Path | None, typer.Option(metavar="FILE", help='JSON file of bounds, {"column": [low, high], ...}.')
     ] = None,
@@ -183,9 +179,9 @@ def show(
 @app.command()
 @_in_one_line
 def demo(
-    directory: Annotated[
-        Path, typer.Option("--directory", "-d", metavar="DIR", help="Where the files go.")
-    ] = Path("rado-demo"),
+    directory: Annotated[Path, typer.Option("--directory", "-d", metavar="DIR", help="Where the files go.")] = Path(
+        "rado-demo"
+    ),
     as_json: JsonFlag = False,
 ) -> None:
     """Run the whole flow on scikit-learn's breast-cancer data.

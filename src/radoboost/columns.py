@@ -28,9 +28,9 @@ SCALES = ("none", "standard", "bounds")
 class Column:
     """One feature of a release.
 
-    `scale` is "none", "standard" or "bounds", and "constant" for the feature that is 1 in every row. `low` and `high` are
-    the declared bounds, `mean` and `std` the constants of "standard". Every released value of this feature is a multiple
-    of `step`.
+    `scale` is "none", "standard" or "bounds", and "constant" for the feature that is 1 in every row. `low` and
+    `high` are the declared bounds, `mean` and `std` the constants of "standard". Every released value of this
+    feature is a multiple of `step`.
 
     >>> age = Column("age", "standard", mean=40.0, std=8.0, step=2.0**-20)
     >>> age.apply(np.array([40.0, 52.0]))
@@ -51,7 +51,8 @@ class Column:
         low = -np.inf if self.low is None else self.low
         high = np.inf if self.high is None else self.high
         if self.scale == "standard":
-            assert self.mean is not None and self.std is not None
+            assert self.mean is not None
+            assert self.std is not None
             return low, high, self.mean, 1.0, self.std, 0.0
         if self.scale == "bounds":
             return low, high, low, 2.0, high - low, 1.0

@@ -1,16 +1,15 @@
 """craft(): from a table to a release, in two passes over the rows.
 
-The first pass counts rows, settles the classes, checks every value and takes the exact statistics; the second snaps edge vectors to the
-grid and sums them. Each thread owns a worker and takes the next batch when it is free; the workers' integers are added in
-the end, so neither threads nor batches can change a bit.
+The first pass counts rows, settles the classes, checks every value and takes the exact statistics; the second
+snaps edge vectors to the grid and sums them. Each thread owns a worker and takes the next batch when it is
+free; the workers' integers are added in the end, so neither threads nor batches can change a bit.
 """
 
 import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import psutil
@@ -21,11 +20,12 @@ from radoboost.engines import Engine, Summation, Survey, get_engine
 from radoboost.errors import ArgumentError, ClippedWarning, TableError, TooLargeError
 from radoboost.grid import Bounds, ExactSums, check_bounds, make_columns, read_bounds, resolve_scale
 from radoboost.keystream import make_key
+from radoboost.labels import LabelRule
 from radoboost.mechanisms import Circumstances, Mechanism, Plain
 from radoboost.progress import Progress, no_progress, show_progress
 from radoboost.release import BLOCK_COLUMN, RADOS, Release
 from radoboost.signatures import AllSignatures, SignatureSet, check_enough_examples, check_n_rados
-from radoboost.tables import Batch, LabelRule, Table, open_table
+from radoboost.tables import Batch, Table, open_table
 
 MAX_EXAMPLES = 2**31 - 1  # more, and a rado might not be exact in float64
 
@@ -52,16 +52,17 @@ def craft(
 ) -> Release:
     """Craft rados from a table (Definition 1 of the paper), as a release.
 
-    Rado j is the sum of y_i x_i over the examples i of its signature. Unlike in the paper, features are standardised unless
-    `scale` says otherwise, a constant feature is added, and every value is first rounded to a dyadic grid, so that rados
-    are exact.
+    Rado j is the sum of y_i x_i over the examples i of its signature. Unlike in the paper, features are
+    standardised unless `scale` says otherwise, a constant feature is added, and every value is first rounded to
+    a dyadic grid, so that rados are exact.
 
     Parameters
     ----------
     table : array, sparse matrix, data frame, path, list of paths, or glob pattern
-        Files may be CSV, CSV.gz, Parquet or Arrow and are read as a stream, twice. Features of an array are called x0, x1, ...
-    y : array-like, optional
-        Labels. Else `label` names their column.
+        Files may be CSV, CSV.gz, Parquet or Arrow and are read as a stream, twice. Features of an array are
+        called x0, x1, ...
+    y, label : array-like or str
+        The labels, or the name of their column in the table.
     classes : (negative, positive), optional
         The two label values; by default the larger or later one is positive.
     features, drop : sequences of str, optional
@@ -123,7 +124,7 @@ def craft(
     totals = workers.pop().result()
     while workers:
         totals += workers.pop().result()
-    # Exact: fewer than 2**53 steps. Adding 0.0 turns -0.0, which a zero total times a step never is, into nothing else.
+    # Exact: a total is fewer than 2**53 steps.
     rados = totals * np.array([column.step for column in described])
     return Release(
         blocks={RADOS: rados},
@@ -169,9 +170,7 @@ def _survey(
     if total.n_rows == 0:
         raise TableError(f"{table.name} has no rows; there is nothing to craft from")
     if total.n_rows > MAX_EXAMPLES:
-        raise TableError(
-            f"{table.name} has {total.n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly"
-        )
+        raise TableError(f"{table.name} has {total.n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly")
     return total
 
 
@@ -275,7 +274,7 @@ def _check_threads(threads: int | None) -> int:
 def _fit_threads(engine: Engine, n_rados: int, n_features: int, threads: int) -> int:
     """As many threads as have room for their sums; refuse if there is room for none."""
     each = engine.worker_bytes(n_rados, n_features)
-    available = psutil.virtual_memory().available
+    available = int(psutil.virtual_memory().available)
     result = 8 * n_rados * n_features
     if each + result > available:
         raise TooLargeError(
@@ -289,9 +288,7 @@ def _check_names(names: Sequence[str], intercept: bool) -> None:
     reserved = {BLOCK_COLUMN, CONSTANT} if intercept else {BLOCK_COLUMN}
     for name in names:
         if name in reserved:
-            raise TableError(
-                f"a feature cannot be called {name!r}: a release uses that name; rename or drop it"
-            )
+            raise TableError(f"a feature cannot be called {name!r}: a release uses that name; rename or drop it")
 
 
 def _refuse_not_finite(table: Table, first_row: int, values: NDArray[Any]) -> None:

@@ -27,9 +27,7 @@ def run_demo(directory: Path, say: Callable[[str], None]) -> tuple[Release, list
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(
-            f"cannot make the directory {directory}: {error.strerror}; choose another"
-        ) from None
+        raise OutputError(f"cannot make the directory {directory}: {error.strerror}; choose another") from None
     bunch = load_breast_cancer()
     patients = pa.table(dict(zip(bunch.feature_names.tolist(), bunch.data.T, strict=True)))
     say(
@@ -43,9 +41,7 @@ def run_demo(directory: Path, say: Callable[[str], None]) -> tuple[Release, list
     )
     file = directory / "breast-cancer.rado.parquet"
     release.save(file)
-    say(
-        f"Released them in {file} ({file.stat().st_size / 1024:.0f} KiB), with a statement of what is protected."
-    )
+    say(f"Released them in {file} ({file.stat().st_size / 1024:.0f} KiB), with a statement of what is protected.")
     release = load(file)
     say("Read it back: the digest is right, so nothing was damaged on the way.")
     picture = directory / "breast-cancer.png"

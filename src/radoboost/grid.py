@@ -1,13 +1,13 @@
 """Bounds, exact scaling statistics and the dyadic grid: from here on every sum is an integer sum.
 
-Feature k has a bound b_k. With 2**e the smallest power of two >= b_k its step is 2**(e - 22), and a value becomes the
-integer rint(value / step), ties to even, times the label: at most 2**22 in magnitude, so that 256 of them add up in int32.
-The statistics are exact, so they depend on neither order, batches nor threads.
+Feature k has a bound b_k. With 2**e the smallest power of two >= b_k its step is 2**(e - 22), and a value
+becomes the integer rint(value / step), ties to even, times the label: at most 2**22 in magnitude, so that 256
+of them add up in int32. The statistics are exact, so they depend on neither order, batches nor threads.
 """
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,9 +77,7 @@ def grid_step(bound: float, name: str) -> float:
     if bound == 0:
         return 1.0
     if not LEAST_BOUND <= bound <= LARGEST_BOUND:
-        raise TableError(
-            f"column {name!r} has values as large as {bound:.3g}, outside 2**-900 .. 2**900; rescale it"
-        )
+        raise TableError(f"column {name!r} has values as large as {bound:.3g}, outside 2**-900 .. 2**900; rescale it")
     fraction, exponent = math.frexp(bound)
     return math.ldexp(1.0, exponent - (fraction == 0.5) - GRID_BITS)
 
@@ -117,9 +115,7 @@ def make_columns(
     return tuple(columns)
 
 
-def edge_integers(
-    values: NDArray[Any], labels: NDArray[np.int8], columns: Sequence[Column]
-) -> NDArray[np.int32]:
+def edge_integers(values: NDArray[Any], labels: NDArray[np.int8], columns: Sequence[Column]) -> NDArray[np.int32]:
     """The edge vectors y_i x_i on the grid, shape (rows, len(columns)).
 
     >>> column = Column("x", "none", step=2.0**-22)
@@ -133,7 +129,7 @@ def edge_integers(
     return edges
 
 
-def resolve_scale(scale: str | None, default: str, bounds: Mapping[str, Any]) -> str:
+def resolve_scale(scale: str | None, default: str, bounds: Sized) -> str:
     """The scale by its name in a release; "auto" is the mechanism's default."""
     if scale == "auto":
         scale = default
@@ -141,7 +137,7 @@ def resolve_scale(scale: str | None, default: str, bounds: Mapping[str, Any]) ->
         scale = "none"
     if scale not in SCALES:
         raise ArgumentError(f"scale must be 'auto', 'standard', 'bounds' or None; it is {scale!r}")
-    if scale == "bounds" and not bounds:
+    if scale == "bounds" and len(bounds) == 0:
         raise ArgumentError("scale='bounds' needs bounds: give (low, high) for every column")
     return scale
 
@@ -158,9 +154,7 @@ def read_bounds(bounds: Bounds) -> Mapping[str, Sequence[float]] | NDArray[np.fl
         except ValueError as error:
             raise ArgumentError(f"the bounds file {bounds} is not JSON: {error}") from None
         if not isinstance(parsed, dict):
-            raise ArgumentError(
-                f'the bounds file {bounds} must hold one object, {{"column": [low, high], ...}}'
-            )
+            raise ArgumentError(f'the bounds file {bounds} must hold one object, {{"column": [low, high], ...}}')
         return parsed
     return bounds if isinstance(bounds, Mapping) else np.asarray(bounds, dtype=np.float64)
 
@@ -182,9 +176,7 @@ def check_bounds(
         bounds = dict(zip(names, bounds.tolist(), strict=True))
     unknown = sorted(set(bounds) - set(names))
     if unknown:
-        raise ArgumentError(
-            f"bounds name {unknown[0]!r}, which is not among the features; correct or drop it"
-        )
+        raise ArgumentError(f"bounds name {unknown[0]!r}, which is not among the features; correct or drop it")
     missing = [name for name in names if name not in bounds]
     if scale == "bounds" and missing:
         raise ArgumentError(f"scale='bounds' needs bounds for every column; {missing[0]!r} has none")
@@ -195,9 +187,7 @@ def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, fl
     try:
         low, high = (float(value) for value in pair)
     except (TypeError, ValueError):
-        raise ArgumentError(
-            f"bounds of {name!r} must be two numbers, low and high; they are {pair!r}"
-        ) from None
+        raise ArgumentError(f"bounds of {name!r} must be two numbers, low and high; they are {pair!r}") from None
     if not (low <= high and math.isfinite(2 * (high - low))):
         raise ArgumentError(f"bounds of {name!r} must be finite with low <= high; they are {low}, {high}")
     if scale == "bounds" and low == high:

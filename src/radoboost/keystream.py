@@ -1,8 +1,8 @@
 """ChaCha20 bits for a block of rows: whether example i is in rado j is one bit of a keyed stream.
 
-word(t, j), for tile t = i // 64, is the little-endian uint64 at byte ((t % 65536) * n + j) * 8 of the ChaCha20 keystream
-(RFC 8439, block counter from 0) under the key and the nonce `plane (4 bytes) || t // 65536 (8 bytes)`, little-endian.
-Any byte of it can be computed anywhere: partitions need no common state.
+word(t, j), for tile t = i // 64, is the little-endian uint64 at byte ((t % 65536) * n + j) * 8 of the ChaCha20
+keystream (RFC 8439, block counter from 0) under the key and the nonce `plane (4 bytes) || t // 65536 (8
+bytes)`, little-endian. Any byte of it can be computed anywhere: partitions need no common state.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ def words(
         slab, tile = divmod(first_tile + done, SLAB_TILES)
         count = min(n_tiles - done, SLAB_TILES - tile)
         nonce = plane.to_bytes(4, "little") + slab.to_bytes(8, "little")
-        _fill(key, nonce, tile * n_rados * 8, memoryview(out[done : done + count]).cast("B"))
+        _fill(key, nonce, tile * n_rados * 8, out[done : done + count].data.cast("B"))
         done += count
     return out
 

@@ -29,10 +29,12 @@ def show_progress() -> Iterator[Progress]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
-        Progress as Bars,
         ProgressColumn,
         TextColumn,
         TimeRemainingColumn,
+    )
+    from rich.progress import (
+        Progress as Bars,
     )
     from rich.text import Text
 

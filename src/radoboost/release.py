@@ -84,8 +84,8 @@ class Statement:
 class Release:
     """Rados with everything that a learner needs to know about them.
 
-    `blocks` maps a block's name to its rows; `classes` is (negative, positive); `mechanism` and `signatures` describe as
-    data how the rados were made; `n_examples` is None where the neighbour relation hides it.
+    `blocks` maps a block's name to its rows; `classes` is (negative, positive); `mechanism` and `signatures`
+    describe as data how the rados were made; `n_examples` is None where the neighbour relation hides it.
 
     >>> import radoboost as rb
     >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
@@ -107,9 +107,7 @@ class Release:
             rows = np.ascontiguousarray(rows, dtype=np.float64)
             rows.flags.writeable = False
             if rows.ndim != 2 or rows.shape[1] != len(self.columns):
-                raise ReleaseError(
-                    f"block {name!r} has shape {rows.shape}; there are {len(self.columns)} columns"
-                )
+                raise ReleaseError(f"block {name!r} has shape {rows.shape}; there are {len(self.columns)} columns")
             frozen[name] = rows
         object.__setattr__(self, "blocks", MappingProxyType(frozen))
 
@@ -180,9 +178,7 @@ def load(path: str | os.PathLike[str]) -> Release:
                 raise ReleaseError(f"{path} is not a radoboost release: it holds no radoboost document")
             file.seek(start)
             if file.read(64) != _digest(file, start).encode("ascii"):
-                raise ReleaseError(
-                    f"{path} is damaged: its digest is not its own; get it again from its maker"
-                )
+                raise ReleaseError(f"{path} is damaged: its digest is not its own; get it again from its maker")
             file.seek(0)
             try:
                 parquet = pq.ParquetFile(file)

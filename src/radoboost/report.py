@@ -28,9 +28,7 @@ def describe(release: Release) -> str:
         "",
         "What is promised",
         *_listed(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
-        *_listed(
-            (f"epsilon {epsilon}, delta {statement.delta:g}, for {statement.neighbours} as neighbours",)
-        ),
+        *_listed((f"epsilon {epsilon}, delta {statement.delta:g}, for {statement.neighbours} as neighbours",)),
         "",
         "What is not protected",
         *_listed(statement.not_protected),
@@ -43,9 +41,7 @@ def describe(release: Release) -> str:
             for value, width in ((column.mean, 12), (column.std, 12), (column.low, 10), (column.high, 10))
         )
         name = textwrap.shorten(column.name, 30, placeholder="...")
-        lines.append(
-            f"{name:<32}{column.scale:<10}{numbers}{'2**' + str(math.frexp(column.step)[1] - 1):>12}"
-        )
+        lines.append(f"{name:<32}{column.scale:<10}{numbers}{'2**' + str(math.frexp(column.step)[1] - 1):>12}")
     if len(release.columns) > _SHOWN_COLUMNS:
         lines.append(f"... and {len(release.columns) - _SHOWN_COLUMNS} more; --json shows all")
     return "\n".join(lines)

@@ -6,7 +6,6 @@ more than once, always in the same order. Labels stay as they are found; `LabelR
 """
 
 import glob
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
+from radoboost.labels import labels_array
 
 SLICE_VALUES = 1 << 18  # values in a batch of an array, where a batch costs nothing
 BATCH_VALUES = 1 << 21  # values in a batch read through Arrow
@@ -70,9 +70,7 @@ class Table(ABC):
 class _ArrayTable(Table):
     """A NumPy array or a SciPy sparse matrix."""
 
-    def __init__(
-        self, x: Any, labels: pa.Array, features: Sequence[str], chosen: list[int], label: str
-    ) -> None:
+    def __init__(self, x: Any, labels: pa.Array, features: Sequence[str], chosen: list[int], label: str) -> None:
         super().__init__("the array", features, label, x.shape[0])
         self._labels = labels
         self._x = x if chosen == list(range(x.shape[1])) else x[:, chosen]
@@ -112,17 +110,13 @@ class _MemoryTable(_ArrowTable):
         self._table, self._labels = table, labels
 
     def batches(self) -> Iterator[Batch]:
-        yield from self._blocks(
-            _coalesced(self._table.to_batches(), self._rows_of(BATCH_VALUES)), self._labels
-        )
+        yield from self._blocks(_coalesced(self._table.to_batches(), self._rows_of(BATCH_VALUES)), self._labels)
 
 
 class _FileTable(_ArrowTable):
     """Files of one kind or several, as if they were one."""
 
-    def __init__(
-        self, paths: Sequence[Path], features: Sequence[str], label: str, n_rows: int | None
-    ) -> None:
+    def __init__(self, paths: Sequence[Path], features: Sequence[str], label: str, n_rows: int | None) -> None:
         name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
         super().__init__(name, features, label, n_rows)
         self._paths = paths
@@ -171,14 +165,14 @@ def open_table(
         if y is not None:
             raise ArgumentError("labels of a file are one of its columns; name it in label")
         return _open_files(_expand(table), label or "", features, drop)
-    labels = None if y is None else _labels_array(y)
+    labels = None if y is None else labels_array(y)
     if hasattr(table, "__arrow_c_stream__"):
         with _readable("the table"):
             arrow = pa.table(table)
         chosen = _choose(_feature_fields(arrow.schema), "the table", label, features, drop)
         _check_length(labels, arrow.num_rows)
         return _MemoryTable(arrow, chosen, label or "y", labels)
-    x = table if hasattr(table, "toarray") else np.asarray(table)
+    x: Any = table if hasattr(table, "toarray") else np.asarray(table)
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
     if hasattr(x, "toarray"):
@@ -189,7 +183,7 @@ def open_table(
     chosen = _choose(names, "the array", label, features, drop)
     if label is not None:
         column = x[:, [names.index(label)]]
-        labels = _labels_array(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())
+        labels = labels_array(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())
     _check_length(labels, x.shape[0])
     return _ArrayTable(x, labels, chosen, [names.index(name) for name in chosen], label or "y")
 
@@ -305,9 +299,7 @@ def _csv_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]
         return reader.schema, None
 
 
-def _csv_batches(
-    path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int
-) -> Iterator[pa.RecordBatch]:
+def _csv_batches(path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int) -> Iterator[pa.RecordBatch]:
     with pa.OSFile(str(path)) as first:
         guessed, _ = _csv_schema(path, first)
     kinds = {name: pa.bool_() if guessed.field(name).type == pa.bool_() else pa.float64() for name in wanted}
@@ -315,9 +307,7 @@ def _csv_batches(
     reader = pa.csv.open_csv(
         _csv_stream(path, file),
         read_options=pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-        convert_options=pa.csv.ConvertOptions(
-            column_types=kinds, include_columns=wanted, strings_can_be_null=True
-        ),
+        convert_options=pa.csv.ConvertOptions(column_types=kinds, include_columns=wanted, strings_can_be_null=True),
     )
     with reader:
         try:
@@ -329,7 +319,7 @@ def _csv_batches(
 def _csv_complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
     """Arrow names a column by its number; people know it by its name."""
     text = str(error).splitlines()[0]
-    head, found, rest = text.partition("In CSV column #")
+    _, found, rest = text.partition("In CSV column #")
     number, _, reason = rest.partition(":")
     if not found or not number.isdigit():
         return text
@@ -408,12 +398,10 @@ def _numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
     _check_type(column.type, name)
     if column.null_count:
         row = first_row + pc.index(column.is_null(), True).as_py()
-        raise TableError(
-            f"column {name!r} has a missing value (row {row:,}); fill in or drop such rows or columns"
-        )
+        raise TableError(f"column {name!r} has a missing value (row {row:,}); fill in or drop such rows or columns")
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
-    values = column.to_numpy(zero_copy_only=False)
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     if pa.types.is_integer(column.type):
         _check_integers(values, name, first_row)
     return values
@@ -429,122 +417,6 @@ def _check_integers(values: NDArray[Any], name: str, first_row: int) -> None:
         )
 
 
-# ---- labels
-
-
-def _labels_array(y: Any) -> pa.Array:
-    array = np.asarray(y)
-    if array.ndim != 1:
-        raise TableError(f"y must have one dimension; its shape is {array.shape}")
-    if array.dtype.kind == "T":
-        array = array.astype(object)
-    try:
-        return pa.array(array.tolist() if array.dtype.kind in "OU" else array)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        raise TableError(
-            f"labels must be numbers, truth values or text, all of one kind: {array.dtype}"
-        ) from None
-
-
 def _check_length(labels: pa.Array | None, n_rows: int) -> None:
     if labels is not None and len(labels) != n_rows:
         raise TableError(f"X has {n_rows:,} rows and y has {len(labels):,}; they must be equal")
-
-
-def canonical_label(found: Any) -> Any:
-    """One value for all spellings of a class: a text that reads as a number is that number.
-
-    >>> [canonical_label(v) for v in ("1", "1.0", 1.0, True, "true", "yes")]
-    [1, 1, 1, True, True, 'yes']
-    """
-    if isinstance(found, str):
-        text = found.strip()
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        try:
-            found = float(text)
-        except ValueError:
-            return found
-        if not math.isfinite(found):
-            return text
-    if isinstance(found, float) and found.is_integer():
-        return int(found)
-    return found
-
-
-class LabelRule:
-    """Which labels are -1 and which +1, learned while the table is read for the first time.
-
-    Without `classes`, the smaller or earlier of the two values found is -1 and the other +1: so 0 and 1, -1 and 1, or
-    False and True mean what they say.
-
-    >>> rule = LabelRule("y")
-    >>> rule.see(pa.array(["no", "yes", "no"]))
-    >>> rule.settle()
-    ('no', 'yes')
-    >>> rule.signs(pa.array(["yes", "no"]))
-    array([ 1, -1], dtype=int8)
-    """
-
-    def __init__(self, name: str, classes: Sequence[Any] | None = None) -> None:
-        self.name = name
-        self._found: dict[Any, Any] = {}
-        self._declared: tuple[Any, ...] | None = None
-        if classes is not None:
-            self._declared = tuple(canonical_label(value) for value in classes)
-            if len(set(self._declared)) != 2:
-                raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
-        self._positive: tuple[Any, ...] = ()
-
-    def see(self, labels: pa.Array) -> None:
-        """Note the labels of a batch."""
-        if pa.types.is_dictionary(labels.type):
-            labels = labels.dictionary_decode()
-        missing = labels.null_count or (
-            pa.types.is_floating(labels.type) and pc.any(pc.is_nan(labels)).as_py()
-        )
-        if missing:
-            raise TableError(f"the label {self.name!r} has a missing value; fill in or drop such rows")
-        for raw in pc.unique(labels).to_pylist():
-            if raw in self._found:
-                continue
-            value = canonical_label(raw)
-            if not isinstance(value, bool | int | float | str):
-                raise TableError(f"the label {self.name!r} holds {labels.type}; it must be numbers or text")
-            if self._declared is not None and value not in self._declared:
-                raise TableError(
-                    f"the label {self.name!r} has the value {value!r}, which is not one of the declared classes "
-                    f"{self._declared[0]!r} and {self._declared[1]!r}"
-                )
-            self._found[raw] = value
-            if len(set(self._found.values())) > 2:
-                shown = ", ".join(repr(v) for v in list(dict.fromkeys(self._found.values()))[:3])
-                raise TableError(
-                    f"the label {self.name!r} has more than two classes ({shown}, ...); it must have exactly two"
-                )
-
-    def settle(self) -> tuple[Any, Any]:
-        """(negative, positive), once every label was seen."""
-        values = set(self._found.values())
-        if len(values) == 1:
-            raise TableError(
-                f"the label {self.name!r} has one class only ({values.pop()!r}); it must have exactly two"
-            )
-        texts = {isinstance(value, str) for value in values}
-        if len(texts) > 1:
-            raise TableError(
-                f"the label {self.name!r} mixes text and numbers: {self._found!r}; make them one kind"
-            )
-        negative, positive = self._declared or sorted(values)
-        self._positive = tuple(raw for raw, value in self._found.items() if value == positive)
-        return negative, positive
-
-    def signs(self, labels: pa.Array) -> NDArray[np.int8]:
-        """The labels of a batch as -1 and +1."""
-        if pa.types.is_dictionary(labels.type):
-            labels = labels.dictionary_decode()
-        if len(self._positive) == 1:
-            member = pc.equal(labels, pa.scalar(self._positive[0], type=labels.type))
-        else:
-            member = pc.is_in(labels, value_set=pa.array(self._positive, type=labels.type))
-        return (member.to_numpy(zero_copy_only=False).astype(np.int8) << 1) - np.int8(1)

@@ -1,8 +1,8 @@
-"""The fast engine: subset sums of a few rows are tabulated once, and each rado picks one table row by a few bits of its word.
+"""The fast engine: subset sums of a few rows are tabulated, and each rado picks table rows by the bits of its word.
 
-With tables over 6 rows this is m * n * d / 6 additions instead of m * n * d multiply-adds, in 11 tables that for 16 features
-fit into the first-level cache (tables over 8 rows do not, and ran no faster). Few rados do not pay for large tables: below
-256 the tables are over 4 rows. Neither choice can change a result.
+With tables over 6 rows this is m * n * d / 6 additions instead of m * n * d multiply-adds, in 11 tables that
+for 16 features fit into the first-level cache (tables over 8 rows do not, and ran no faster). Few rados do not
+pay for large tables: below 256 the tables are over 4 rows. Neither choice can change a result.
 """
 
 import functools
@@ -18,8 +18,8 @@ from radoboost.engines import Words
 from radoboost.engines.vectors import (
     add_chosen,
     add_moments,
-    flush,
     float_bits,
+    flush,
     set_sum,
     set_zero,
 )
@@ -94,8 +94,9 @@ def _add_to_bin(x, bins):  # type: ignore[no-untyped-def]
 def _survey(values, low, high, unit, extremes, digits, bins, buffer):  # type: ignore[no-untyped-def]
     """Add rows to the sums; False at a value that is not finite.
 
-    A value times its column's unit is cut into three digits of 21 bits; whatever has bits left over, or is too large, goes into
-    the bin of its exponent. Only integers are summed, and loops over one column leave LLVM free to use vectors.
+    A value times its column's unit is cut into three digits of 21 bits; whatever has bits left over, or is too
+    large, goes into the bin of its exponent. Only integers are summed, and loops over one column leave LLVM
+    free to use vectors.
     """
     n_rows, n_features = values.shape
     pattern = buffer.view(np.int64)
@@ -107,13 +108,13 @@ def _survey(values, low, high, unit, extremes, digits, bins, buffer):  # type: i
         rows = values[start : start + count]
         for k in range(n_features):
             least, most = low[k], high[k]
-            fine = True
+            wrong = 0
             for i in range(count):
                 x = np.float64(rows[i, k])
-                fine &= abs(x) < np.inf
+                wrong += not abs(x) < np.inf
                 x = most if x > most else x
                 buffer[i] = least if x < least else x
-            if not fine:
+            if wrong:
                 return False
             smallest, largest = magnitude, -magnitude
             for i in range(count):
@@ -170,9 +171,7 @@ class Survey:
                 self._fold()
             self._unfolded += len(part)
             unit = np.ldexp(1.0, _DIGIT_BITS - 1 - self._exponents)
-            if not _survey(
-                part, self._low, self._high, unit, self._extremes, self._digits, self._bins, self._buffer
-            ):
+            if not _survey(part, self._low, self._high, unit, self._extremes, self._digits, self._bins, self._buffer):
                 return False
             self._sums.n_rows += len(part)
             needed = _exponents(np.abs(self._range()).max(axis=0))
@@ -184,7 +183,8 @@ class Survey:
     def _range(self) -> NDArray[np.float64]:
         """Smallest and largest value of each column."""
         order = self._extremes
-        return (order ^ ((order >> 63) & np.iinfo(np.int64).max)).view(np.float64)
+        pattern = order ^ ((order >> 63) & np.iinfo(np.int64).max)
+        return np.asarray(pattern, dtype=np.int64).view(np.float64)
 
     def _fold(self) -> None:
         """Move the sums into Python integers, which have no end."""
@@ -229,9 +229,7 @@ def _exponents(largest: NDArray[np.float64]) -> NDArray[np.int64]:
 
 @njit(
     [
-        types.void(
-            values, types.int64, types.int8[::1], types.float64[:, ::1], types.int32[:, ::1], types.int64
-        )
+        types.void(values, types.int64, types.int8[::1], types.float64[:, ::1], types.int32[:, ::1], types.int64)
         for values in _VALUES
     ],
     **_JIT,
@@ -374,7 +372,8 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.zeros(size + 4096, dtype=np.uint8)
     start = -raw.ctypes.data % 4096
-    return raw[start : start + size].view(dtype).reshape(shape)
+    aligned: NDArray[Any] = raw[start : start + size].view(dtype).reshape(shape)
+    return aligned
 
 
 def survey(low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> Survey:

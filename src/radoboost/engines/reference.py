@@ -49,13 +49,9 @@ def _exact_sums(x: NDArray[np.float64]) -> tuple[int, int]:
         signs = np.sign(part)
         # frexp gives subnormal numbers exponents below the unit, with that many zero bits at the end
         shift = e - 53 - EXACT_UNIT
-        total += _shifted(
-            sum(int((signs * limb).sum()) << (_LIMB_BITS * i) for i, limb in enumerate(limbs)), shift
-        )
+        total += _shifted(sum(int((signs * limb).sum()) << (_LIMB_BITS * i) for i, limb in enumerate(limbs)), shift)
         products = [
-            int((limbs[i] * limbs[j]).sum()) << (_LIMB_BITS * (i + j))
-            for i in range(_LIMBS)
-            for j in range(_LIMBS)
+            int((limbs[i] * limbs[j]).sum()) << (_LIMB_BITS * (i + j)) for i in range(_LIMBS) for j in range(_LIMBS)
         ]
         squares += _shifted(sum(products), 2 * shift)
     return total, squares

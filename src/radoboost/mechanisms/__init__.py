@@ -1,7 +1,7 @@
 """What is done to rados before they leave, one file a mechanism.
 
-A mechanism is a frozen description. It says whether it makes a promise (`private`), how columns are scaled unless the holder
-says otherwise, and what its statement may claim.
+A mechanism is a frozen description. It says whether it makes a promise (`private`), how columns are scaled
+unless the holder says otherwise, and what its statement may claim.
 """
 
 from radoboost.mechanisms.contract import Circumstances, Mechanism
