@@ -79,12 +79,13 @@ def columns_from_json(entries: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
     (Column(name='a', scale='none', step=0.5, low=None, high=None, mean=None, std=None),)
     """
     known = {field.name for field in dataclasses.fields(Column)}
+    needs = {"none": (), "constant": (), "standard": ("mean", "std"), "bounds": ("low", "high")}
     for entry in entries:
         unknown = set(entry) - known
-        if unknown or entry.get("scale") not in (*SCALES, "constant"):
+        if unknown or not {"name", "step", *needs.get(entry.get("scale", ""), ("?",))} <= set(entry):
             raise ReleaseError(
-                f"column {entry.get('name')!r} is described in a way this version does not know: "
-                f"{sorted(unknown) or entry.get('scale')}; upgrade radoboost"
+                f"column {entry.get('name')!r} is described in a way this version does not know, "
+                f"{sorted(entry)} with scale {entry.get('scale')!r}; upgrade radoboost"
             )
     return tuple(Column(**entry) for entry in entries)
 

@@ -156,7 +156,14 @@ def read_bounds(bounds: Bounds) -> Mapping[str, Sequence[float]] | NDArray[np.fl
         if not isinstance(parsed, dict):
             raise ArgumentError(f'the bounds file {bounds} must hold one object, {{"column": [low, high], ...}}')
         return parsed
-    return bounds if isinstance(bounds, Mapping) else np.asarray(bounds, dtype=np.float64)
+    if isinstance(bounds, Mapping):
+        return bounds
+    try:
+        return np.asarray(bounds, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            "bounds must be a mapping, a JSON file, or pairs of numbers, one for each feature"
+        ) from None
 
 
 def check_bounds(

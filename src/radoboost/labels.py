@@ -62,13 +62,14 @@ class LabelRule:
 
     def __init__(self, name: str, classes: Sequence[Any] | None = None) -> None:
         self.name = name
-        self._found: dict[Any, Any] = {}
+        # By Arrow type and then by value as found: files may spell a class in different types.
+        self._found: dict[pa.DataType, dict[Any, Any]] = {}
         self._declared: tuple[Any, ...] | None = None
         if classes is not None:
             self._declared = tuple(canonical_label(value) for value in classes)
             if len(set(self._declared)) != 2:
                 raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
-        self._positive: tuple[Any, ...] = ()
+        self._positive: dict[pa.DataType, pa.Array] = {}
 
     def see(self, labels: pa.Array) -> None:
         """Note the labels of a batch."""
@@ -77,43 +78,48 @@ class LabelRule:
         missing = labels.null_count or (pa.types.is_floating(labels.type) and pc.any(pc.is_nan(labels)).as_py())
         if missing:
             raise TableError(f"the label {self.name!r} has a missing value; fill in or drop such rows")
+        found = self._found.setdefault(labels.type, {})
         for raw in pc.unique(labels).to_pylist():
-            if raw in self._found:
-                continue
-            value = canonical_label(raw)
-            if not isinstance(value, bool | int | float | str):
-                raise TableError(f"the label {self.name!r} holds {labels.type}; it must be numbers or text")
-            if self._declared is not None and value not in self._declared:
-                raise TableError(
-                    f"the label {self.name!r} has the value {value!r}, which is not one of the declared classes "
-                    f"{self._declared[0]!r} and {self._declared[1]!r}"
-                )
-            self._found[raw] = value
-            if len(set(self._found.values())) > 2:
-                shown = ", ".join(repr(v) for v in list(dict.fromkeys(self._found.values()))[:3])
-                raise TableError(
-                    f"the label {self.name!r} has more than two classes ({shown}, ...); it must have exactly two"
-                )
+            if raw not in found:
+                found[raw] = self._check(canonical_label(raw), labels.type)
+        if len(self._values()) > 2:
+            shown = ", ".join(repr(value) for value in self._values()[:3])
+            raise TableError(
+                f"the label {self.name!r} has more than two classes ({shown}, ...); it must have exactly two"
+            )
+
+    def _check(self, value: Any, kind: pa.DataType) -> Any:
+        if not isinstance(value, bool | int | float | str) or value in (math.inf, -math.inf):
+            raise TableError(f"the label {self.name!r} holds {value!r} ({kind}); it must be finite numbers or text")
+        if self._declared is not None and value not in self._declared:
+            raise TableError(
+                f"the label {self.name!r} has the value {value!r}, which is not one of the declared classes "
+                f"{self._declared[0]!r} and {self._declared[1]!r}"
+            )
+        return value
+
+    def _values(self) -> list[Any]:
+        return list(dict.fromkeys(value for found in self._found.values() for value in found.values()))
 
     def settle(self) -> tuple[Any, Any]:
         """(negative, positive), once every label was seen."""
-        values = set(self._found.values())
+        values = self._values()
         if len(values) == 1:
-            raise TableError(f"the label {self.name!r} has one class only ({values.pop()!r}); it must have exactly two")
-        texts = {isinstance(value, str) for value in values}
-        if len(texts) > 1:
-            raise TableError(f"the label {self.name!r} mixes text and numbers: {self._found!r}; make them one kind")
+            raise TableError(f"the label {self.name!r} has one class only ({values[0]!r}); it must have exactly two")
+        if len({isinstance(value, str) for value in values}) > 1:
+            raise TableError(f"the label {self.name!r} mixes text and numbers, {values}; make them one kind")
         negative, positive = self._declared or sorted(values)
-        self._positive = tuple(raw for raw, value in self._found.items() if value == positive)
+        self._positive = {
+            kind: pa.array([raw for raw, value in found.items() if value == positive], type=kind)
+            for kind, found in self._found.items()
+        }
         return negative, positive
 
     def signs(self, labels: pa.Array) -> NDArray[np.int8]:
         """The labels of a batch as -1 and +1."""
         if pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_decode()
-        if len(self._positive) == 1:
-            member = pc.equal(labels, pa.scalar(self._positive[0], type=labels.type))
-        else:
-            member = pc.is_in(labels, value_set=pa.array(self._positive, type=labels.type))
+        positive = self._positive[labels.type]
+        member = pc.equal(labels, positive[0]) if len(positive) == 1 else pc.is_in(labels, value_set=positive)
         signs: NDArray[np.int8] = member.to_numpy(zero_copy_only=False).astype(np.int8) * np.int8(2) - np.int8(1)
         return signs

@@ -146,7 +146,7 @@ class Release:
             rows = np.vstack(list(self.blocks.values()))
             arrays = [pa.array(names).dictionary_encode(), *(pa.array(column) for column in rows.T)]
             table = pa.table(arrays, names=[BLOCK_COLUMN, *self.feature_names])
-            document = json.dumps({**self.to_dict(), "sha256": _ZEROS}, separators=(",", ":"))
+            document = json.dumps({**self.to_dict(), "sha256": _ZEROS}, separators=(",", ":"), allow_nan=False)
             with pq.ParquetWriter(beside, table.schema, use_dictionary=[BLOCK_COLUMN]) as writer:
                 writer.write_table(table)
                 writer.add_key_value_metadata({_KEY: document})
@@ -197,6 +197,11 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
             f"the release has format {document['format']!r} and this version reads {FORMAT_VERSION}; upgrade radoboost"
         )
     table = parquet.read()
+    columns = columns_from_json(document["columns"])
+    order = [name for block in document["blocks"] for name in [block["name"]] * block["rows"]]
+    names = [BLOCK_COLUMN, *(column.name for column in columns)]
+    if RADOS not in order or table.column_names != names or table.column(0).to_pylist() != order:
+        raise ReleaseError("the rows and columns of the release are not those that its document describes")
     rows = np.empty((table.num_rows, table.num_columns - 1))
     for k in range(rows.shape[1]):
         rows[:, k] = table.column(k + 1).to_numpy()
@@ -206,7 +211,7 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
         first += block["rows"]
     return Release(
         blocks=blocks,
-        columns=columns_from_json(document["columns"]),
+        columns=columns,
         classes=(document["classes"][0], document["classes"][1]),
         mechanism=document["mechanism"],
         signatures=document["signatures"],

@@ -6,7 +6,9 @@ more than once, always in the same order. Labels stay as they are found; `LabelR
 """
 
 import glob
+import os
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,6 +122,7 @@ class _FileTable(_ArrowTable):
         name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
         super().__init__(name, features, label, n_rows)
         self._paths = paths
+        self._stamps = [_stamp(path) for path in paths]
         self._bytes = sum(path.stat().st_size for path in paths)
         self._bytes_before, self._file = 0, None
 
@@ -135,6 +138,10 @@ class _FileTable(_ArrowTable):
                 yield from _READERS[_kind(path)](path, self._file, wanted, self.label, rows)
             self._bytes_before += path.stat().st_size
         self._file = None
+        # What was checked in the first pass must be what is summed in the second.
+        for path, stamp in zip(self._paths, self._stamps, strict=True):
+            if _stamp(path) != stamp:
+                raise TableError(f"{path} changed while it was read; craft again once it is at rest")
 
     def expected_rows(self, seen: int) -> int | None:
         if self.n_rows is not None or self._file is None:
@@ -157,6 +164,8 @@ def open_table(
     >>> table.features
     ('x0', 'x1')
     """
+    features = [features] if isinstance(features, str) else features
+    drop = [drop] if isinstance(drop, str) else drop
     if (y is None) == (label is None):
         raise ArgumentError("give the labels once: as y, or as the name of their column in label")
     if isinstance(table, str | Path) or (
@@ -210,6 +219,11 @@ def _expand(paths: Any) -> list[Path]:
         if path.stat().st_size == 0:
             raise TableError(f"{path} is empty")
     return found
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    state = os.stat(path)
+    return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def _kind(path: Path) -> str:
@@ -309,9 +323,15 @@ def _csv_batches(path: Path, file: pa.NativeFile, wanted: list[str], label: str,
         read_options=pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
         convert_options=pa.csv.ConvertOptions(column_types=kinds, include_columns=wanted, strings_can_be_null=True),
     )
+    whole = [name for name in wanted if pa.types.is_integer(guessed.field(name).type) and name != label]
+    row = 0
     with reader:
         try:
-            yield from reader
+            for batch in reader:
+                for name in whole:
+                    _check_integers(batch.column(name).drop_null().to_numpy(), name, row, LARGEST_INTEGER - 1)
+                yield batch
+                row += batch.num_rows
         except pa.ArrowInvalid as error:
             raise TableError(f"cannot read {path}: {_csv_complaint(error, guessed)}") from None
 
@@ -337,7 +357,8 @@ def _coalesced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Reco
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
             piece = batch.slice(start, rows)
-            if count + piece.num_rows > rows:
+            # Files may hold the same columns in different types.
+            if waiting and (count + piece.num_rows > rows or piece.schema != waiting[0].schema):
                 yield pa.concat_batches(waiting)
                 waiting, count = [], 0
             waiting.append(piece)
@@ -363,9 +384,10 @@ def _choose(
     drop: Sequence[str],
 ) -> list[str]:
     """The features among a table's columns."""
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise TableError(f"{where} has several columns called {twice[0]!r}; rename them")
+    for listed in (names, list(features or ())):
+        twice = [name for name, count in Counter(listed).items() if count > 1]
+        if twice:
+            raise TableError(f"{where}: several columns are called {twice[0]!r}; features need different names")
     known = set(names)
     if label is not None and label not in known:
         raise TableError(f"{where} has no column {label!r} for the label; its columns are {_listed(names)}")
@@ -407,11 +429,12 @@ def _numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
     return values
 
 
-def _check_integers(values: NDArray[Any], name: str, first_row: int) -> None:
+def _check_integers(values: NDArray[Any], name: str, first_row: int, largest: int = LARGEST_INTEGER) -> None:
+    """Refuse integers that float64 cannot tell apart."""
     if values.dtype.itemsize < 8 or not len(values):
         return
-    if int(values.max()) > LARGEST_INTEGER or int(values.min()) < -LARGEST_INTEGER:
-        row = first_row + int(np.argmax((values > LARGEST_INTEGER) | (values < -LARGEST_INTEGER)))
+    if values.max() > largest or values.min() < -largest:
+        row = first_row + int(np.argmax((values > largest) | (values < -largest)))
         raise TableError(
             f"column {name!r} has an integer beyond 2**53 (row {row:,}), which float64 cannot hold; rescale it"
         )

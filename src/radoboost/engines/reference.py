@@ -22,9 +22,11 @@ class Survey:
         self._sums = ExactSums(len(low))
 
     def add(self, values: NDArray[Any]) -> bool:
-        clipped = np.minimum(np.maximum(values.astype(np.float64), self._low), self._high)
         if not np.isfinite(values).all():
             return False
+        if not len(values):
+            return True
+        clipped = np.minimum(np.maximum(values.astype(np.float64), self._low), self._high)
         part = ExactSums(len(self._low), n_rows=len(values))
         part.lowest, part.highest = clipped.min(axis=0), clipped.max(axis=0)
         if self._moments:
@@ -73,7 +75,8 @@ class Summation:
         for k, column in enumerate(self._columns):
             if column.scale != "constant":
                 low, high = column.constants[:2]
-                self.clipped[k] += ((values[:, k] < low) | (values[:, k] > high)).sum()
+                x = values[:, k].astype(np.float64)
+                self.clipped[k] += ((x < low) | (x > high)).sum()
         edges = edge_integers(values, labels, self._columns).astype(np.int64)
         row, end = first_row, first_row + len(edges)
         while row < end:

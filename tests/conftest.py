@@ -1,0 +1,39 @@
+"""Settings that every test shares."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Repeatable by default; no deadline, for the first call of a kernel compiles it.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20150706)
+
+
+@pytest.fixture(scope="session")
+def domains() -> Path:
+    """The folder of the paper's domains."""
+    folder = os.environ.get("RADO_DATA")
+    if not folder:
+        pytest.skip("RADO_DATA is not set: the paper's domains are needed")
+    return Path(folder)
+
+
+@pytest.fixture
+def clinic(tmp_path, rng):
+    """A small table in a CSV file."""
+    path = tmp_path / "clinic.csv"
+    rows = ["age,dose,readmitted"]
+    rows += [
+        f"{age},{dose:.3f},{'yes' if dose > 0.4 else 'no'}"
+        for age, dose in zip(range(20, 80), rng.random(60), strict=True)
+    ]
+    path.write_text("\n".join(rows) + "\n")
+    return path
