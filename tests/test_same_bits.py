@@ -119,7 +119,7 @@ def _nothing():
     st.sampled_from([9, 300]),
     st.data(),
 )
-def test_every_form_of_a_table_gives_the_same_bits(tmp_path_factory, table, scale, batch_values, group, n, data):
+def test_every_form_of_a_table_gives_the_same_bits(tmp_path_factory, table, scale, batch_rows, group, n, data):
     x, y = table
     n = min(n, 2 ** len(x))
     names = [f"x{k}" for k in range(x.shape[1])]
@@ -163,10 +163,8 @@ def test_every_form_of_a_table_gives_the_same_bits(tmp_path_factory, table, scal
     ]
     expected = rb.craft(x, y, n_rados=n, seed=5, scale=scale, engine="reference", threads=1)
     with (
-        mock.patch.object(tables, "SLICE_VALUES", batch_values),
-        mock.patch.object(tables, "BATCH_VALUES", batch_values),
-        mock.patch.object(tables, "CSV_BLOCK_BYTES", max(400, 40 * batch_values)),
-        mock.patch.object(tables.Table, "_rows_of", lambda self, values: max(1, values // len(self.features))),
+        mock.patch.object(tables, "CSV_BLOCK_BYTES", max(400, 40 * batch_rows)),
+        mock.patch.object(tables.Table, "_batch_rows", lambda self, *most: batch_rows),
     ):
         for form, labels in forms:
             given_labels = {"label": labels} if isinstance(labels, str) else {"y": labels}

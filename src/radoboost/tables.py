@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, TableError
 from radoboost.labels import labels_array
 
-SLICE_VALUES = 1 << 18  # values in a batch of an array, where a batch costs nothing
-BATCH_VALUES = 1 << 21  # values in a batch read through Arrow
+SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array, where a batch costs nothing
+BATCH_VALUES, BATCH_ROWS = 1 << 21, 65536  # at most, in a batch read through Arrow
 CSV_BLOCK_BYTES = 1 << 22
 LARGEST_INTEGER = 2**53
 _KINDS = {
@@ -64,9 +64,9 @@ class Table(ABC):
         """How many rows there will be, as far as one can tell after `seen` of them."""
         return self.n_rows
 
-    def _rows_of(self, values: int) -> int:
-        """Rows, in whole tiles, that hold about so many values."""
-        return max(64, values // len(self.features) // 64 * 64)
+    def _batch_rows(self, most_values: int, most_rows: int) -> int:
+        """Rows of a batch, in whole tiles."""
+        return max(64, min(most_rows, most_values // len(self.features)) // 64 * 64)
 
 
 class _ArrayTable(Table):
@@ -78,7 +78,7 @@ class _ArrayTable(Table):
         self._x = x if chosen == list(range(x.shape[1])) else x[:, chosen]
 
     def batches(self) -> Iterator[Batch]:
-        rows = self._rows_of(SLICE_VALUES)
+        rows = self._batch_rows(SLICE_VALUES, SLICE_ROWS)
         for start in range(0, self._x.shape[0], rows):
             part = self._x[start : start + rows]
             part = part.toarray() if hasattr(part, "toarray") else part
@@ -112,7 +112,9 @@ class _MemoryTable(_ArrowTable):
         self._table, self._labels = table, labels
 
     def batches(self) -> Iterator[Batch]:
-        yield from self._blocks(_coalesced(self._table.to_batches(), self._rows_of(BATCH_VALUES)), self._labels)
+        yield from self._blocks(
+            _coalesced(self._table.to_batches(), self._batch_rows(BATCH_VALUES, BATCH_ROWS)), self._labels
+        )
 
 
 class _FileTable(_ArrowTable):
@@ -127,7 +129,7 @@ class _FileTable(_ArrowTable):
         self._bytes_before, self._file = 0, None
 
     def batches(self) -> Iterator[Batch]:
-        rows = self._rows_of(BATCH_VALUES)
+        rows = self._batch_rows(BATCH_VALUES, BATCH_ROWS)
         yield from self._blocks(_coalesced(self._record_batches(rows), rows))
 
     def _record_batches(self, rows: int) -> Iterator[pa.RecordBatch]:

@@ -30,10 +30,11 @@ _FLUSH_TILES = 4  # 256 integers of at most 2**22 fit int32
 _BLOCK_RADOS = 2048  # their int32 accumulators stay in the second-level cache
 _WORD_BYTES = 1 << 21  # keystream made at a time
 _DIGIT_BITS, _DIGITS = 21, 3
-_LOWEST_EXPONENT = -1000  # below it, all values go by the slow way
+_HEADROOM = 3  # bits kept free above a column's largest value, so that a larger one seldom moves its unit
+_LOWEST_EXPONENT, _HIGHEST_EXPONENT = -1000, 1023  # values beyond go by the slow way
 _BINS, _BIN_EXPONENTS = 512, 4  # a bin of the slow way takes four neighbouring exponents
 _FOLD_ROWS = 1 << 16  # squares there have 112 bits: this many fit a bin of 128 bits
-_BUFFER_ROWS = 256
+_BUFFER_ROWS, _BUFFER_COLUMNS = 128, 16
 _U = np.uint64
 
 _JIT: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
@@ -65,6 +66,16 @@ def _cut(x, unit, base):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
+def _transpose(values, first, buffer):  # type: ignore[no-untyped-def]
+    """Copy some columns from `first` on: a row of them is one cache line."""
+    width = min(_BUFFER_COLUMNS, values.shape[1] - first)
+    for i in range(values.shape[0]):
+        row = values[i][first:]
+        for k in range(width):
+            buffer[k, i] = row[k]
+
+
+@njit(**_JIT)
 def _add_to_bin(x, bins):  # type: ignore[no-untyped-def]
     bits = float_bits(x)
     exponent = (bits >> _U(52)) & _U(2047)
@@ -79,43 +90,46 @@ def _add_to_bin(x, bins):  # type: ignore[no-untyped-def]
 
 @njit(
     [
-        types.boolean(
+        types.int64(
             values,
             *[types.float64[::1]] * 3,
             types.int64[:, ::1],
             types.int64[:, ::1],
             types.uint64[:, :, ::1],
-            types.float64[::1],
+            types.float64[:, ::1],
         )
         for values in _VALUES
     ],
     **_JIT,
 )
 def _survey(values, low, high, unit, extremes, digits, bins, buffer):  # type: ignore[no-untyped-def]
-    """Add rows to the sums; False at a value that is not finite.
+    """Add rows to the sums; how many values went into bins, or -1 at a value that is not finite.
 
     A value times its column's unit is cut into three digits of 21 bits; whatever has bits left over, or is too
     large, goes into the bin of its exponent. Only integers are summed, and loops over one column leave LLVM
     free to use vectors.
     """
     n_rows, n_features = values.shape
-    pattern = buffer.view(np.int64)
+    patterns = buffer.view(np.int64)
     magnitude = np.int64(0x7FFFFFFFFFFFFFFF)
     base = float(1 << _DIGIT_BITS)
     moments = bins.shape[1] > 1
+    binned = 0
     for start in range(0, n_rows, _BUFFER_ROWS):
         count = min(_BUFFER_ROWS, n_rows - start)
-        rows = values[start : start + count]
         for k in range(n_features):
+            if k % _BUFFER_COLUMNS == 0:
+                _transpose(values[start : start + count], k, buffer)
+            column, pattern = buffer[k % _BUFFER_COLUMNS], patterns[k % _BUFFER_COLUMNS]
             least, most = low[k], high[k]
             wrong = 0
             for i in range(count):
-                x = np.float64(rows[i, k])
+                x = column[i]
                 wrong += not abs(x) < np.inf
                 x = most if x > most else x
-                buffer[i] = least if x < least else x
+                column[i] = least if x < least else x
             if wrong:
-                return False
+                return -1
             smallest, largest = magnitude, -magnitude
             for i in range(count):
                 # Negative numbers have their patterns turned round, so that integers are ordered as the floats are.
@@ -127,7 +141,7 @@ def _survey(values, low, high, unit, extremes, digits, bins, buffer):  # type: i
                 continue
             s0 = s1 = s2 = p00 = p01 = p02 = p11 = p12 = p22 = good = np.int64(0)
             for i in range(count):
-                d0, d1, d2, whole = _cut(buffer[i], unit[k], base)
+                d0, d1, d2, whole = _cut(column[i], unit[k], base)
                 s0 += d0
                 s1 += d1
                 s2 += d2
@@ -140,10 +154,11 @@ def _survey(values, low, high, unit, extremes, digits, bins, buffer):  # type: i
                 good += np.int64(whole)
             for place, total in enumerate((s0, s1, s2, p00, p01, p02, p11, p12, p22)):
                 digits[k, place] += total
+            binned += count - good
             for i in range(count if good < count else 0):
-                if not _cut(buffer[i], unit[k], base)[3]:
-                    _add_to_bin(buffer[i], bins[k])
-    return True
+                if not _cut(column[i], unit[k], base)[3]:
+                    _add_to_bin(column[i], bins[k])
+    return binned
 
 
 class Survey:
@@ -155,29 +170,32 @@ class Survey:
         self._moments = moments
         limit = np.iinfo(np.int64).max
         self._extremes = np.repeat([[limit], [-limit]], len(low), axis=1)
-        self._exponents: NDArray[np.int64] | None = None
+        self._exponents = np.zeros(len(low), dtype=np.int64)
         self._digits = np.zeros((len(low), 9), dtype=np.int64)
         self._bins = _aligned((len(low), _BINS if moments else 1, 4), np.uint64)
-        self._buffer = np.empty(_BUFFER_ROWS)
-        self._unfolded = 0
+        # A few numbers more than rows: columns a whole number of pages apart would share cache sets.
+        self._buffer = np.empty((_BUFFER_COLUMNS, _BUFFER_ROWS + 8))
+        self._unfolded = self._binned = 0
 
     def add(self, values: NDArray[Any]) -> bool:
         for first in range(0, len(values), _FOLD_ROWS):
             part = values[first : first + _FOLD_ROWS]
-            if self._exponents is None:
-                sample = np.minimum(np.maximum(part[:1024], self._low), self._high)
-                self._exponents = _exponents(np.abs(sample).max(axis=0))
             if self._unfolded + len(part) > _FOLD_ROWS:
                 self._fold()
-            self._unfolded += len(part)
+            if self._sums.n_rows == 0:
+                sample = np.minimum(np.maximum(part[:1024], self._low), self._high)
+                self._exponents = _exponents(np.abs(sample).max(axis=0))
             unit = np.ldexp(1.0, _DIGIT_BITS - 1 - self._exponents)
-            if not _survey(part, self._low, self._high, unit, self._extremes, self._digits, self._bins, self._buffer):
+            binned = _survey(part, self._low, self._high, unit, self._extremes, self._digits, self._bins, self._buffer)
+            if binned < 0:
                 return False
+            self._binned += binned
+            self._unfolded += len(part)
             self._sums.n_rows += len(part)
-            needed = _exponents(np.abs(self._range()).max(axis=0))
-            if (needed > self._exponents).any():
-                self._fold()
-                self._exponents = np.maximum(needed, self._exponents)
+            outgrown = np.abs(self._range()).max(axis=0) > np.ldexp(1.0, self._exponents)
+            if self._moments and outgrown.any():
+                self._fold_digits(np.flatnonzero(outgrown))
+                self._exponents[outgrown] = _exponents(np.abs(self._range()).max(axis=0))[outgrown]
         return True
 
     def _range(self) -> NDArray[np.float64]:
@@ -187,12 +205,16 @@ class Survey:
         return np.asarray(pattern, dtype=np.int64).view(np.float64)
 
     def _fold(self) -> None:
-        """Move the sums into Python integers, which have no end."""
+        """Move all sums into Python integers, which have no end."""
         self._unfolded = 0
-        if not self._moments or self._exponents is None:
-            return
+        self._fold_digits(np.arange(len(self._digits) if self._moments else 0))
+        if self._binned:
+            self._fold_bins()
+
+    def _fold_digits(self, columns: NDArray[np.intp]) -> None:
         sums, squares = self._sums.sums, self._sums.squares
-        for k, (s0, s1, s2, p00, p01, p02, p11, p12, p22) in enumerate(self._digits.tolist()):
+        for k in columns.tolist():
+            s0, s1, s2, p00, p01, p02, p11, p12, p22 = self._digits[k].tolist()
             # The last digit counts units of 2**(exponent - 62).
             shift = int(self._exponents[k]) - (_DIGITS * _DIGIT_BITS - 1) - EXACT_UNIT
             b = _DIGIT_BITS
@@ -200,15 +222,18 @@ class Survey:
             middle = 2 * p02 + p11
             square = (p00 << 4 * b) + (2 * p01 << 3 * b) + (middle << 2 * b) + (2 * p12 << b) + p22
             squares[k] += square << 2 * shift
-        self._digits[:] = 0
+        self._digits[columns] = 0
+
+    def _fold_bins(self) -> None:
+        self._binned = 0
         for k, b in np.argwhere(self._bins.any(axis=2)).tolist():
             low, high, square_low, square_high = self._bins[k, b].tolist()
             total = high << 64 | low
             total -= (total >> 127) << 128
             # A significand with exponent field e counts units of 2**(e - 1075), and e is at least 1.
             scale = 1 << _BIN_EXPONENTS * b
-            sums[k] += total * scale >> 1
-            squares[k] += (square_high << 64 | square_low) * scale**2 >> 2
+            self._sums.sums[k] += total * scale >> 1
+            self._sums.squares[k] += (square_high << 64 | square_low) * scale**2 >> 2
         self._bins[:] = 0
 
     def result(self) -> ExactSums:
@@ -219,29 +244,26 @@ class Survey:
 
 
 def _exponents(largest: NDArray[np.float64]) -> NDArray[np.int64]:
-    """e with |x| < 2**e, for the largest |x| of each column."""
+    """e with |x| far below 2**e, for the largest |x| of each column."""
     finite = np.where(np.isfinite(largest), largest, 0.0)
-    return np.maximum(np.frexp(finite)[1].astype(np.int64), _LOWEST_EXPONENT)
+    return np.clip(np.frexp(finite)[1].astype(np.int64) + _HEADROOM, _LOWEST_EXPONENT, _HIGHEST_EXPONENT)
 
 
 # ---- the second pass
 
 
 @njit(
-    [
-        types.void(values, types.int64, types.int8[::1], types.float64[:, ::1], types.int32[:, ::1], types.int64)
-        for values in _VALUES
-    ],
+    [types.void(values, types.int8[::1], types.float64[:, ::1], types.int32[:, ::1]) for values in _VALUES],
     **_JIT,
 )
-def _snap(values, first, labels, constants, edges, skip):  # type: ignore[no-untyped-def]
-    """Edge integers of the columns from `first` on, into the rows of `edges` from `skip` on; nothing is clipped."""
+def _snap(values, labels, constants, edges):  # type: ignore[no-untyped-def]
+    """Edge integers of values that lie within their bounds."""
     shift, factor, divisor, offset, inverse = constants[2:]
     n_features = constants.shape[1]
     for i in range(values.shape[0]):
         label = np.int32(labels[i])
         # Rows as arrays of their own: an index that numba knows to be positive can be a vector's.
-        row, target = values[i][first:], edges[skip + i]
+        row, target = values[i], edges[i]
         for k in range(n_features):
             value = ((np.float64(row[k]) - shift[k]) * factor[k]) / divisor[k] - offset[k]
             target[k] = np.int32(np.rint(value * inverse[k])) * label
@@ -255,17 +277,18 @@ def _sum_tiles(lanes: int, bits: int) -> Callable[..., None]:
     @njit(
         types.void(
             types.int32[:, ::1],
+            types.int64,
             types.uint64[:, ::1],
-            types.int32[:, ::1],
-            types.int32[:, ::1],
+            types.int32[::1],
+            types.int32[::1],
             types.int64[:, ::1],
         ),
         **_JIT,
     )
-    def kernel(edges, words, table, narrow, wide):  # type: ignore[no-untyped-def]
+    def kernel(edges, first_column, words, table, narrow, wide):  # type: ignore[no-untyped-def]
         n_tiles, n_rados = words.shape
-        row = _U(4 * lanes)
-        edge, entry = _U(edges.ctypes.data), _U(table.ctypes.data)
+        row, edge_row = _U(4 * lanes), _U(4 * edges.shape[1])
+        edge, entry = _U(edges.ctypes.data) + _U(4 * first_column), _U(table.ctypes.data)
         small, large = _U(narrow.ctypes.data), _U(wide.ctypes.data)
         for start in range(0, n_rados, _BLOCK_RADOS):
             stop = min(n_rados, start + _BLOCK_RADOS)
@@ -274,7 +297,7 @@ def _sum_tiles(lanes: int, bits: int) -> Callable[..., None]:
                     first = entry + _U(group << bits) * row
                     set_zero(first, lanes)
                     for r in range(min(bits, TILE_ROWS - group * bits)):
-                        added = edge + _U(tile * TILE_ROWS + group * bits + r) * row
+                        added = edge + _U(tile * TILE_ROWS + group * bits + r) * edge_row
                         half = _U(1 << r) * row
                         for i in range(1 << r):
                             there = first + _U(i) * row
@@ -288,77 +311,66 @@ def _sum_tiles(lanes: int, bits: int) -> Callable[..., None]:
     return kernel  # type: ignore[no-any-return]
 
 
-class _Panel:
-    """Up to 32 columns that are summed together."""
-
-    def __init__(self, columns: Sequence[Column], first: int, lanes: int, n_rados: int) -> None:
-        self.first, self.lanes = first, lanes
-        used = columns[first : first + lanes]
-        self.features = sum(column.scale != "constant" for column in used)
-        self.constant = self.features < len(used)
-        # The step is a power of two: multiplying by its inverse is dividing by it.
-        rows = [(*column.constants, 1.0 / column.step) for column in used]
-        self.constants = np.ascontiguousarray(np.array(rows).T[:, : self.features])
-        self.bounded = bool(np.isfinite(self.constants[:2]).any())
-        self.clipped = np.zeros(len(used), dtype=np.int64)
-        self.totals = _aligned((n_rados, lanes), np.int64)
-        bits = 4 if n_rados < 256 else 6
-        self.table = _aligned((-(-TILE_ROWS // bits) << bits, lanes), np.int32)
-        self.narrow = _aligned((min(n_rados, _BLOCK_RADOS), lanes), np.int32)
-        self.edges = _aligned((0, lanes), np.int32)
-        self.sum_tiles = _sum_tiles(lanes, bits)
-
-    def snap(self, values: NDArray[Any], labels: NDArray[np.int8], skip: int, n_tiles: int) -> None:
-        """Fill `edges` with whole tiles; rows that are not in the block are zero, and so in no sum."""
-        rows = n_tiles * TILE_ROWS
-        if len(self.edges) < rows:
-            self.edges = _aligned((rows, self.lanes), np.int32)
-        end = skip + len(values)
-        self.edges[:skip] = 0
-        self.edges[end:rows] = 0
-        first = self.first
-        if self.bounded:
-            low, high = self.constants[:2]
-            values, first = values[:, first : first + self.features], 0
-            self.clipped[: self.features] += ((values < low) | (values > high)).sum(axis=0)
-            values = np.minimum(np.maximum(values, low), high)
-        _snap(values, first, labels, self.constants, self.edges, skip)
-        if self.constant:
-            self.edges[skip:end, self.features] = labels.astype(np.int32) << GRID_BITS
-
-
 class Summation:
     """Rados by table lookup, in panels of 32, 16 or 8 features."""
 
     def __init__(self, columns: Sequence[Column], n_rados: int, words: Words) -> None:
         self._words = words
         self._n_features = len(columns)
-        self._panels = []
-        first = 0
-        for lanes in _panel_lanes(len(columns)):
-            self._panels.append(_Panel(columns, first, lanes, n_rados))
-            first += lanes
+        features = [column for column in columns if column.scale != "constant"]
+        # The step is a power of two: multiplying by its inverse is dividing by it.
+        rows = [(*column.constants, 1.0 / column.step) for column in features]
+        self._constants = np.ascontiguousarray(np.array(rows).T)
+        self._bounded = bool(np.isfinite(self._constants[:2]).any())
+        self.clipped = np.zeros(len(columns), dtype=np.int64)
+
+        lanes = _panel_lanes(len(columns))
+        bits = _table_bits(n_rados)
+        self._panels = [
+            (first, _sum_tiles(width, bits), _aligned((n_rados, width), np.int64))
+            for first, width in zip(np.cumsum([0, *lanes]).tolist(), lanes, strict=False)
+        ]
+        self._table = _aligned(((-(-TILE_ROWS // bits) << bits) * max(lanes),), np.int32)
+        self._narrow = _aligned((min(n_rados, _BLOCK_RADOS) * max(lanes),), np.int32)
+        # Rows start on a cache line, as the vectors of all panels need.
+        self._edges = _aligned((0, -(-sum(lanes) // 16) * 16), np.int32)
         self._word_tiles = max(1, _WORD_BYTES // (8 * n_rados))
         self._buffer = np.empty((self._word_tiles, n_rados), dtype=np.uint64)
 
     def add(self, first_row: int, values: NDArray[Any], labels: NDArray[np.int8]) -> None:
         first_tile, skip = divmod(first_row, TILE_ROWS)
         n_tiles = -(-(skip + len(values)) // TILE_ROWS)
-        for panel in self._panels:
-            panel.snap(values, labels, skip, n_tiles)
+        self._fill_edges(values, labels, skip, n_tiles * TILE_ROWS)
         for tile in range(0, n_tiles, self._word_tiles):
             count = min(self._word_tiles, n_tiles - tile)
             words = self._words(first_tile + tile, count, self._buffer[:count])
-            for panel in self._panels:
-                edges = panel.edges[tile * TILE_ROWS : (tile + count) * TILE_ROWS]
-                panel.sum_tiles(edges, words, panel.table, panel.narrow, panel.totals)
+            edges = self._edges[tile * TILE_ROWS : (tile + count) * TILE_ROWS]
+            for first, sum_tiles, totals in self._panels:
+                sum_tiles(edges, first, words, self._table, self._narrow, totals)
+
+    def _fill_edges(self, values: NDArray[Any], labels: NDArray[np.int8], skip: int, n_rows: int) -> None:
+        """Edge integers of whole tiles; rows that are not in the block are zero, and so in no sum."""
+        if len(self._edges) < n_rows:
+            self._edges = _aligned((n_rows, self._edges.shape[1]), np.int32)
+        end = skip + len(values)
+        self._edges[:skip] = 0
+        self._edges[end:n_rows] = 0
+        n_values = self._constants.shape[1]
+        if self._bounded:
+            low, high = self._constants[:2]
+            self.clipped[:n_values] += ((values < low) | (values > high)).sum(axis=0)
+            values = np.minimum(np.maximum(values, low), high)
+        _snap(values, labels, self._constants, self._edges[skip:end])
+        if n_values < self._n_features:
+            self._edges[skip:end, n_values] = labels.astype(np.int32) << GRID_BITS
 
     def result(self) -> NDArray[np.int64]:
-        return np.hstack([panel.totals for panel in self._panels])[:, : self._n_features]
+        return np.hstack([totals for _, _, totals in self._panels])[:, : self._n_features]
 
-    @property
-    def clipped(self) -> NDArray[np.int64]:
-        return np.concatenate([panel.clipped for panel in self._panels])
+
+def _table_bits(n_rados: int) -> int:
+    """Over how many rows a table pays."""
+    return 4 if n_rados < 256 else 6
 
 
 def _panel_lanes(n_features: int) -> list[int]:

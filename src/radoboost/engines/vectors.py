@@ -20,6 +20,11 @@ def _vector(builder: Any, address: Any, lanes: int, element: Any = _I32) -> Any:
     return builder.inttoptr(address, ir.VectorType(element, lanes).as_pointer())
 
 
+def _align(lanes: int) -> int:
+    """A vector's own size, or a cache line."""
+    return min(4 * lanes, 64)
+
+
 def _load(builder: Any, pointer: Any, align: int) -> Any:
     value = builder.load(pointer)
     value.align = align
@@ -37,7 +42,7 @@ def set_zero(typingctx: Any, target: Any, lanes: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         n = lanes.literal_value
         zero = ir.Constant(ir.VectorType(_I32, n), None)
-        _store(builder, zero, _vector(builder, args[0], n), 4 * n)
+        _store(builder, zero, _vector(builder, args[0], n), _align(n))
         return context.get_dummy_value()
 
     return types.void(types.uint64, lanes), codegen
@@ -49,8 +54,8 @@ def set_sum(typingctx: Any, target: Any, first: Any, second: Any, lanes: Any) ->
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         n = lanes.literal_value
-        a, b = (_load(builder, _vector(builder, p, n), 4 * n) for p in args[1:3])
-        _store(builder, builder.add(a, b), _vector(builder, args[0], n), 4 * n)
+        a, b = (_load(builder, _vector(builder, p, n), _align(n)) for p in args[1:3])
+        _store(builder, builder.add(a, b), _vector(builder, args[0], n), _align(n))
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.uint64, lanes), codegen
@@ -65,7 +70,7 @@ def add_chosen(typingctx: Any, target: Any, table: Any, word: Any, lanes: Any, b
         row_bytes = 4 * n
         row_log = row_bytes.bit_length() - 1
         pointer = _vector(builder, args[0], n)
-        totals = [_load(builder, pointer, row_bytes), None]
+        totals = [_load(builder, pointer, _align(n)), None]
         for group, low in enumerate(range(0, TILE_ROWS, width)):
             # The word's bits are moved straight to where they are a byte offset into the table.
             move = low - row_log
@@ -76,10 +81,10 @@ def add_chosen(typingctx: Any, target: Any, table: Any, word: Any, lanes: Any, b
                 moved = builder.shl(args[2], ir.Constant(_I64, -move))
             offset = builder.and_(moved, ir.Constant(_I64, mask))
             start = builder.add(args[1], ir.Constant(_I64, (group << width) * row_bytes))
-            row = _load(builder, _vector(builder, builder.add(start, offset), n), row_bytes)
+            row = _load(builder, _vector(builder, builder.add(start, offset), n), _align(n))
             previous = totals[group % 2]
             totals[group % 2] = row if previous is None else builder.add(previous, row)
-        _store(builder, builder.add(*totals), pointer, row_bytes)
+        _store(builder, builder.add(*totals), pointer, _align(n))
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.uint64, lanes, bits), codegen
@@ -92,9 +97,9 @@ def flush(typingctx: Any, target: Any, source: Any, lanes: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         n = lanes.literal_value
         wide, narrow = _vector(builder, args[0], n, _I64), _vector(builder, args[1], n)
-        addend = builder.sext(_load(builder, narrow, 4 * n), ir.VectorType(_I64, n))
-        _store(builder, builder.add(_load(builder, wide, 4 * n), addend), wide, 4 * n)
-        _store(builder, ir.Constant(ir.VectorType(_I32, n), None), narrow, 4 * n)
+        addend = builder.sext(_load(builder, narrow, _align(n)), ir.VectorType(_I64, n))
+        _store(builder, builder.add(_load(builder, wide, _align(n)), addend), wide, _align(n))
+        _store(builder, ir.Constant(ir.VectorType(_I32, n), None), narrow, _align(n))
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, lanes), codegen

@@ -1,0 +1,38 @@
+"""What the benchmarks share: timing side by side, a table on screen, results kept with the command that made them."""
+
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+RESULTS = Path(__file__).parent.parent / "experiments" / "results"
+
+
+def side_by_side(contenders: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median seconds of each, run in turns so that a busy machine troubles all alike."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(repeats + 1):
+        for name, run in contenders.items():
+            begun = time.perf_counter()
+            run()
+            if turn:  # the first turn warms caches
+                times[name].append(time.perf_counter() - begun)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def machine() -> dict[str, object]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return {"processor": model, "cores": os.cpu_count(), "python": platform.python_version()}
+
+
+def keep(name: str, results: object) -> None:
+    """Write results under experiments/results, with the command that gives them."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    document = {"command": command, "machine": machine(), "results": results}
+    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
