@@ -16,12 +16,18 @@ from numpy.typing import NDArray
 from radoboost.columns import Column
 from radoboost.engines import Words
 from radoboost.engines.vectors import (
+    DIGIT_BITS,
+    LARGEST_DIGIT,
+    SCAN_COLUMNS,
     add_chosen,
     add_moments,
     float_bits,
     flush,
+    scan_rows,
+    scan_totals,
     set_sum,
     set_zero,
+    snap_columns,
 )
 from radoboost.grid import EXACT_UNIT, GRID_BITS, ExactSums
 from radoboost.keystream import TILE_ROWS
@@ -29,50 +35,108 @@ from radoboost.keystream import TILE_ROWS
 _FLUSH_TILES = 4  # 256 integers of at most 2**22 fit int32
 _BLOCK_RADOS = 2048  # their int32 accumulators stay in the second-level cache
 _WORD_BYTES = 1 << 21  # keystream made at a time
-_DIGIT_BITS, _DIGITS = 21, 3
+_DIGITS = {"float32": 3, "float64": 4}  # of 21 bits: enough for values within a factor of 2**35, and 2**28
 _HEADROOM = 3  # bits kept free above a column's largest value, so that a larger one seldom moves its unit
-_LOWEST_EXPONENT, _HIGHEST_EXPONENT = -1000, 1023  # values beyond go by the slow way
+_LOWEST_EXPONENT, _HIGHEST_EXPONENT = -990, 1023  # values beyond go by the slow way
+_SCAN_ROWS = 256  # they stay in the cache; 2048 products of digits would still be below 2**53
 _BINS, _BIN_EXPONENTS = 512, 4  # a bin of the slow way takes four neighbouring exponents
 _FOLD_ROWS = 1 << 16  # squares there have 112 bits: this many fit a bin of 128 bits
-_BUFFER_ROWS, _BUFFER_COLUMNS = 128, 16
 _U = np.uint64
 
 _JIT: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
 
 
-_VALUES = [types.Array(t, 2, "C", readonly=True) for t in (types.float32, types.float64)]
+def _values_type(kind: str) -> Any:
+    return types.Array(getattr(types, kind), 2, "C", readonly=True)
 
 
 # ---- the first pass
 
 
 @njit(**_JIT)
-def _cut(x, unit, base):  # type: ignore[no-untyped-def]
-    """Three digits of x * unit, all 0 where they do not hold it exactly, and whether they do."""
-    scaled = x * unit
-    first = np.rint(scaled)
-    rest = (scaled - first) * base
-    second = np.rint(rest)
-    rest = (rest - second) * base
-    third = np.rint(rest)
-    # A product near the smallest numbers may have lost bits without leaving a rest.
-    whole = (third == rest) & (abs(scaled) <= base) & ((abs(scaled) > 1e-270) | (x == 0.0))
-    return (
-        np.int64(np.int32(first if whole else 0.0)),
-        np.int64(np.int32(second if whole else 0.0)),
-        np.int64(np.int32(third if whole else 0.0)),
-        whole,
+def _first_column(block, width):  # type: ignore[no-untyped-def]
+    """Blocks are 8 columns wide; the last one overlaps the one before, to end with the row."""
+    return min(block * SCAN_COLUMNS, width - SCAN_COLUMNS)
+
+
+def _in_blocks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Constants of each column, shape (constants, columns), as blocks (blocks, constants, 8)."""
+    width = max(rows.shape[1], SCAN_COLUMNS)
+    padded = np.zeros((len(rows), width))
+    padded[:, : rows.shape[1]] = rows
+    first = [min(k, width - SCAN_COLUMNS) for k in range(0, width, SCAN_COLUMNS)]
+    return np.array([padded[:, k : k + SCAN_COLUMNS] for k in first])
+
+
+def _wide_enough(values: NDArray[Any]) -> NDArray[Any]:
+    """Values with at least the 8 columns of a block."""
+    if values.shape[1] >= SCAN_COLUMNS:
+        return values
+    padded = np.zeros((len(values), SCAN_COLUMNS), dtype=values.dtype)
+    padded[:, : values.shape[1]] = values
+    return padded
+
+
+@functools.cache
+def _scan(kind: str, digits: int) -> Callable[..., int]:
+    """The survey of a block of rows, of float32 or float64, with so many digits or without sums."""
+    narrow = int(kind == "float32")
+    n_sums = max(0, scan_totals(digits) - 4)
+
+    @njit(
+        types.int64(
+            _values_type(kind),
+            types.float64[:, :, ::1],
+            types.float64[:, ::1],
+            types.int64[:, ::1],
+            types.uint64[:, :, ::1],
+        ),
+        **_JIT,
     )
+    def scan(values, limits, extremes, sums, bins):  # type: ignore[no-untyped-def]
+        """Add rows to the sums; how many values went into bins, or -1 at a value that is not finite."""
+        n_rows, n_features = values.shape[0], extremes.shape[1]
+        address, stride = _U(values.ctypes.data), _U(values.strides[0])
+        totals = np.empty((4 + n_sums, SCAN_COLUMNS))
+        binned = 0
+        for start in range(0, n_rows, _SCAN_ROWS):
+            count = min(_SCAN_ROWS, n_rows - start)
+            for block in range(limits.shape[0]):
+                first = _first_column(block, values.shape[1])
+                source = address + _U(start) * stride + _U(first * values.itemsize)
+                limit = _U(limits[block].ctypes.data)
+                scan_rows(source, stride, count, limit, _U(totals.ctypes.data), narrow, digits)
+                # The last block may begin with columns that the one before has done.
+                for column in range(block * SCAN_COLUMNS, min(first + SCAN_COLUMNS, n_features)):
+                    k = column - first
+                    if totals[2, k] != 0.0:
+                        return -1
+                    extremes[0, column] = min(extremes[0, column], totals[0, k])
+                    extremes[1, column] = max(extremes[1, column], totals[1, k])
+                    for place in range(n_sums):
+                        slot = place if place < digits else place - digits + 4
+                        sums[column, slot] += np.int64(totals[4 + place, k])
+                    if totals[3, k] > 0:
+                        low, high, unit = limits[block, 0, k], limits[block, 1, k], limits[block, 2, k]
+                        for i in range(start, start + count):
+                            x = min(max(np.float64(values[i, column]), low), high)
+                            if not _is_whole(x, unit, digits):
+                                _add_to_bin(x, bins[column])
+                                binned += 1
+        return binned
+
+    return scan  # type: ignore[no-any-return]
 
 
 @njit(**_JIT)
-def _transpose(values, first, buffer):  # type: ignore[no-untyped-def]
-    """Copy some columns from `first` on: a row of them is one cache line."""
-    width = min(_BUFFER_COLUMNS, values.shape[1] - first)
-    for i in range(values.shape[0]):
-        row = values[i][first:]
-        for k in range(width):
-            buffer[k, i] = row[k]
+def _is_whole(x, unit, digits):  # type: ignore[no-untyped-def]
+    """Whether `scan_rows` holds x in its digits."""
+    scaled = x * unit
+    rest = scaled - np.rint(scaled)
+    for _ in range(digits - 1):
+        rest *= 2.0**DIGIT_BITS
+        rest -= np.rint(rest)
+    return rest == 0.0 and abs(scaled) <= LARGEST_DIGIT and (scaled != 0.0 or x == 0.0)
 
 
 @njit(**_JIT)
@@ -88,121 +152,50 @@ def _add_to_bin(x, bins):  # type: ignore[no-untyped-def]
     add_moments(address, significand, exponent & _U(3), bits >> _U(63))
 
 
-@njit(
-    [
-        types.int64(
-            values,
-            *[types.float64[::1]] * 3,
-            types.int64[:, ::1],
-            types.int64[:, ::1],
-            types.uint64[:, :, ::1],
-            types.float64[:, ::1],
-        )
-        for values in _VALUES
-    ],
-    **_JIT,
-)
-def _survey(values, low, high, unit, extremes, digits, bins, buffer):  # type: ignore[no-untyped-def]
-    """Add rows to the sums; how many values went into bins, or -1 at a value that is not finite.
-
-    A value times its column's unit is cut into three digits of 21 bits; whatever has bits left over, or is too
-    large, goes into the bin of its exponent. Only integers are summed, and loops over one column leave LLVM
-    free to use vectors.
-    """
-    n_rows, n_features = values.shape
-    patterns = buffer.view(np.int64)
-    magnitude = np.int64(0x7FFFFFFFFFFFFFFF)
-    base = float(1 << _DIGIT_BITS)
-    moments = bins.shape[1] > 1
-    binned = 0
-    for start in range(0, n_rows, _BUFFER_ROWS):
-        count = min(_BUFFER_ROWS, n_rows - start)
-        for k in range(n_features):
-            if k % _BUFFER_COLUMNS == 0:
-                _transpose(values[start : start + count], k, buffer)
-            column, pattern = buffer[k % _BUFFER_COLUMNS], patterns[k % _BUFFER_COLUMNS]
-            least, most = low[k], high[k]
-            wrong = 0
-            for i in range(count):
-                x = column[i]
-                wrong += not abs(x) < np.inf
-                x = most if x > most else x
-                column[i] = least if x < least else x
-            if wrong:
-                return -1
-            smallest, largest = magnitude, -magnitude
-            for i in range(count):
-                # Negative numbers have their patterns turned round, so that integers are ordered as the floats are.
-                order = pattern[i] ^ ((pattern[i] >> 63) & magnitude)
-                smallest, largest = min(smallest, order), max(largest, order)
-            extremes[0, k] = min(extremes[0, k], smallest)
-            extremes[1, k] = max(extremes[1, k], largest)
-            if not moments:
-                continue
-            s0 = s1 = s2 = p00 = p01 = p02 = p11 = p12 = p22 = good = np.int64(0)
-            for i in range(count):
-                d0, d1, d2, whole = _cut(column[i], unit[k], base)
-                s0 += d0
-                s1 += d1
-                s2 += d2
-                p00 += d0 * d0
-                p01 += d0 * d1
-                p02 += d0 * d2
-                p11 += d1 * d1
-                p12 += d1 * d2
-                p22 += d2 * d2
-                good += np.int64(whole)
-            for place, total in enumerate((s0, s1, s2, p00, p01, p02, p11, p12, p22)):
-                digits[k, place] += total
-            binned += count - good
-            for i in range(count if good < count else 0):
-                if not _cut(column[i], unit[k], base)[3]:
-                    _add_to_bin(column[i], bins[k])
-    return binned
-
-
 class Survey:
     """Exact statistics: sums of digits for most values, 128-bit sums by exponent for the rest."""
 
     def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64], moments: bool) -> None:
-        self._low, self._high = low, high
-        self._sums = ExactSums(len(low))
+        n_features = len(low)
+        self._sums = ExactSums(n_features)
         self._moments = moments
-        limit = np.iinfo(np.int64).max
-        self._extremes = np.repeat([[limit], [-limit]], len(low), axis=1)
-        self._exponents = np.zeros(len(low), dtype=np.int64)
-        self._digits = np.zeros((len(low), 9), dtype=np.int64)
-        self._bins = _aligned((len(low), _BINS if moments else 1, 4), np.uint64)
-        # A few numbers more than rows: columns a whole number of pages apart would share cache sets.
-        self._buffer = np.empty((_BUFFER_COLUMNS, _BUFFER_ROWS + 8))
+        self._clip = low, high
+        self._exponents = np.zeros(n_features, dtype=np.int64)
+        self._digits = np.zeros((n_features, 11), dtype=np.int64)  # sums of 4 digits, and of 7 kinds of products
+        self._bins = _aligned((n_features, _BINS if moments else 1, 4), np.uint64)
         self._unfolded = self._binned = 0
 
     def add(self, values: NDArray[Any]) -> bool:
+        kind = values.dtype.name
+        scan = _scan(kind, _DIGITS[kind] if self._moments else 0)
+        extremes = np.array([self._sums.lowest, self._sums.highest])
         for first in range(0, len(values), _FOLD_ROWS):
             part = values[first : first + _FOLD_ROWS]
             if self._unfolded + len(part) > _FOLD_ROWS:
                 self._fold()
             if self._sums.n_rows == 0:
-                sample = np.minimum(np.maximum(part[:1024], self._low), self._high)
-                self._exponents = _exponents(np.abs(sample).max(axis=0))
-            unit = np.ldexp(1.0, _DIGIT_BITS - 1 - self._exponents)
-            binned = _survey(part, self._low, self._high, unit, self._extremes, self._digits, self._bins, self._buffer)
+                sample = np.minimum(np.maximum(part[:1024], self._clip[0]), self._clip[1])
+                self._set_exponents(slice(None), np.abs(sample).max(axis=0))
+            binned = scan(_wide_enough(part), self._limits, extremes, self._digits, self._bins)
             if binned < 0:
                 return False
             self._binned += binned
             self._unfolded += len(part)
             self._sums.n_rows += len(part)
-            outgrown = np.abs(self._range()).max(axis=0) > np.ldexp(1.0, self._exponents)
+            self._sums.lowest, self._sums.highest = extremes
+            largest = np.abs(extremes).max(axis=0)
+            outgrown = largest > np.ldexp(1.0, self._exponents)
             if self._moments and outgrown.any():
                 self._fold_digits(np.flatnonzero(outgrown))
-                self._exponents[outgrown] = _exponents(np.abs(self._range()).max(axis=0))[outgrown]
+                self._set_exponents(outgrown, largest[outgrown])
         return True
 
-    def _range(self) -> NDArray[np.float64]:
-        """Smallest and largest value of each column."""
-        order = self._extremes
-        pattern = order ^ ((order >> 63) & np.iinfo(np.int64).max)
-        return np.asarray(pattern, dtype=np.int64).view(np.float64)
+    def _set_exponents(self, where: Any, largest: NDArray[np.float64]) -> None:
+        """Choose each column's unit so that its values are well below 2**exponent."""
+        finite = np.where(np.isfinite(largest), largest, 0.0)
+        exponents = np.frexp(finite)[1].astype(np.int64) + _HEADROOM
+        self._exponents[where] = np.clip(exponents, _LOWEST_EXPONENT, _HIGHEST_EXPONENT)
+        self._limits = _in_blocks(np.array([*self._clip, LARGEST_DIGIT * np.ldexp(1.0, -self._exponents)]))
 
     def _fold(self) -> None:
         """Move all sums into Python integers, which have no end."""
@@ -212,16 +205,12 @@ class Survey:
             self._fold_bins()
 
     def _fold_digits(self, columns: NDArray[np.intp]) -> None:
-        sums, squares = self._sums.sums, self._sums.squares
         for k in columns.tolist():
-            s0, s1, s2, p00, p01, p02, p11, p12, p22 = self._digits[k].tolist()
-            # The last digit counts units of 2**(exponent - 62).
-            shift = int(self._exponents[k]) - (_DIGITS * _DIGIT_BITS - 1) - EXACT_UNIT
-            b = _DIGIT_BITS
-            sums[k] += ((s0 << 2 * b) + (s1 << b) + s2) << shift
-            middle = 2 * p02 + p11
-            square = (p00 << 4 * b) + (2 * p01 << 3 * b) + (middle << 2 * b) + (2 * p12 << b) + p22
-            squares[k] += square << 2 * shift
+            sums, products = self._digits[k, :4].tolist(), self._digits[k, 4:].tolist()
+            # The first digit counts units of 2**(exponent - 19), each further one has 21 bits more.
+            shift = int(self._exponents[k]) - 19 - 3 * DIGIT_BITS - EXACT_UNIT
+            self._sums.sums[k] += sum(s << DIGIT_BITS * (3 - i) for i, s in enumerate(sums)) << shift
+            self._sums.squares[k] += sum(p << DIGIT_BITS * (6 - i) for i, p in enumerate(products)) << 2 * shift
         self._digits[columns] = 0
 
     def _fold_bins(self) -> None:
@@ -238,35 +227,39 @@ class Survey:
 
     def result(self) -> ExactSums:
         self._fold()
-        if self._sums.n_rows:
-            self._sums.lowest, self._sums.highest = self._range()
         return self._sums
-
-
-def _exponents(largest: NDArray[np.float64]) -> NDArray[np.int64]:
-    """e with |x| far below 2**e, for the largest |x| of each column."""
-    finite = np.where(np.isfinite(largest), largest, 0.0)
-    return np.clip(np.frexp(finite)[1].astype(np.int64) + _HEADROOM, _LOWEST_EXPONENT, _HIGHEST_EXPONENT)
 
 
 # ---- the second pass
 
 
-@njit(
-    [types.void(values, types.int8[::1], types.float64[:, ::1], types.int32[:, ::1]) for values in _VALUES],
-    **_JIT,
-)
-def _snap(values, labels, constants, edges):  # type: ignore[no-untyped-def]
-    """Edge integers of values that lie within their bounds."""
-    shift, factor, divisor, offset, inverse = constants[2:]
-    n_features = constants.shape[1]
-    for i in range(values.shape[0]):
-        label = np.int32(labels[i])
-        # Rows as arrays of their own: an index that numba knows to be positive can be a vector's.
-        row, target = values[i], edges[i]
-        for k in range(n_features):
-            value = ((np.float64(row[k]) - shift[k]) * factor[k]) / divisor[k] - offset[k]
-            target[k] = np.int32(np.rint(value * inverse[k])) * label
+@functools.cache
+def _snap(kind: str) -> Callable[..., None]:
+    """Edge integers of a block of rows, of float32 or float64."""
+    narrow = int(kind == "float32")
+
+    @njit(
+        types.void(_values_type(kind), types.int8[::1], types.float64[:, :, ::1], types.int32[:, ::1], types.int64),
+        **_JIT,
+    )
+    def snap(values, labels, constants, edges, constant):  # type: ignore[no-untyped-def]
+        """Values lie within their bounds; the constant feature, if any, is column `constant`."""
+        for i in range(values.shape[0]):
+            source, target = _U(values[i].ctypes.data), _U(edges[i].ctypes.data)
+            label = np.float64(labels[i])
+            for block in range(constants.shape[0]):
+                first = _first_column(block, values.shape[1])
+                snap_columns(
+                    source + _U(first * values.itemsize),
+                    target + _U(first * 4),
+                    _U(constants[block].ctypes.data),
+                    label,
+                    narrow,
+                )
+            if constant >= 0:
+                edges[i, constant] = np.int32(labels[i]) << GRID_BITS
+
+    return snap  # type: ignore[no-any-return]
 
 
 @functools.cache
@@ -320,8 +313,10 @@ class Summation:
         features = [column for column in columns if column.scale != "constant"]
         # The step is a power of two: multiplying by its inverse is dividing by it.
         rows = [(*column.constants, 1.0 / column.step) for column in features]
-        self._constants = np.ascontiguousarray(np.array(rows).T)
-        self._bounded = bool(np.isfinite(self._constants[:2]).any())
+        self._low, self._high, *constants = np.array(rows).T
+        self._bounded = bool(np.isfinite(self._low).any() or np.isfinite(self._high).any())
+        self._constants = _in_blocks(np.array(constants))
+        self._constant = len(features) if len(features) < len(columns) else -1
         self.clipped = np.zeros(len(columns), dtype=np.int64)
 
         lanes = _panel_lanes(len(columns))
@@ -355,14 +350,12 @@ class Summation:
         end = skip + len(values)
         self._edges[:skip] = 0
         self._edges[end:n_rows] = 0
-        n_values = self._constants.shape[1]
         if self._bounded:
-            low, high = self._constants[:2]
-            self.clipped[:n_values] += ((values < low) | (values > high)).sum(axis=0)
-            values = np.minimum(np.maximum(values, low), high)
-        _snap(values, labels, self._constants, self._edges[skip:end])
-        if n_values < self._n_features:
-            self._edges[skip:end, n_values] = labels.astype(np.int32) << GRID_BITS
+            outside = (values < self._low) | (values > self._high)
+            self.clipped[: outside.shape[1]] += outside.sum(axis=0)
+            values = np.minimum(np.maximum(values, self._low), self._high)
+        values = _wide_enough(values)
+        _snap(values.dtype.name)(values, labels, self._constants, self._edges[skip:end], self._constant)
 
     def result(self) -> NDArray[np.int64]:
         return np.hstack([totals for _, _, totals in self._panels])[:, : self._n_features]

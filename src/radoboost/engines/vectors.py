@@ -10,10 +10,13 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 TILE_ROWS = 64
-_I32, _I64, _I128 = ir.IntType(32), ir.IntType(64), ir.IntType(128)
+SCAN_COLUMNS = 8
+DIGIT_BITS, LARGEST_DIGIT = 21, 2.0**19  # the first digit is smaller: it is the only one that may have to be cut off
+_I32, _I64, _I128, _F64 = ir.IntType(32), ir.IntType(64), ir.IntType(128), ir.DoubleType()
 
 
 def _vector(builder: Any, address: Any, lanes: int, element: Any = _I32) -> Any:
@@ -103,6 +106,127 @@ def flush(typingctx: Any, target: Any, source: Any, lanes: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, lanes), codegen
+
+
+@intrinsic(prefer_literal=True)
+def snap_columns(typingctx: Any, source: Any, target: Any, constants: Any, label: Any, narrow: Any) -> Any:
+    """Edge integers of 8 neighbouring columns of one row, float32 if `narrow` is 1.
+
+    `constants` holds shift, factor, divisor, offset and the step's inverse, 8 float64 each.
+    """
+    element = ir.FloatType() if narrow.literal_value else _F64
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(_F64, SCAN_COLUMNS)
+        x = _load(builder, _vector(builder, args[0], SCAN_COLUMNS, element), 4)
+        x = builder.fpext(x, vector) if narrow.literal_value else x
+        shift, factor, divisor, offset, inverse = (
+            _load(builder, _vector(builder, builder.add(args[2], ir.Constant(_I64, 64 * i)), SCAN_COLUMNS, _F64), 8)
+            for i in range(5)
+        )
+        value = builder.fdiv(builder.fmul(builder.fsub(x, shift), factor), divisor)
+        value = builder.fmul(builder.fsub(value, offset), inverse)
+        rint = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(vector, [vector]), f"llvm.rint.v{SCAN_COLUMNS}f64"
+        )
+        lane = builder.insert_element(ir.Constant(vector, ir.Undefined), args[3], ir.Constant(_I32, 0))
+        everywhere = ir.Constant(ir.VectorType(_I32, SCAN_COLUMNS), [0] * SCAN_COLUMNS)
+        signed = builder.fmul(builder.call(rint, [value]), builder.shuffle_vector(lane, lane, everywhere))
+        integers = builder.fptosi(signed, ir.VectorType(_I32, SCAN_COLUMNS))
+        _store(builder, integers, _vector(builder, args[1], SCAN_COLUMNS), 4)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64, types.float64, narrow), codegen
+
+
+@intrinsic(prefer_literal=True)
+def scan_rows(
+    typingctx: Any, rows: Any, row_bytes: Any, n_rows: Any, limits: Any, totals: Any, narrow: Any, digits: Any
+) -> Any:
+    """Statistics of 8 neighbouring columns over some rows, float32 if `narrow` is 1.
+
+    `limits` holds low, high and unit, 8 float64 each; `totals` takes 8 each of: smallest and largest clipped value, a
+    number that is 0 iff all values are finite, how many values the digits do not hold, the sums of each digit, and the
+    sums of products of digits whose places add up to 0, 1, .... All of them are integers below 2**53, so exact.
+    """
+    n_digits = digits.literal_value
+    element = ir.FloatType() if narrow.literal_value else _F64
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(_F64, SCAN_COLUMNS)
+        start, stride, count, limit, target = args[:5]
+
+        def number(value: float) -> Any:
+            return ir.Constant(vector, [value] * SCAN_COLUMNS)
+
+        def place(base: Any, index: int) -> Any:
+            offset = ir.Constant(_I64, index * SCAN_COLUMNS * 8)
+            return _vector(builder, builder.add(base, offset), SCAN_COLUMNS, _F64)
+
+        low, high, unit = (_load(builder, place(limit, i), 8) for i in range(3))
+        begin = [number(float("inf")), number(float("-inf"))] + [number(0.0)] * (scan_totals(n_digits) - 2)
+        slots = [cgutils.alloca_once_value(builder, value) for value in begin]
+
+        def accumulate(slot: int, *terms: Any) -> None:
+            total = builder.load(slots[slot])
+            for term in terms:
+                total = builder.fadd(total, term, flags=["contract"])
+            builder.store(total, slots[slot])
+
+        with cgutils.for_range(builder, count) as loop:
+            source = _vector(builder, builder.add(start, builder.mul(loop.index, stride)), SCAN_COLUMNS, element)
+            x = _load(builder, source, 4)
+            x = builder.fpext(x, vector) if narrow.literal_value else x
+            accumulate(2, builder.fmul(x, number(0.0)))
+            x = builder.select(builder.fcmp_ordered(">", x, high), high, x)
+            x = builder.select(builder.fcmp_ordered("<", x, low), low, x)
+            for slot, sign in ((0, "<"), (1, ">")):
+                extreme = builder.load(slots[slot])
+                builder.store(builder.select(builder.fcmp_ordered(sign, x, extreme), x, extreme), slots[slot])
+            if n_digits:
+                cut, whole = _digits(builder, x, unit, n_digits, number)
+                accumulate(3, builder.select(whole, number(0.0), number(1.0)))
+                for i, digit in enumerate(cut):
+                    accumulate(4 + i, digit)
+                doubled = [builder.fadd(digit, digit) for digit in cut]
+                for weight in range(2 * n_digits - 1):
+                    pairs = [(i, weight - i) for i in range(n_digits) if i <= weight - i < n_digits]
+                    products = [
+                        builder.fmul(cut[i] if i == j else doubled[i], cut[j], flags=["contract"]) for i, j in pairs
+                    ]
+                    accumulate(4 + n_digits + weight, *products)
+        for index, slot in enumerate(slots):
+            _store(builder, builder.load(slot), place(target, index), 8)
+        return context.get_dummy_value()
+
+    address = types.uint64
+    return types.void(address, address, types.int64, address, address, narrow, digits), codegen
+
+
+def scan_totals(n_digits: int) -> int:
+    """How many totals `scan_rows` writes for each column."""
+    return 4 + (n_digits + 2 * n_digits - 1 if n_digits else 0)
+
+
+def _digits(builder: Any, x: Any, unit: Any, n_digits: int, number: Any) -> tuple[list[Any], Any]:
+    """Digits of x * unit, 0 where they do not hold it to the last bit, and where they do."""
+    unary = ir.FunctionType(x.type, [x.type])
+    rint = cgutils.get_or_insert_function(builder.module, unary, f"llvm.rint.v{SCAN_COLUMNS}f64")
+    magnitude = cgutils.get_or_insert_function(builder.module, unary, f"llvm.fabs.v{SCAN_COLUMNS}f64")
+    scaled = builder.fmul(x, unit)
+    digits, rest = [], scaled
+    for i in range(n_digits):
+        rest = builder.fmul(rest, number(2.0**DIGIT_BITS)) if i else rest
+        digits.append(builder.call(rint, [rest]))
+        rest = builder.fsub(rest, digits[-1])
+    whole = builder.and_(
+        builder.fcmp_ordered("==", rest, number(0.0)),
+        builder.fcmp_ordered("<=", builder.call(magnitude, [scaled]), number(LARGEST_DIGIT)),
+    )
+    # A product may have vanished without leaving a rest.
+    there = builder.or_(builder.fcmp_unordered("!=", scaled, number(0.0)), builder.fcmp_ordered("==", x, number(0.0)))
+    whole = builder.and_(whole, there)
+    return [builder.select(whole, digit, number(0.0)) for digit in digits], whole
 
 
 @intrinsic
