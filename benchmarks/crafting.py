@@ -2,8 +2,9 @@
 
     python benchmarks/crafting.py [--repeats 5]
 
-The peer draws bits with NumPy, turns them into float32 and multiplies with BLAS, in chunks of 1024 to 16384 rows; the fastest
-chunk counts. It neither standardises nor snaps to a grid, and its sums are float32: we do all of it, exactly.
+The peer draws bits with NumPy, turns them into float32 and multiplies with BLAS, in chunks of 1024 to 16384
+rows; the fastest chunk counts. It neither standardises nor snaps to a grid, and its sums are float32: we do all
+of it, exactly.
 """
 
 import argparse
@@ -81,7 +82,8 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
     print(
-        f"{'rows x features -> rados':<32}{'ours s':>9}{'blas s':>9}{'chunk':>8}{'ratio':>8}{'wanted':>8}  {'unscaled':>8}"
+        f"{'rows x features -> rados':<32}{'ours s':>9}{'blas s':>9}{'chunk':>8}{'ratio':>8}{'wanted':>8}
+        {'unscaled':>8}"
     )
     results = []
     for m, d, n, wanted in CASES:

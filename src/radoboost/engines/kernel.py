@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from radoboost.columns import Column
 from radoboost.engines import Words
 from radoboost.engines.vectors import (
-    DIGIT_BITS,
-    LARGEST_DIGIT,
     SCAN_COLUMNS,
     add_chosen,
     add_moments,
@@ -35,9 +33,10 @@ from radoboost.keystream import TILE_ROWS
 _FLUSH_TILES = 4  # 256 integers of at most 2**22 fit int32
 _BLOCK_RADOS = 2048  # their int32 accumulators stay in the second-level cache
 _WORD_BYTES = 1 << 21  # keystream made at a time
-_DIGITS = {"float32": 3, "float64": 4}  # of 21 bits: enough for values within a factor of 2**35, and 2**28
+_DIGITS = {"float32": 3, "float64": 4}  # enough for columns whose values differ by factors of 2**35, and 2**28
+_DIGIT_BITS, _FIRST_BITS = 21, 19
 _HEADROOM = 3  # bits kept free above a column's largest value, so that a larger one seldom moves its unit
-_LOWEST_EXPONENT, _HIGHEST_EXPONENT = -990, 1023  # values beyond go by the slow way
+_EXPONENTS = 400  # columns with larger or smaller values go by the slow way
 _SCAN_ROWS = 256  # they stay in the cache; 2048 products of digits would still be below 2**53
 _BINS, _BIN_EXPONENTS = 512, 4  # a bin of the slow way takes four neighbouring exponents
 _FOLD_ROWS = 1 << 16  # squares there have 112 bits: this many fit a bin of 128 bits
@@ -81,23 +80,24 @@ def _wide_enough(values: NDArray[Any]) -> NDArray[Any]:
 def _scan(kind: str, digits: int) -> Callable[..., int]:
     """The survey of a block of rows, of float32 or float64, with so many digits or without sums."""
     narrow = int(kind == "float32")
-    n_sums = max(0, scan_totals(digits) - 4)
+    n_sums = scan_totals(digits) - 3
 
     @njit(
         types.int64(
             _values_type(kind),
             types.float64[:, :, ::1],
+            types.int64[::1],
             types.float64[:, ::1],
             types.int64[:, ::1],
             types.uint64[:, :, ::1],
         ),
         **_JIT,
     )
-    def scan(values, limits, extremes, sums, bins):  # type: ignore[no-untyped-def]
+    def scan(values, limits, exponents, extremes, sums, bins):  # type: ignore[no-untyped-def]
         """Add rows to the sums; how many values went into bins, or -1 at a value that is not finite."""
-        n_rows, n_features = values.shape[0], extremes.shape[1]
+        n_rows, n_features = values.shape[0], len(exponents)
         address, stride = _U(values.ctypes.data), _U(values.strides[0])
-        totals = np.empty((4 + n_sums, SCAN_COLUMNS))
+        totals = np.empty((3 + n_sums, SCAN_COLUMNS))
         binned = 0
         for start in range(0, n_rows, _SCAN_ROWS):
             count = min(_SCAN_ROWS, n_rows - start)
@@ -109,34 +109,37 @@ def _scan(kind: str, digits: int) -> Callable[..., int]:
                 # The last block may begin with columns that the one before has done.
                 for column in range(block * SCAN_COLUMNS, min(first + SCAN_COLUMNS, n_features)):
                     k = column - first
-                    if totals[2, k] != 0.0:
+                    low, high = limits[block, 0, k], limits[block, 1, k]
+                    smallest, largest = totals[0, k], totals[1, k]
+                    left_over = float_bits(totals[2, k]) << _U(1) != _U(0)  # but for the sign of a zero
+                    if smallest == -np.inf or largest == np.inf or (left_over and digits == 0):
                         return -1
-                    extremes[0, column] = min(extremes[0, column], totals[0, k])
-                    extremes[1, column] = max(extremes[1, column], totals[1, k])
-                    for place in range(n_sums):
-                        slot = place if place < digits else place - digits + 4
-                        sums[column, slot] += np.int64(totals[4 + place, k])
-                    if totals[3, k] > 0:
-                        low, high, unit = limits[block, 0, k], limits[block, 1, k], limits[block, 2, k]
+                    smallest, largest = min(max(smallest, low), high), min(max(largest, low), high)
+                    extremes[0, column] = min(extremes[0, column], smallest)
+                    extremes[1, column] = max(extremes[1, column], largest)
+                    if digits == 0:
+                        continue
+                    if (
+                        left_over
+                        or max(-smallest, largest) > 2.0 ** exponents[column]
+                        or abs(exponents[column]) > _EXPONENTS
+                    ):
                         for i in range(start, start + count):
-                            x = min(max(np.float64(values[i, column]), low), high)
-                            if not _is_whole(x, unit, digits):
-                                _add_to_bin(x, bins[column])
-                                binned += 1
+                            x = np.float64(values[i, column])
+                            if not abs(x) < np.inf:
+                                return -1
+                            _add_to_bin(min(max(x, low), high), bins[column])
+                        binned += count
+                        continue
+                    unit = 2.0 ** (_FIRST_BITS - exponents[column])
+                    for place in range(digits):
+                        sums[column, place] += np.int64(totals[3 + place, k] * unit * 2.0 ** (_DIGIT_BITS * place))
+                    for place in range(2 * digits - 1):
+                        product = totals[3 + digits + place, k] * unit * unit
+                        sums[column, 4 + place] += np.int64(product * 2.0 ** (_DIGIT_BITS * place))
         return binned
 
     return scan  # type: ignore[no-any-return]
-
-
-@njit(**_JIT)
-def _is_whole(x, unit, digits):  # type: ignore[no-untyped-def]
-    """Whether `scan_rows` holds x in its digits."""
-    scaled = x * unit
-    rest = scaled - np.rint(scaled)
-    for _ in range(digits - 1):
-        rest *= 2.0**DIGIT_BITS
-        rest -= np.rint(rest)
-    return rest == 0.0 and abs(scaled) <= LARGEST_DIGIT and (scaled != 0.0 or x == 0.0)
 
 
 @njit(**_JIT)
@@ -176,7 +179,7 @@ class Survey:
             if self._sums.n_rows == 0:
                 sample = np.minimum(np.maximum(part[:1024], self._clip[0]), self._clip[1])
                 self._set_exponents(slice(None), np.abs(sample).max(axis=0))
-            binned = scan(_wide_enough(part), self._limits, extremes, self._digits, self._bins)
+            binned = scan(_wide_enough(part), self._limits, self._exponents, extremes, self._digits, self._bins)
             if binned < 0:
                 return False
             self._binned += binned
@@ -193,9 +196,10 @@ class Survey:
     def _set_exponents(self, where: Any, largest: NDArray[np.float64]) -> None:
         """Choose each column's unit so that its values are well below 2**exponent."""
         finite = np.where(np.isfinite(largest), largest, 0.0)
-        exponents = np.frexp(finite)[1].astype(np.int64) + _HEADROOM
-        self._exponents[where] = np.clip(exponents, _LOWEST_EXPONENT, _HIGHEST_EXPONENT)
-        self._limits = _in_blocks(np.array([*self._clip, LARGEST_DIGIT * np.ldexp(1.0, -self._exponents)]))
+        self._exponents[where] = np.frexp(finite)[1] + _HEADROOM
+        digits = np.arange(max(_DIGITS.values()))[:, None]
+        exponents = np.clip(self._exponents, -_EXPONENTS, _EXPONENTS) - _FIRST_BITS - _DIGIT_BITS * digits
+        self._limits = _in_blocks(np.vstack([*self._clip, np.ldexp(1.5, 52 + exponents)]))
 
     def _fold(self) -> None:
         """Move all sums into Python integers, which have no end."""
@@ -207,10 +211,12 @@ class Survey:
     def _fold_digits(self, columns: NDArray[np.intp]) -> None:
         for k in columns.tolist():
             sums, products = self._digits[k, :4].tolist(), self._digits[k, 4:].tolist()
+            if not any(products):
+                continue
             # The first digit counts units of 2**(exponent - 19), each further one has 21 bits more.
-            shift = int(self._exponents[k]) - 19 - 3 * DIGIT_BITS - EXACT_UNIT
-            self._sums.sums[k] += sum(s << DIGIT_BITS * (3 - i) for i, s in enumerate(sums)) << shift
-            self._sums.squares[k] += sum(p << DIGIT_BITS * (6 - i) for i, p in enumerate(products)) << 2 * shift
+            shift = int(self._exponents[k]) - _FIRST_BITS - 3 * _DIGIT_BITS - EXACT_UNIT
+            self._sums.sums[k] += sum(s << _DIGIT_BITS * (3 - i) for i, s in enumerate(sums)) << shift
+            self._sums.squares[k] += sum(p << _DIGIT_BITS * (6 - i) for i, p in enumerate(products)) << 2 * shift
         self._digits[columns] = 0
 
     def _fold_bins(self) -> None:

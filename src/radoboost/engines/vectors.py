@@ -15,7 +15,6 @@ from numba.extending import intrinsic
 
 TILE_ROWS = 64
 SCAN_COLUMNS = 8
-DIGIT_BITS, LARGEST_DIGIT = 21, 2.0**19  # the first digit is smaller: it is the only one that may have to be cut off
 _I32, _I64, _I128, _F64 = ir.IntType(32), ir.IntType(64), ir.IntType(128), ir.DoubleType()
 
 
@@ -145,15 +144,18 @@ def scan_rows(
 ) -> Any:
     """Statistics of 8 neighbouring columns over some rows, float32 if `narrow` is 1.
 
-    `limits` holds low, high and unit, 8 float64 each; `totals` takes 8 each of: smallest and largest clipped value, a
-    number that is 0 iff all values are finite, how many values the digits do not hold, the sums of each digit, and the
-    sums of products of digits whose places add up to 0, 1, .... All of them are integers below 2**53, so exact.
+    `limits` holds, 8 float64 each, the bounds and for each digit 1.5 * 2**52 of its units: adding that number
+    and taking it away again rounds to the unit. `totals` takes 8 each of: smallest and largest value; the bits,
+    or-ed together, of what the digits left over; the sums of each digit of the clipped values; and the sums of
+    products of digits whose places add up to 0, 1, .... These are integers below 2**53 of their units, so
+    exact, as long as the first digit is below 2**20. Without digits, what is left over is x - x: not 0 iff x is
+    not finite.
     """
     n_digits = digits.literal_value
     element = ir.FloatType() if narrow.literal_value else _F64
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = ir.VectorType(_F64, SCAN_COLUMNS)
+        vector, bits = ir.VectorType(_F64, SCAN_COLUMNS), ir.VectorType(_I64, SCAN_COLUMNS)
         start, stride, count, limit, target = args[:5]
 
         def number(value: float) -> Any:
@@ -163,7 +165,7 @@ def scan_rows(
             offset = ir.Constant(_I64, index * SCAN_COLUMNS * 8)
             return _vector(builder, builder.add(base, offset), SCAN_COLUMNS, _F64)
 
-        low, high, unit = (_load(builder, place(limit, i), 8) for i in range(3))
+        low, high, *rounders = (_load(builder, place(limit, i), 8) for i in range(2 + n_digits))
         begin = [number(float("inf")), number(float("-inf"))] + [number(0.0)] * (scan_totals(n_digits) - 2)
         slots = [cgutils.alloca_once_value(builder, value) for value in begin]
 
@@ -177,24 +179,28 @@ def scan_rows(
             source = _vector(builder, builder.add(start, builder.mul(loop.index, stride)), SCAN_COLUMNS, element)
             x = _load(builder, source, 4)
             x = builder.fpext(x, vector) if narrow.literal_value else x
-            accumulate(2, builder.fmul(x, number(0.0)))
-            x = builder.select(builder.fcmp_ordered(">", x, high), high, x)
-            x = builder.select(builder.fcmp_ordered("<", x, low), low, x)
             for slot, sign in ((0, "<"), (1, ">")):
                 extreme = builder.load(slots[slot])
                 builder.store(builder.select(builder.fcmp_ordered(sign, x, extreme), x, extreme), slots[slot])
+            rest = x
             if n_digits:
-                cut, whole = _digits(builder, x, unit, n_digits, number)
-                accumulate(3, builder.select(whole, number(0.0), number(1.0)))
-                for i, digit in enumerate(cut):
-                    accumulate(4 + i, digit)
-                doubled = [builder.fadd(digit, digit) for digit in cut]
-                for weight in range(2 * n_digits - 1):
-                    pairs = [(i, weight - i) for i in range(n_digits) if i <= weight - i < n_digits]
-                    products = [
-                        builder.fmul(cut[i] if i == j else doubled[i], cut[j], flags=["contract"]) for i, j in pairs
-                    ]
-                    accumulate(4 + n_digits + weight, *products)
+                rest = builder.select(builder.fcmp_ordered(">", rest, high), high, rest)
+                rest = builder.select(builder.fcmp_ordered("<", rest, low), low, rest)
+            cut = []
+            for i, rounder in enumerate(rounders):
+                cut.append(builder.fsub(builder.fadd(rest, rounder), rounder))
+                rest = builder.fsub(rest, cut[-1])
+                accumulate(3 + i, cut[-1])
+            rest = rest if n_digits else builder.fsub(x, x)
+            left = builder.or_(builder.bitcast(builder.load(slots[2]), bits), builder.bitcast(rest, bits))
+            builder.store(builder.bitcast(left, vector), slots[2])
+            doubled = [builder.fadd(digit, digit) for digit in cut]
+            for weight in range(2 * n_digits - 1):
+                pairs = [(i, weight - i) for i in range(n_digits) if i <= weight - i < n_digits]
+                products = [
+                    builder.fmul(cut[i] if i == j else doubled[i], cut[j], flags=["contract"]) for i, j in pairs
+                ]
+                accumulate(3 + n_digits + weight, *products)
         for index, slot in enumerate(slots):
             _store(builder, builder.load(slot), place(target, index), 8)
         return context.get_dummy_value()
@@ -205,28 +211,7 @@ def scan_rows(
 
 def scan_totals(n_digits: int) -> int:
     """How many totals `scan_rows` writes for each column."""
-    return 4 + (n_digits + 2 * n_digits - 1 if n_digits else 0)
-
-
-def _digits(builder: Any, x: Any, unit: Any, n_digits: int, number: Any) -> tuple[list[Any], Any]:
-    """Digits of x * unit, 0 where they do not hold it to the last bit, and where they do."""
-    unary = ir.FunctionType(x.type, [x.type])
-    rint = cgutils.get_or_insert_function(builder.module, unary, f"llvm.rint.v{SCAN_COLUMNS}f64")
-    magnitude = cgutils.get_or_insert_function(builder.module, unary, f"llvm.fabs.v{SCAN_COLUMNS}f64")
-    scaled = builder.fmul(x, unit)
-    digits, rest = [], scaled
-    for i in range(n_digits):
-        rest = builder.fmul(rest, number(2.0**DIGIT_BITS)) if i else rest
-        digits.append(builder.call(rint, [rest]))
-        rest = builder.fsub(rest, digits[-1])
-    whole = builder.and_(
-        builder.fcmp_ordered("==", rest, number(0.0)),
-        builder.fcmp_ordered("<=", builder.call(magnitude, [scaled]), number(LARGEST_DIGIT)),
-    )
-    # A product may have vanished without leaving a rest.
-    there = builder.or_(builder.fcmp_unordered("!=", scaled, number(0.0)), builder.fcmp_ordered("==", x, number(0.0)))
-    whole = builder.and_(whole, there)
-    return [builder.select(whole, digit, number(0.0)) for digit in digits], whole
+    return 3 + (n_digits + 2 * n_digits - 1 if n_digits else 0)
 
 
 @intrinsic
