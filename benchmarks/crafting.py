@@ -2,9 +2,8 @@
 
     python benchmarks/crafting.py [--repeats 5]
 
-The peer draws bits with NumPy, turns them into float32 and multiplies with BLAS, in chunks of 1024 to 16384
-rows; the fastest chunk counts. It neither standardises nor snaps to a grid, and its sums are float32: we do all
-of it, exactly.
+The peer draws bits with NumPy, turns them into float32 and multiplies with BLAS, in chunks of 1024 to 16384 rows;
+the fastest chunk counts. It neither standardises nor snaps to a grid, and its sums are float32: we do all of it, exactly.
 """
 
 import argparse
@@ -57,7 +56,7 @@ def compare(m, d, n, repeats):
 
 
 def second_process():
-    """Seconds that a first craft costs more than the next, in a process that finds the compiled kernels in the cache."""
+    """Seconds that a first craft costs more than the next: in a process that compiles, and in one that finds the cache."""
     code = (
         "import time, numpy as np, radoboost as rb\n"
         "x, y = np.random.default_rng(0).random((200, 28), dtype=np.float32), [0, 1] * 100\n"
@@ -81,10 +80,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
-    print(
-        f"{'rows x features -> rados':<32}{'ours s':>9}{'blas s':>9}{'chunk':>8}{'ratio':>8}{'wanted':>8}
-        {'unscaled':>8}"
-    )
+    heads = ("ours s", 9), ("blas s", 9), ("chunk", 8), ("ratio", 8), ("wanted", 8), ("unscaled", 10)
+    print(f"{'rows x features -> rados':<32}" + "".join(f"{head:>{width}}" for head, width in heads))
     results = []
     for m, d, n, wanted in CASES:
         times = compare(m, d, n, repeats)

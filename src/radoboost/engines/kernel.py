@@ -86,16 +86,16 @@ def _scan(kind: str, digits: int) -> Callable[..., int]:
         types.int64(
             _values_type(kind),
             types.float64[:, :, ::1],
-            types.int64[::1],
+            types.float64[:, ::1],
             types.float64[:, ::1],
             types.int64[:, ::1],
             types.uint64[:, :, ::1],
         ),
         **_JIT,
     )
-    def scan(values, limits, exponents, extremes, sums, bins):  # type: ignore[no-untyped-def]
+    def scan(values, limits, units, extremes, sums, bins):  # type: ignore[no-untyped-def]
         """Add rows to the sums; how many values went into bins, or -1 at a value that is not finite."""
-        n_rows, n_features = values.shape[0], len(exponents)
+        n_rows, n_features = values.shape[0], units.shape[1]
         address, stride = _U(values.ctypes.data), _U(values.strides[0])
         totals = np.empty((3 + n_sums, SCAN_COLUMNS))
         binned = 0
@@ -119,11 +119,8 @@ def _scan(kind: str, digits: int) -> Callable[..., int]:
                     extremes[1, column] = max(extremes[1, column], largest)
                     if digits == 0:
                         continue
-                    if (
-                        left_over
-                        or max(-smallest, largest) > 2.0 ** exponents[column]
-                        or abs(exponents[column]) > _EXPONENTS
-                    ):
+                    most, unit = units[0, column], units[1, column]
+                    if left_over or max(-smallest, largest) > most:
                         for i in range(start, start + count):
                             x = np.float64(values[i, column])
                             if not abs(x) < np.inf:
@@ -131,12 +128,14 @@ def _scan(kind: str, digits: int) -> Callable[..., int]:
                             _add_to_bin(min(max(x, low), high), bins[column])
                         binned += count
                         continue
-                    unit = 2.0 ** (_FIRST_BITS - exponents[column])
+                    step = unit
                     for place in range(digits):
-                        sums[column, place] += np.int64(totals[3 + place, k] * unit * 2.0 ** (_DIGIT_BITS * place))
+                        sums[column, place] += np.int64(totals[3 + place, k] * step)
+                        step *= 2.0**_DIGIT_BITS
+                    step = unit * unit
                     for place in range(2 * digits - 1):
-                        product = totals[3 + digits + place, k] * unit * unit
-                        sums[column, 4 + place] += np.int64(product * 2.0 ** (_DIGIT_BITS * place))
+                        sums[column, 4 + place] += np.int64(totals[3 + digits + place, k] * step)
+                        step *= 2.0**_DIGIT_BITS
         return binned
 
     return scan  # type: ignore[no-any-return]
@@ -179,7 +178,7 @@ class Survey:
             if self._sums.n_rows == 0:
                 sample = np.minimum(np.maximum(part[:1024], self._clip[0]), self._clip[1])
                 self._set_exponents(slice(None), np.abs(sample).max(axis=0))
-            binned = scan(_wide_enough(part), self._limits, self._exponents, extremes, self._digits, self._bins)
+            binned = scan(_wide_enough(part), self._limits, self._units, extremes, self._digits, self._bins)
             if binned < 0:
                 return False
             self._binned += binned
@@ -187,19 +186,22 @@ class Survey:
             self._sums.n_rows += len(part)
             self._sums.lowest, self._sums.highest = extremes
             largest = np.abs(extremes).max(axis=0)
-            outgrown = largest > np.ldexp(1.0, self._exponents)
+            outgrown = np.frexp(largest)[1] > self._exponents
             if self._moments and outgrown.any():
                 self._fold_digits(np.flatnonzero(outgrown))
                 self._set_exponents(outgrown, largest[outgrown])
         return True
 
     def _set_exponents(self, where: Any, largest: NDArray[np.float64]) -> None:
-        """Choose each column's unit so that its values are well below 2**exponent."""
+        """Choose each column's units so that its values are well below 2**exponent; -1 sends all the slow way."""
         finite = np.where(np.isfinite(largest), largest, 0.0)
         self._exponents[where] = np.frexp(finite)[1] + _HEADROOM
-        digits = np.arange(max(_DIGITS.values()))[:, None]
-        exponents = np.clip(self._exponents, -_EXPONENTS, _EXPONENTS) - _FIRST_BITS - _DIGIT_BITS * digits
-        self._limits = _in_blocks(np.vstack([*self._clip, np.ldexp(1.5, 52 + exponents)]))
+        usable = np.abs(self._exponents) <= _EXPONENTS
+        exponents = np.where(usable, self._exponents, 0)
+        most = np.where(usable, np.ldexp(1.0, exponents), -1.0)
+        self._units = np.array([most, np.ldexp(1.0, _FIRST_BITS - exponents)])
+        below = _FIRST_BITS + _DIGIT_BITS * np.arange(max(_DIGITS.values()))
+        self._limits = _in_blocks(np.vstack([*self._clip, np.ldexp(1.5, 52 + exponents - below[:, None])]))
 
     def _fold(self) -> None:
         """Move all sums into Python integers, which have no end."""
