@@ -17,10 +17,12 @@ def labels_array(y: Any) -> pa.Array:
     array = np.asarray(y)
     if array.ndim != 1:
         raise TableError(f"y must have one dimension; its shape is {array.shape}")
-    if array.dtype.kind == "T":
-        array = array.astype(object)
+    if array.dtype.kind in "iuf" and array.dtype.isnative:
+        # Straight from memory: pa.array would import pandas first, to see whether this is one of its own.
+        array = np.ascontiguousarray(array)
+        return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
     try:
-        return pa.array(array.tolist() if array.dtype.kind in "OU" else array)
+        return pa.array(array.tolist())
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         raise TableError(f"labels must be numbers, truth values or text, all of one kind: {array.dtype}") from None
 
@@ -62,14 +64,14 @@ class LabelRule:
 
     def __init__(self, name: str, classes: Sequence[Any] | None = None) -> None:
         self.name = name
-        # By Arrow type and then by value as found: files may spell a class in different types.
-        self._found: dict[pa.DataType, dict[Any, Any]] = {}
+        # By Arrow type and then by value: files may spell a class in different types, and in several ways.
+        self._found: dict[pa.DataType, dict[Any, set[pa.Scalar]]] = {}
         self._declared: tuple[Any, ...] | None = None
         if classes is not None:
             self._declared = tuple(canonical_label(value) for value in classes)
             if len(set(self._declared)) != 2:
                 raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
-        self._positive: dict[pa.DataType, pa.Array] = {}
+        self._positive: Any = None
 
     def see(self, labels: pa.Array) -> None:
         """Note the labels of a batch."""
@@ -79,14 +81,14 @@ class LabelRule:
         if missing:
             raise TableError(f"the label {self.name!r} has a missing value; fill in or drop such rows")
         found = self._found.setdefault(labels.type, {})
-        for raw in pc.unique(labels).to_pylist():
-            if raw not in found:
-                found[raw] = self._check(canonical_label(raw), labels.type)
-        if len(self._values()) > 2:
-            shown = ", ".join(repr(value) for value in self._values()[:3])
-            raise TableError(
-                f"the label {self.name!r} has more than two classes ({shown}, ...); it must have exactly two"
-            )
+        for spelling in pc.unique(labels):
+            value = self._check(canonical_label(spelling.as_py()), labels.type)
+            found.setdefault(value, set()).add(spelling)
+            if len(self._values()) > 2:
+                shown = ", ".join(repr(value) for value in self._values())
+                raise TableError(
+                    f"the label {self.name!r} has more than two classes ({shown}, ...); it must have exactly two"
+                )
 
     def _check(self, value: Any, kind: pa.DataType) -> Any:
         if not isinstance(value, bool | int | float | str) or value in (math.inf, -math.inf):
@@ -99,7 +101,7 @@ class LabelRule:
         return value
 
     def _values(self) -> list[Any]:
-        return list(dict.fromkeys(value for found in self._found.values() for value in found.values()))
+        return list(dict.fromkeys(value for found in self._found.values() for value in found))
 
     def settle(self) -> tuple[Any, Any]:
         """(negative, positive), once every label was seen."""
@@ -109,17 +111,16 @@ class LabelRule:
         if len({isinstance(value, str) for value in values}) > 1:
             raise TableError(f"the label {self.name!r} mixes text and numbers, {values}; make them one kind")
         negative, positive = self._declared or sorted(values)
-        self._positive = {
-            kind: pa.array([raw for raw, value in found.items() if value == positive], type=kind)
-            for kind, found in self._found.items()
-        }
+        self._positive = positive
         return negative, positive
 
     def signs(self, labels: pa.Array) -> NDArray[np.int8]:
         """The labels of a batch as -1 and +1."""
         if pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_decode()
-        positive = self._positive[labels.type]
-        member = pc.equal(labels, positive[0]) if len(positive) == 1 else pc.is_in(labels, value_set=positive)
-        signs: NDArray[np.int8] = member.to_numpy(zero_copy_only=False).astype(np.int8) * np.int8(2) - np.int8(1)
+        signs = np.full(len(labels), -1, dtype=np.int8)
+        for spelling in self._found[labels.type].get(self._positive, ()):
+            same = pc.equal(labels, spelling).cast(pa.int8())
+            # Straight from memory, again without waking pandas.
+            signs += 2 * np.frombuffer(same.buffers()[1], dtype=np.int8, count=len(same), offset=same.offset)
         return signs

@@ -37,7 +37,7 @@ _DIGITS = {"float32": 3, "float64": 4}  # enough for columns whose values differ
 _DIGIT_BITS, _FIRST_BITS = 21, 19
 _HEADROOM = 3  # bits kept free above a column's largest value, so that a larger one seldom moves its unit
 _EXPONENTS = 400  # columns with larger or smaller values go by the slow way
-_SCAN_ROWS = 256  # they stay in the cache; 2048 products of digits would still be below 2**53
+_SCAN_BYTES, _SCAN_ROWS = 1 << 17, (32, 1024)  # they stay in the cache; products of 2048 rows are below 2**53
 _BINS, _BIN_EXPONENTS = 512, 4  # a bin of the slow way takes four neighbouring exponents
 _FOLD_ROWS = 1 << 16  # squares there have 112 bits: this many fit a bin of 128 bits
 _U = np.uint64
@@ -99,8 +99,9 @@ def _scan(kind: str, digits: int) -> Callable[..., int]:
         address, stride = _U(values.ctypes.data), _U(values.strides[0])
         totals = np.empty((3 + n_sums, SCAN_COLUMNS))
         binned = 0
-        for start in range(0, n_rows, _SCAN_ROWS):
-            count = min(_SCAN_ROWS, n_rows - start)
+        scan_length = min(max(_SCAN_BYTES // values.strides[0], _SCAN_ROWS[0]), _SCAN_ROWS[1])
+        for start in range(0, n_rows, scan_length):
+            count = min(scan_length, n_rows - start)
             for block in range(limits.shape[0]):
                 first = _first_column(block, values.shape[1])
                 source = address + _U(start) * stride + _U(first * values.itemsize)
