@@ -2,8 +2,9 @@
 
     python benchmarks/crafting.py [--repeats 5]
 
-The peer draws bits with NumPy, turns them into float32 and multiplies with BLAS, in chunks of 1024 to 16384 rows;
-the fastest chunk counts. It neither standardises nor snaps to a grid, and its sums are float32: we do all of it, exactly.
+The peer draws bits with NumPy, turns them into float32 and multiplies with BLAS, in chunks of 1024 to 16384
+rows; the fastest chunk counts. It neither standardises nor snaps to a grid, and its sums are float32: we do all
+of it, exactly.
 """
 
 import argparse

@@ -153,13 +153,14 @@ def _survey(
     pairs = [limits.get(name, (-np.inf, np.inf)) for name in table.features]
     low, high = (np.array(side, dtype=np.float64) for side in zip(*pairs, strict=True))
 
-    def batches() -> Iterator[tuple[int, NDArray[Any]]]:
+    def batches() -> Iterator[tuple[int, Batch]]:
         for first, batch in _counted(table, bar, "checking", None):
             rule.see(batch.labels)
-            yield first, batch.values
+            yield first, batch
 
-    def add(worker: Survey, job: tuple[int, NDArray[Any]]) -> None:
-        first, values = job
+    def add(worker: Survey, job: tuple[int, Batch]) -> None:
+        first, batch = job
+        values = batch.values()
         if not worker.add(values):
             _refuse_not_finite(table, first, values)
 
@@ -194,7 +195,7 @@ def _sum(
     def jobs() -> Iterator[tuple[int, Batch]]:
         rows = 0
         for first, batch in _counted(table, bar, "summing", n_rows):
-            rows = first + len(batch.values)
+            rows = first + batch.n_rows
             yield first, batch
         if rows != n_rows:
             raise TableError(
@@ -203,7 +204,7 @@ def _sum(
 
     def add(worker: Summation, job: tuple[int, Batch]) -> None:
         first, batch = job
-        worker.add(first, batch.values, rule.signs(batch.labels))
+        worker.add(first, batch.values(), rule.signs(batch.labels))
 
     return _share_out(jobs(), lambda: engine.summation(columns, n_rados, words), add, threads)
 
@@ -213,7 +214,7 @@ def _counted(table: Table, bar: Progress, verb: str, n_rows: int | None) -> Iter
     first = 0
     for batch in table.batches():
         yield first, batch
-        first += len(batch.values)
+        first += batch.n_rows
         bar(f"{verb} rows", first, n_rows or table.expected_rows(first))
 
 

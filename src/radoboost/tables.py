@@ -9,8 +9,9 @@ import glob
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from radoboost.labels import labels_array
 SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array, where a batch costs nothing
 BATCH_VALUES, BATCH_ROWS = 1 << 21, 65536  # at most, in a batch read through Arrow
 CSV_BLOCK_BYTES = 1 << 22
+_FILL_ROWS = 1024
 LARGEST_INTEGER = 2**53
 _KINDS = {
     ".csv": "csv",
@@ -40,10 +42,15 @@ _KINDS = {
 
 
 class Batch(NamedTuple):
-    """Some rows: values (rows, features), C-contiguous in float32 or float64, and their labels as found."""
+    """Some rows: how many, their labels as found, and their values when asked for.
 
-    values: NDArray[Any]
+    `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
+    threads can convert batches while one reads the next.
+    """
+
+    n_rows: int
     labels: pa.Array
+    values: Callable[[], NDArray[Any]]
 
 
 class Table(ABC):
@@ -80,12 +87,16 @@ class _ArrayTable(Table):
     def batches(self) -> Iterator[Batch]:
         rows = self._batch_rows(SLICE_VALUES, SLICE_ROWS)
         for start in range(0, self._x.shape[0], rows):
-            part = self._x[start : start + rows]
-            part = part.toarray() if hasattr(part, "toarray") else part
-            for k in range(part.shape[1]) if part.dtype.kind in "iu" else ():
-                _check_integers(part[:, k], self.features[k], start)
-            kind = part.dtype if part.dtype in (np.float32, np.float64) else np.float64
-            yield Batch(np.ascontiguousarray(part, dtype=kind), self._labels[start : start + rows])
+            labels = self._labels[start : start + rows]
+            yield Batch(len(labels), labels, partial(self._values, start, start + rows))
+
+    def _values(self, start: int, stop: int) -> NDArray[Any]:
+        part = self._x[start:stop]
+        part = part.toarray() if hasattr(part, "toarray") else part
+        for k in range(part.shape[1]) if part.dtype.kind in "iu" else ():
+            _check_integers(part[:, k], self.features[k], start)
+        kind = part.dtype if part.dtype in (np.float32, np.float64) else np.float64
+        return np.ascontiguousarray(part, dtype=kind)
 
 
 class _ArrowTable(Table):
@@ -95,13 +106,19 @@ class _ArrowTable(Table):
         row = 0
         for batch in batches:
             found = batch.column(self.label) if labels is None else labels[row : row + batch.num_rows]
-            columns = [batch.column(name) for name in self.features]
-            narrow = all(c.type in (pa.float32(), pa.float16()) for c in columns)
-            block = np.empty((batch.num_rows, len(columns)), np.float32 if narrow else np.float64)
-            for k, column in enumerate(columns):
-                block[:, k] = _numbers(column, self.features[k], row)
-            yield Batch(block, found)
+            yield Batch(batch.num_rows, found, partial(self._values, batch, row))
             row += batch.num_rows
+
+    def _values(self, batch: pa.RecordBatch, first_row: int) -> NDArray[Any]:
+        columns = [batch.column(name) for name in self.features]
+        numbers = [_numbers(column, name, first_row) for column, name in zip(columns, self.features, strict=True)]
+        narrow = all(column.type in (pa.float32(), pa.float16()) for column in columns)
+        block = np.empty((batch.num_rows, len(columns)), np.float32 if narrow else np.float64)
+        # A thousand rows at a time, so that what one column wrote is in the cache when the next is written beside it.
+        for start in range(0, batch.num_rows, _FILL_ROWS):
+            for k, column in enumerate(numbers):
+                block[start : start + _FILL_ROWS, k] = column[start : start + _FILL_ROWS]
+        return block
 
 
 class _MemoryTable(_ArrowTable):
@@ -274,7 +291,7 @@ def _parquet_batches(
     path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int
 ) -> Iterator[pa.RecordBatch]:
     # Without pre-buffering, and with a buffered stream for each column, a row group of any size is read in pieces.
-    parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 18)
+    parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
     yield from parquet.iter_batches(batch_size=rows, columns=wanted)
 
 
