@@ -57,9 +57,9 @@ def compare(m, d, n, repeats):
 
 
 def second_process():
-    """Seconds that a first craft costs more than the next: in a process that compiles, and in one that finds the cache."""
+    """Seconds that a first craft costs more than the next, where it has to compile and where it finds the cache."""
     code = (
-        "import time, numpy as np, radoboost as rb\n"
+        "import time, numba, numpy as np, radoboost as rb\n"
         "x, y = np.random.default_rng(0).random((200, 28), dtype=np.float32), [0, 1] * 100\n"
         "def timed():\n"
         "    t = time.perf_counter(); rb.craft(x, y, n_rados=1000); return time.perf_counter() - t\n"

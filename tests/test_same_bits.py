@@ -164,7 +164,7 @@ def test_every_form_of_a_table_gives_the_same_bits(tmp_path_factory, table, scal
     expected = rb.craft(x, y, n_rados=n, seed=5, scale=scale, engine="reference", threads=1)
     with (
         mock.patch.object(tables, "CSV_BLOCK_BYTES", max(400, 40 * batch_rows)),
-        mock.patch.object(tables.Table, "_batch_rows", lambda self, *most: batch_rows),
+        mock.patch.object(tables.Table, "_batch_rows", return_value=batch_rows),
     ):
         for form, labels in forms:
             given_labels = {"label": labels} if isinstance(labels, str) else {"y": labels}

@@ -163,9 +163,9 @@ class _FileTable(_ArrowTable):
                 raise TableError(f"{path} changed while it was read; craft again once it is at rest")
 
     def expected_rows(self, seen: int) -> int | None:
-        if self.n_rows is not None or self._file is None:
+        if self.n_rows is not None:
             return self.n_rows
-        read = self._bytes_before + self._file.tell()
+        read = self._bytes_before + (self._file.tell() if self._file else 0)
         return max(seen, round(seen * self._bytes / read)) if read else None
 
 

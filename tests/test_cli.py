@@ -1,0 +1,256 @@
+"""The command rado, as a person meets it: what it prints where, its exit codes, and what it leaves behind."""
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import radoboost as rb
+from radoboost import release as release_module
+from radoboost.cli import app
+
+RADO = [sys.executable, "-m", "radoboost.cli"]
+
+
+@pytest.fixture
+def rado(tmp_path, monkeypatch):
+    """Run a command in an empty folder; gives exit code, stdout and stderr."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    def run(*args):
+        result = CliRunner().invoke(app, [str(arg) for arg in args])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    return run
+
+
+def files_here():
+    return sorted(os.listdir("."))
+
+
+def test_craft_and_show(rado, clinic):
+    code, out, err = rado("craft", clinic, "--label", "readmitted", "-n", 50)
+    assert code == 0
+    assert files_here() == ["clinic.rado.parquet"]
+    assert out.startswith("wrote clinic.rado.parquet\n50 rados of 3 features, from 60 examples")
+    assert "'no' is -1, 'yes' is +1" in out
+    assert "no privacy guarantee" in out and "epsilon infinite" in out and "neighbours" in out
+    assert err == f"crafting 50 rados from {clinic}\n"
+    shown = rado("show", "clinic.rado.parquet")
+    assert shown[0] == 0 and shown[1].splitlines()[1:] == out.splitlines()[1:] and shown[2] == ""
+
+
+def test_json_is_the_only_thing_on_stdout(rado, clinic):
+    code, out, _ = rado("craft", clinic, "--label", "readmitted", "-n", 50, "--json", "-o", "r.parquet")
+    printed = json.loads(out)
+    assert code == 0 and printed["path"] == "r.parquet"
+    assert printed == json.loads(rado("show", "r.parquet", "--json")[1])
+    assert {k: v for k, v in printed.items() if k != "path"} == json.loads(json.dumps(rb.load("r.parquet").to_dict()))
+
+
+def test_every_option_reaches_craft(rado, clinic, tmp_path):
+    (tmp_path / "b.json").write_text('{"age": [0, 50], "dose": [0, 1]}')
+    options = [
+        "--scale",
+        "bounds",
+        "--bounds",
+        tmp_path / "b.json",
+        "--classes",
+        "yes",
+        "no",
+        "--seed",
+        4,
+        "--threads",
+        1,
+    ]
+    options += ["--engine", "reference", "--no-intercept", "--drop", "dose", "--bounds", tmp_path / "only-age.json"]
+    (tmp_path / "only-age.json").write_text('{"age": [0, 50]}')
+    code, _, err = rado("craft", clinic, "-l", "readmitted", "-n", 9, *options)
+    assert code == 0
+    assert "values beyond their bounds were clipped: age 29" in err
+    release = rb.load("clinic.rado.parquet")
+    assert (release.feature_names, release.classes, release.n_rados) == (("age",), ("yes", "no"), 9)
+    with pytest.warns(rb.ClippedWarning):
+        same = rb.craft(
+            clinic, label="readmitted", n_rados=9, seed=4, drop=["dose"], scale="bounds", bounds={"age": (0, 50)},
+            intercept=False, classes=("yes", "no"),
+        )  # fmt: skip
+    assert same.rados.tobytes() == release.rados.tobytes()
+    assert rado("craft", clinic, "-l", "readmitted", "--feature", "age", "--scale", "none", "-o", "n.parquet")[0] == 0
+    assert rb.load("n.parquet").columns[0].scale == "none"
+
+
+def test_several_files_and_patterns(rado, clinic, tmp_path):
+    for k in range(3):
+        (tmp_path / f"part{k}.csv").write_text(clinic.read_text())
+    assert rado("craft", tmp_path / "part0.csv", tmp_path / "part1.csv", "-l", "readmitted")[0] == 0
+    assert rb.load("part0.rado.parquet").n_examples == 120
+    assert rado("craft", str(tmp_path / "part*.csv"), "-l", "readmitted", "-o", "all.parquet")[0] == 0
+    assert rb.load("all.parquet").n_examples == 180
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+BAD = {
+    "no such file": (lambda d: d / "none.csv", [], "no such file: .*none.csv"),
+    "no such label": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["-l", "z"], "no column 'z' for the label"),
+    "one class": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,0\n"), [], "'y' has one class only"),
+    "three classes": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n3,2\n"), [], "more than two classes"),
+    "text feature": (lambda d: write(d / "t.csv", "name,y\nann,0\nbob,1\n"), [], "column 'name' holds text"),
+    "NaN": (lambda d: write(d / "t.csv", "a,y\n1,0\nNaN,1\n"), [], "column 'a' has a missing value"),
+    "empty cell": (lambda d: write(d / "t.csv", "a,b,y\n1,1,0\n,1,1\n"), [], "column 'a' has a missing value"),
+    "infinity": (lambda d: write(d / "t.csv", "a,y\n1,0\ninf,1\n"), [], "column 'a' has an infinite value"),
+    "missing label": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,\n3,1\n"), [], "label 'y' has a missing value"),
+    "empty file": (lambda d: write(d / "t.csv", ""), [], "t.csv is empty"),
+    "no rows": (lambda d: write(d / "t.csv", "a,y\n"), [], "t.csv has no rows"),
+    "zero rados": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["-n", 0], "between 1 and 524,288; it is 0"),
+    "too many rados": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["-n", 524_289], "between 1 and 524,288"),
+    "more than signatures": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["-n", 5], "only 4 signatures"),
+    "mechanism": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["--mechanism", "magic"], "no mechanism 'magic'"),
+    "scale": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["--scale", "log"], "scale must be"),
+    "seed": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["--seed", -1], "seed must be"),
+    "no bounds file": (
+        lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"),
+        ["--bounds", "b.json"],
+        "cannot read the bounds file",
+    ),
+    "no directory": (
+        lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"),
+        ["-o", "no/r.parquet"],
+        "there is no directory no",
+    ),
+    "a directory": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["-o", "."], "it is a directory"),
+    "the table itself": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["-o", "../t.csv"], "it is the table itself"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_leaves_nothing(rado, tmp_path, case):
+    make, options, message = BAD[case]
+    label = [] if "-l" in options else ["-l", "y"]
+    code, out, err = rado("craft", make(tmp_path), *label, *options)
+    lines = [line for line in err.splitlines() if not line.startswith("crafting ")]
+    assert (code, out, files_here()) == (1, "", [])
+    assert len(lines) == 1 and lines[0].startswith("rado: ")
+    assert re.search(message, lines[0]), lines[0]
+
+
+def test_a_pattern_needs_a_name_for_the_release(rado):
+    assert rado("craft", "*.csv", "-l", "y")[2].startswith("rado: with a pattern, say with -o")
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC])
+def test_a_failed_write_is_one_line_and_leaves_nothing(rado, clinic, monkeypatch, code):
+    def fail(*args, **kwargs):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(release_module.pq.ParquetWriter, "write_table", fail)
+    status, out, err = rado("craft", clinic, "-l", "readmitted")
+    assert (status, out, files_here()) == (1, "", [])
+    assert err.splitlines()[-1].startswith("rado: cannot write clinic.rado.parquet: " + os.strerror(code))
+
+
+def test_no_permission_is_seen_before_the_work(rado, clinic, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *args: False)
+    code, _, err = rado("craft", clinic, "-l", "readmitted")
+    assert code == 1 and err.startswith("rado: cannot write clinic.rado.parquet: no permission")
+
+
+def test_show_of_what_is_not_a_release(rado, clinic):
+    rado("craft", clinic, "-l", "readmitted")
+    content = Path("clinic.rado.parquet").read_bytes()
+    for name, bad in (("cut", content[:-100]), ("flipped", content[:200] + bytes([content[200] ^ 1]) + content[201:])):
+        Path(name).write_bytes(bad)
+        code, out, err = rado("show", name)
+        assert (code, out) == (1, "") and err.startswith(f"rado: {name} is ") and err.count("\n") == 1
+    for name in ("none", str(clinic)):
+        code, out, err = rado("show", name)
+        assert (code, out) == (1, "") and name in err and err.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_ctrl_c_in_the_middle_of_a_craft(tmp_path, rng):
+    x = rng.standard_normal((400_000, 60))
+    pq.write_table(
+        pa.table({**{f"f{k}": x[:, k] for k in range(60)}, "y": rng.integers(0, 2, len(x))}), tmp_path / "t.parquet"
+    )
+    work = tmp_path / "work"
+    work.mkdir()
+    process = subprocess.Popen(
+        [*RADO, "craft", tmp_path / "t.parquet", "-l", "y", "-n", "400000"],
+        cwd=work,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr.readline().startswith("crafting")
+    with pytest.raises(subprocess.TimeoutExpired):  # it is at work, and would be for minutes
+        process.wait(4)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "rado: interrupted; nothing was written\n")
+    assert list(work.iterdir()) == []
+
+
+def test_version_help_and_completion(rado):
+    assert rado("--version")[1] == f"rado {rb.__version__}\n"
+    for command in ("craft", "show", "demo"):
+        code, out, _ = rado(command, "--help")
+        assert code == 0 and "Examples:" in out and f"rado {command}" in out
+    assert "--install-completion" in rado("--help")[1]
+    complete = {
+        **os.environ,
+        "_RADO_COMPLETE": "complete_bash",
+        "COMP_WORDS": "rado craft --mechanism pl",
+        "COMP_CWORD": "3",
+    }
+    done = subprocess.run(
+        [os.path.join(os.path.dirname(sys.executable), "rado")], env=complete, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["plain"]
+
+
+def test_demo(rado):
+    code, out, err = rado("demo")
+    assert code == 0
+    assert sorted(os.listdir("rado-demo")) == ["breast-cancer.png", "breast-cancer.rado.parquet"]
+    assert "1,000 rados of 31 features, from 569 examples" in out
+    assert "569 patients" in err and "rado show rado-demo/breast-cancer.rado.parquet" in err
+    assert Path("rado-demo/breast-cancer.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    Path("file").touch()
+    code, _, err = rado("demo", "-d", "file/x")
+    assert code == 1 and err.startswith("rado: cannot make the directory")
+
+
+def test_large_numbers_of_rows_show_progress_in_a_terminal(monkeypatch, capsys):
+    """A bar with rows, rate and time left, once the work has gone on for a while."""
+    import io
+
+    from rich.console import Console
+
+    from radoboost import progress
+
+    screen = io.StringIO()
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr("rich.console.Console", lambda **kwargs: Console(file=screen, force_terminal=True, width=100))
+    with progress.show_progress() as bar:
+        for done in (1000, 2000, 3000):
+            bar("summing rows", done, 4000)
+    assert "summing rows" in screen.getvalue() and "3000/4000" in screen.getvalue()
+    assert np.array(capsys.readouterr()).tolist() == ["", ""]

@@ -1,0 +1,112 @@
+"""Documentation and names that must keep up with the code, and the contracts of the registries."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import radoboost as rb
+from radoboost import errors
+from radoboost.cli import app
+from radoboost.engines import ENGINES, get_engine
+from radoboost.mechanisms import MECHANISMS, Circumstances
+from radoboost.signatures import SIGNATURE_SETS
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "radoboost"
+MODULES = sorted(
+    ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
+    for file in PACKAGE.rglob("*.py")
+    if file.stem != "__init__"
+)
+DOCS = "\n".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))
+
+
+def test_the_reading_order_names_every_module():
+    order = (PACKAGE / "__init__.py").read_text()
+    flow = (ROOT / "docs" / "flow.md").read_text()
+    for module in MODULES:
+        assert re.search(rf"\b{module.split('.')[-1]}\b", order), f"{module} is missing in __init__.py"
+        assert re.search(rf"\b{module.split('.')[-1]}\b", flow), f"{module} is missing in docs/flow.md"
+
+
+def test_all_is_sorted_and_complete():
+    public = {
+        name
+        for name, value in vars(rb).items()
+        if not name.startswith("_") and not inspect.ismodule(value) and name != "version"
+    }
+    assert rb.__all__ == sorted(public)
+    named = {name for name, value in vars(errors).items() if inspect.isclass(value)}
+    assert named <= public
+    for name in named:
+        assert name in errors.__doc__
+
+
+def test_public_names_have_docstrings_with_a_first_sentence():
+    for name in rb.__all__:
+        first = inspect.getdoc(getattr(rb, name)).splitlines()[0]
+        assert first[0].isupper() or first[0] in "`(", name
+        assert first.endswith("."), name
+
+
+def test_the_page_of_the_command_line_is_current(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    sys.modules.pop("make_cli_page", None)
+    page = importlib.import_module("make_cli_page")
+    assert (ROOT / "docs" / "cli.md").read_text() == page.cli_page(), "run: make docs"
+
+
+def test_everything_that_can_be_named_is_documented():
+    commands = [command.name or command.callback.__name__ for command in app.registered_commands]
+    extras = re.findall(
+        r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text().split("optional-dependencies]")[1].split("\n[")[0], re.M
+    )
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    for command in commands:
+        assert f"rado {command}" in DOCS
+    for extra in extras:
+        assert f"`{extra}`" in contributing, f"the extra {extra} is not in CONTRIBUTING.md"
+    for name in (*MECHANISMS, *SIGNATURE_SETS, *ENGINES):
+        assert f"`{name}`" in DOCS, f"{name} is not in the docs"
+
+
+def test_the_readme_shows_both_commands():
+    readme = (ROOT / "README.md").read_text()
+    assert "make demo" in readme and "make test" in readme
+    for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", readme):
+        assert (ROOT / picture).exists()
+
+
+def test_no_page_names_a_file_that_is_not_there():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#]+\.(?:md|png|py))\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_mechanisms_keep_their_contract(name):
+    """Frozen data; a name that leads back; a statement that never promises without saying between which tables."""
+    mechanism = MECHANISMS[name]()
+    assert mechanism.name == name
+    assert dataclasses.is_dataclass(mechanism) and mechanism.__dataclass_params__.frozen
+    for scale in ("none", "standard", "bounds"):
+        for seeded in (False, True):
+            statement = mechanism.statement(Circumstances(scale=scale, seeded=seeded))
+            assert statement.mechanism == name
+            assert statement.neighbours and statement.accountant and statement.not_protected
+            assert mechanism.private == (statement.epsilon < float("inf")) == bool(statement.promises)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_engines_keep_their_contract(name):
+    """All names that crafting asks for, and an estimate of memory that grows with the work."""
+    engine = get_engine(name)
+    assert callable(engine.survey) and callable(engine.summation)
+    assert engine.worker_bytes(1000, 10) >= 8 * 1000 * 10
+    assert engine.worker_bytes(2000, 10) > engine.worker_bytes(1000, 10)
+    assert engine.worker_bytes(1000, 100) > engine.worker_bytes(1000, 10)

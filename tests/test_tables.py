@@ -1,0 +1,235 @@
+"""Tables in every form, and what is refused with the column named."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import radoboost as rb
+from radoboost.errors import ArgumentError, TableError
+from radoboost.labels import LabelRule
+from radoboost.tables import open_table
+
+
+def values_of(table):
+    return np.vstack([batch.values() for batch in table.batches()])
+
+
+def frame(**columns):
+    return pd.DataFrame({"age": [20.0, 30.0, 40.0], "dose": [1, 2, 3], **columns, "y": [0, 1, 1]})
+
+
+def test_features_are_named_and_chosen():
+    assert open_table(np.eye(3), [0, 1, 1]).features == ("x0", "x1", "x2")
+    assert open_table(frame(), label="y").features == ("age", "dose")
+    assert open_table(frame(), label="y", features=["dose", "age"]).features == ("dose", "age")
+    assert open_table(frame(), label="y", drop=["age"]).features == ("dose",)
+    assert open_table(frame(), label="y", drop="age").features == ("dose",)
+    chosen = open_table(np.arange(6.0).reshape(2, 3), label="x1", features=["x2", "x0"])
+    assert values_of(chosen).tolist() == [[2.0, 0.0], [5.0, 3.0]]
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint16", "int64", "float16", "float32", "bool", "decimal"])
+def test_number_types_become_floats(kind, tmp_path):
+    raw = [0, 1, 1]
+    column = pa.array(raw).cast(pa.decimal128(25, 3)) if kind == "decimal" else pa.array(np.array(raw, dtype=kind))
+    table = pa.table({"a": column, "y": [0, 1, 0]})
+    assert values_of(open_table(table, label="y")).ravel().tolist() == [0.0, 1.0, 1.0]
+    if kind != "decimal":
+        assert values_of(open_table(np.array(raw, dtype=kind)[:, None], [0, 1, 0])).ravel().tolist() == [0.0, 1.0, 1.0]
+
+
+def test_truth_values_in_csv(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\nTrue,1.5,False\nFalse,2.5,True\n")
+    table = open_table(tmp_path / "t.csv", label="y")
+    assert values_of(table).tolist() == [[1.0, 1.5], [0.0, 2.5]]
+    assert rb.craft(tmp_path / "t.csv", label="y", n_rados=2).classes == (False, True)
+
+
+def test_integers_then_fractions_in_csv(tmp_path):
+    """Arrow would settle on integers after the first block."""
+    text = "a,y\n" + "1,0\n" * 2_000_000 + "1.5,1\n"
+    (tmp_path / "t.csv").write_text(text)
+    table = open_table(tmp_path / "t.csv", label="y")
+    assert values_of(table)[-1, 0] == 1.5
+
+
+def test_the_index_of_pandas_is_not_a_feature(tmp_path):
+    filtered = frame()[lambda f: f["age"] > 25]
+    assert open_table(filtered, label="y").features == ("age", "dose")
+    filtered.to_parquet(tmp_path / "t.parquet")
+    assert open_table(tmp_path / "t.parquet", label="y").features == ("age", "dose")
+
+
+def test_files_of_different_types_are_one_table(tmp_path):
+    for name, kind, labels in (
+        ("a", pa.float32(), [0, 1]),
+        ("b", pa.int64(), ["1", "0"]),
+        ("c", pa.float64(), [1.0, 0.0]),
+    ):
+        pq.write_table(pa.table({"x": pa.array([1, 2]).cast(kind), "y": labels}), tmp_path / f"{name}.parquet")
+    release = rb.craft(str(tmp_path / "*.parquet"), label="y", n_rados=4, seed=1, scale=None)
+    expected = rb.craft([[1], [2], [1], [2], [1], [2]], [0, 1, 1, 0, 1, 0], n_rados=4, seed=1, scale=None)
+    assert release.rados.tolist() == expected.rados.tolist()
+    assert release.classes == (0, 1)
+
+
+def test_columns_of_files_are_matched_by_name(tmp_path):
+    (tmp_path / "a.csv").write_text("p,q,y\n1,2,0\n")
+    (tmp_path / "b.csv").write_text("y,q,p\n1,4,3\n")
+    table = open_table([tmp_path / "a.csv", tmp_path / "b.csv"], label="y")
+    assert values_of(table).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+BAD_TABLES = {
+    "no label column": (frame(), {"label": "z"}, "no column 'z' for the label; its columns are 'age', 'dose', 'y'"),
+    "no feature": (frame(), {"label": "y", "drop": ["size"]}, "no column 'size'"),
+    "label as feature": (frame(), {"label": "y", "features": ["y"]}, "'y' is the label"),
+    "feature twice": (frame(), {"label": "y", "features": ["age", "age"]}, "several columns are called 'age'"),
+    "only a label": (frame()[["y"]], {"label": "y"}, "no feature columns"),
+    "no rows": (frame()[:0], {"label": "y"}, "has no rows"),
+    "text": (frame(name=["a", "b", "c"]), {"label": "y"}, "column 'name' holds text"),
+    "date": (frame(day=pd.to_datetime(["2020"] * 3)), {"label": "y"}, "column 'day' holds timestamp"),
+    "category": (frame(ward=pd.Categorical(["a", "b", "a"])), {"label": "y"}, "column 'ward' holds dictionary"),
+    "null": (
+        pl.DataFrame({"a": [1.0, None], "y": [0, 1]}),
+        {"label": "y"},
+        r"column 'a' has a missing value \(row 1\)",
+    ),
+    "nan": (frame(bmi=[1.0, np.nan, 2.0]), {"label": "y"}, r"column 'bmi' has a missing value"),
+    "infinity": (frame(bmi=[1.0, 2.0, -np.inf]), {"label": "y"}, r"column 'bmi' has an infinite value \(row 2\)"),
+    "large integer": (
+        frame(id=[1, 2, 2**53 + 1]),
+        {"label": "y"},
+        r"column 'id' has an integer beyond 2\*\*53 \(row 2\)",
+    ),
+    "reserved name": (frame(block=[1, 2, 3]), {"label": "y"}, "cannot be called 'block'"),
+    "constant's name": (frame(**{"(constant)": [1, 2, 3]}), {"label": "y"}, r"cannot be called '\(constant\)'"),
+    "array nan": (np.array([[1.0], [np.nan], [2.0]]), {"y": [0, 1, 1]}, r"'x0' has a missing value \(NaN\) \(row 1\)"),
+    "array integers": (np.array([[1], [2**60]]), {"y": [0, 1]}, "'x0' has an integer beyond"),
+    "array of text": (np.array([["a"], ["b"]]), {"y": [0, 1]}, "must hold real numbers"),
+    "complex": (np.array([[1j], [2]]), {"y": [0, 1]}, "must hold real numbers"),
+    "one dimension": (np.arange(3.0), {"y": [0, 1, 1]}, "two dimensions"),
+    "lengths": (np.eye(3), {"y": [0, 1]}, "X has 3 rows and y has 2"),
+    "two-dimensional y": (np.eye(3), {"y": np.eye(3)}, "y must have one dimension"),
+    "mixed y": (np.eye(2), {"y": np.array([1, "a"], dtype=object)}, "all of one kind"),
+    "one class": (np.eye(3), {"y": [1, 1, 1]}, "'y' has one class only"),
+    "three classes": (np.eye(3), {"y": [0, 1, 2]}, r"more than two classes \(0, 1, 2, ...\)"),
+    "missing label": (np.eye(3), {"y": [0, 1, np.nan]}, "label 'y' has a missing value"),
+    "none label": (np.eye(3), {"y": np.array([0, 1, None], dtype=object)}, "label 'y' has a missing value"),
+    "infinite label": (np.eye(3), {"y": [0, 1, np.inf]}, "must be finite numbers or text"),
+    "undeclared class": (np.eye(3), {"y": [0, 1, 0], "classes": (0, 2)}, "not one of the declared classes 0 and 2"),
+}
+
+
+@pytest.mark.parametrize("engine", ["kernel", "reference"])
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_what_cannot_be_learned_from_is_refused(case, engine):
+    table, options, message = BAD_TABLES[case]
+    with pytest.raises((TableError, ArgumentError), match=message):
+        rb.craft(table, **options, n_rados=2, engine=engine)
+
+
+def test_arguments_that_contradict_each_other(clinic):
+    with pytest.raises(ArgumentError, match="give the labels once"):
+        rb.craft(np.eye(2))
+    with pytest.raises(ArgumentError, match="give the labels once"):
+        rb.craft(np.eye(2), [0, 1], label="x0")
+    with pytest.raises(ArgumentError, match="labels of a file are one of its columns"):
+        rb.craft(clinic, [0, 1])
+    with pytest.raises(ArgumentError, match="classes must be two values"):
+        rb.craft(np.eye(2), [0, 1], classes=(1, 1))
+    with pytest.raises(ArgumentError, match="threads must be"):
+        rb.craft(np.eye(2), [0, 1], threads=0)
+    with pytest.raises(ArgumentError, match="engine must be"):
+        rb.craft(np.eye(2), [0, 1], engine="abacus")
+    with pytest.raises(ArgumentError, match="columns must be 'linear'"):
+        rb.craft(np.eye(2), [0, 1], columns="fourier")
+
+
+def test_an_identifier_in_csv_is_refused_too(tmp_path):
+    (tmp_path / "t.csv").write_text("id,y\n1,0\n9007199254740993,1\n")
+    with pytest.raises(TableError, match=r"'id' has an integer beyond 2\*\*53 \(row 1\)"):
+        rb.craft(tmp_path / "t.csv", label="y", n_rados=2)
+
+
+def test_text_that_comes_late_in_a_csv_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("a,dose,y\n" + "1,2,0\n" * 1_000_000 + "1,none,1\n")
+    with pytest.raises(TableError, match=r"column 'dose':.*'none'"):
+        rb.craft(tmp_path / "t.csv", label="y", n_rados=2)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    garbage = b"this is not a table"
+    cases = {"a.parquet": garbage, "b.arrow": garbage, "c.csv.gz": garbage, "d.csv": b"a,y\n1\n1,2,3\n"}
+    for name, content in cases.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(TableError, match=f"cannot read .*{name}"):
+            rb.craft(tmp_path / name, label="y")
+    (tmp_path / "e.csv").write_bytes(b"")
+    with pytest.raises(TableError, match=r"e\.csv is empty"):
+        rb.craft(tmp_path / "e.csv", label="y")
+    (tmp_path / "f.csv").write_text("a,y\n")
+    with pytest.raises(TableError, match=r"f\.csv has no rows"):
+        rb.craft(tmp_path / "f.csv", label="y")
+    with gzip.open(tmp_path / "g.csv.gz", "wt") as file:
+        file.write("a,y\n" + "1,0\n2,1\n" * 5000)
+    whole = (tmp_path / "g.csv.gz").read_bytes()
+    (tmp_path / "g.csv.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TableError, match=r"cannot read .*g\.csv\.gz"):
+        rb.craft(tmp_path / "g.csv.gz", label="y")
+    for path, message in (
+        (tmp_path / "none.csv", "no such file"),
+        (str(tmp_path / "*.feather"), "no file matches"),
+        (tmp_path, "is a directory"),
+        (__file__, "unknown kind of file"),
+    ):
+        with pytest.raises(TableError, match=message):
+            rb.craft(path, label="y")
+    (tmp_path / "h.csv").write_text("a,b,y\n1,2,0\n")
+    (tmp_path / "i.csv").write_text("a,y\n1,1\n")
+    with pytest.raises(TableError, match="differ in column 'b'"):
+        rb.craft([tmp_path / "h.csv", tmp_path / "i.csv"], label="y")
+
+
+def test_a_file_that_changes_between_the_passes_is_refused(clinic):
+    table = open_table(clinic, label="readmitted")
+    assert len(values_of(table)) == 60
+    clinic.write_text(clinic.read_text() + "50,0.2,no\n")
+    with pytest.raises(TableError, match="changed while it was read"):
+        values_of(table)
+
+
+def test_classes():
+    def settled(*labels, classes=None):
+        rule = LabelRule("y", classes)
+        for part in labels:
+            rule.see(pa.array(part))
+        return rule.settle(), [rule.signs(pa.array(part)).tolist() for part in labels]
+
+    assert settled([0, 1]) == ((0, 1), [[-1, 1]])
+    assert settled([1, -1]) == ((-1, 1), [[1, -1]])
+    assert settled([True, False]) == ((False, True), [[1, -1]])
+    assert settled([2.5, 1.0]) == ((1, 2.5), [[1, -1]])
+    assert settled(["b", "a"]) == (("a", "b"), [[1, -1]])
+    assert settled(["10", "9"]) == ((9, 10), [[1, -1]])
+    assert settled(["1", "0"], ["1.0", " 0"], [1, 0]) == ((0, 1), [[1, -1]] * 3)
+    assert settled(["no", "yes"], classes=("yes", "no")) == (("yes", "no"), [[1, -1]])
+    assert settled([0, 1], classes=("1", "0")) == ((1, 0), [[1, -1]])
+    assert settled(pd.Categorical(["u", "v"])) == (("u", "v"), [[-1, 1]])
+    with pytest.raises(TableError, match="mixes text and numbers"):
+        settled(["1", "yes"])
+
+
+def test_rows_are_counted_before_they_are_read(clinic, tmp_path):
+    pq.write_table(pa.table({"a": [1.0, 2.0], "y": [0, 1]}), tmp_path / "t.parquet")
+    assert open_table(tmp_path / "t.parquet", label="y").expected_rows(0) == 2
+    table = open_table(clinic, label="readmitted")
+    assert table.expected_rows(0) is None
+    batches = table.batches()
+    seen = next(batches).n_rows
+    assert table.expected_rows(seen) == 60
