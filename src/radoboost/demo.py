@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.crafting import craft
-from radoboost.errors import OutputError
+from radoboost.errors import OutputError, reason
 from radoboost.release import Release, load, replacing
 
 _PICTURED = ("mean texture", "worst radius")
@@ -27,7 +27,7 @@ def run_demo(directory: Path, say: Callable[[str], None]) -> tuple[Release, list
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot make the directory {directory}: {error.strerror}; choose another") from None
+        raise OutputError(f"cannot make the directory {directory}: {reason(error)}; choose another") from None
     bunch = load_breast_cancer()
     patients = pa.table(dict(zip(bunch.feature_names.tolist(), bunch.data.T, strict=True)))
     say(

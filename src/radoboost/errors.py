@@ -12,6 +12,8 @@ ClippedWarning      (UserWarning)   values lay beyond their declared bounds
 Each message is one line that names the thing and says what to do.
 """
 
+import re
+
 
 class RadoError(Exception):
     """Any failure that radoboost foresees."""
@@ -39,3 +41,12 @@ class OutputError(RadoError, OSError):
 
 class ClippedWarning(UserWarning):
     """Values lay beyond their declared bounds and were moved to the bound."""
+
+
+def reason(error: OSError) -> str:
+    """What the operating system said, also where Arrow wraps it in words of its own.
+
+    >>> reason(OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"))
+    'No space left on device'
+    """
+    return error.strerror or re.split(r"\[errno \d+\] ", str(error).splitlines()[0])[-1]

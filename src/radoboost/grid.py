@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.columns import SCALES, Column, constant_column
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, TableError, reason
 
 GRID_BITS = 22
 LEAST_BOUND, LARGEST_BOUND = 2.0**-900, 2.0**900
@@ -150,7 +150,7 @@ def read_bounds(bounds: Bounds) -> Mapping[str, Sequence[float]] | NDArray[np.fl
         try:
             parsed = json.loads(Path(bounds).read_text(encoding="utf-8"))
         except OSError as error:
-            raise ArgumentError(f"cannot read the bounds file {bounds}: {error.strerror}") from None
+            raise ArgumentError(f"cannot read the bounds file {bounds}: {reason(error)}") from None
         except ValueError as error:
             raise ArgumentError(f"the bounds file {bounds} is not JSON: {error}") from None
         if not isinstance(parsed, dict):

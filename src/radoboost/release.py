@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from radoboost.columns import Column, columns_from_json
-from radoboost.errors import OutputError, ReleaseError
+from radoboost.errors import OutputError, ReleaseError, reason
 
 FORMAT_VERSION = 1
 BLOCK_COLUMN = "block"
@@ -188,7 +188,7 @@ def load(path: str | os.PathLike[str]) -> Release:
             except (KeyError, TypeError, ValueError, pa.ArrowException):
                 raise ReleaseError(f"{path} is not a radoboost release: its document is incomplete") from None
     except OSError as error:
-        raise ReleaseError(f"cannot read {path}: {error.strerror or error}") from None
+        raise ReleaseError(f"cannot read {path}: {reason(error)}") from None
 
 
 def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
@@ -257,6 +257,6 @@ def replacing(path: Path) -> Iterator[Path]:
         yield beside
         os.replace(beside, path)
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
+        raise OutputError(f"cannot write {path}: {reason(error)}; choose another place") from None
     finally:
         beside.unlink(missing_ok=True)

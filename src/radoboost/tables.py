@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, TableError, reason
 from radoboost.labels import labels_array
 
 SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array, where a batch costs nothing
@@ -260,8 +260,7 @@ def _readable(path: Path | str) -> Iterator[None]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
         raise TableError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     except OSError as error:
-        reason = error.strerror or str(error).splitlines()[0]
-        raise TableError(f"cannot read {path}: {reason}") from None
+        raise TableError(f"cannot read {path}: {reason(error)}") from None
 
 
 def _open_files(paths: list[Path], label: str, features: Sequence[str] | None, drop: Sequence[str]) -> Table:
