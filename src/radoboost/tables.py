@@ -207,13 +207,13 @@ def open_table(
         x = x.tocsr()
     if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
         raise TableError(f"the array must hold real numbers; its dtype is {x.dtype}; convert it first")
-    names = [f"x{k}" for k in range(x.shape[1])]
-    chosen = _choose(names, "the array", label, features, drop)
+    places = {f"x{k}": k for k in range(x.shape[1])}
+    chosen = _choose(list(places), "the array", label, features, drop)
     if label is not None:
-        column = x[:, [names.index(label)]]
+        column = x[:, [places[label]]]
         labels = labels_array(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())
     _check_length(labels, x.shape[0])
-    return _ArrayTable(x, labels, chosen, [names.index(name) for name in chosen], label or "y")
+    return _ArrayTable(x, labels, chosen, [places[name] for name in chosen], label or "y")
 
 
 # ---- files
