@@ -80,7 +80,7 @@ def test_every_option_reaches_craft(rado, clinic, tmp_path):
     (tmp_path / "only-age.json").write_text('{"age": [0, 50]}')
     code, _, err = rado("craft", clinic, "-l", "readmitted", "-n", 9, *options)
     assert code == 0
-    assert "values beyond their bounds were clipped: age 29" in err
+    assert "values beyond their bounds were clipped: 'age' 29" in err
     release = rb.load("clinic.rado.parquet")
     assert (release.feature_names, release.classes, release.n_rados) == (("age",), ("yes", "no"), 9)
     with pytest.warns(rb.ClippedWarning):
@@ -151,6 +151,34 @@ def test_bad_input_is_one_line_and_leaves_nothing(rado, tmp_path, case):
     assert re.search(message, lines[0]), lines[0]
 
 
+def test_a_table_is_not_overwritten_through_a_pattern(rado, clinic):
+    before = clinic.read_bytes()
+    code, _, err = rado("craft", str(clinic.parent / "*.csv"), "-l", "readmitted", "-o", clinic)
+    assert code == 1 and "it is the table itself" in err
+    assert clinic.read_bytes() == before
+
+
+def test_names_that_are_too_long(rado, clinic):
+    for arguments in (("a" * 300 + ".csv", "-l", "y"), (clinic, "-l", "readmitted", "-o", "b" * 300)):
+        code, _, err = rado("craft", *arguments)
+        assert code == 1 and "too long" in err and err.strip().count("\n") == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_result_that_cannot_be_printed(rado, clinic):
+    rado("craft", clinic, "-l", "readmitted")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*RADO, "show", "clinic.rado.parquet"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "rado: cannot print the result: No space left on device\n")
+
+
+def test_a_terminal_that_knows_no_letters(rado, clinic):
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    command = [*RADO, "craft", str(clinic), "-l", "readmitted", "-o", "é.parquet"]
+    done = subprocess.run(command, env=ascii_only, capture_output=True, text=True)
+    assert done.returncode == 0 and re.match(r"wrote \\\S+\.parquet\n", done.stdout)
+
+
 def test_a_pattern_needs_a_name_for_the_release(rado):
     assert rado("craft", "*.csv", "-l", "y")[2].startswith("rado: with a pattern, say with -o")
 
@@ -204,7 +232,7 @@ def test_ctrl_c_in_the_middle_of_a_craft(tmp_path, rng):
         process.wait(4)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, "", "rado: interrupted; nothing was written\n")
+    assert (process.returncode, out, err) == (130, "", "rado: interrupted; no unfinished file is left\n")
     assert list(work.iterdir()) == []
 
 

@@ -124,6 +124,14 @@ def resealed(path, change):
         (lambda d: d["blocks"][0].update(name="tilted-1"), "not those that its document describes"),
         (lambda d: d.pop("statement"), "document is incomplete"),
         (lambda d: d.pop("format"), "document is incomplete"),
+        (lambda d: d.update(classes=[]), "document is incomplete"),
+        (lambda d: d.update(columns=["a"]), "document is incomplete"),
+        (lambda d: d["blocks"][0].update(rows=10**30), "not those that its document describes"),
+        (lambda d: d["blocks"][0].update(rows=10**12), "not those that its document describes"),
+        (lambda d: d["columns"][0].update(step="abc"), "does not know"),
+        (lambda d: d.update(mechanism={}), "document is incomplete"),
+        (lambda d: d.update(mechanism=5), "document is incomplete"),
+        (lambda d: d.update(n_examples="lots"), "does not say how many examples"),
     ],
 )
 def test_a_document_that_is_not_understood_is_refused(saved, change, message):
@@ -182,6 +190,38 @@ def test_a_release_cannot_be_changed_or_made_without_its_statement(small):
         rb.Release(blocks={}, columns=(), classes=(0, 1), mechanism={}, signatures={}, n_examples=1)
     with pytest.raises(ReleaseError, match="block 'rados' has shape"):
         rb.Release({"rados": np.zeros((2, 9))}, small.columns, (0, 1), {}, {}, small.statement, 1)
+
+
+def test_values_that_are_not_finite_are_refused(small, tmp_path):
+    rows = small.rados.copy()
+    rows[3, 1] = np.nan
+    rb.Release(
+        {"rados": rows}, small.columns, small.classes, small.mechanism, small.signatures, small.statement, 3
+    ).save(tmp_path / "r.parquet")
+    with pytest.raises(ReleaseError, match="not finite"):
+        rb.load(tmp_path / "r.parquet")
+
+
+def test_places_that_are_not_for_files(small, tmp_path):
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    for place in (
+        tmp_path / "file" / "x",
+        tmp_path / "pipe",
+        tmp_path,
+        tmp_path / ("n" * 300),
+        "a\0b",
+        tmp_path / "no" / "x",
+    ):
+        with pytest.raises(OutputError, match="cannot write"):
+            small.save(place)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "pipe"]
+    small.save(tmp_path / ("n" * 255))
+    (tmp_path / "link").symlink_to("target.parquet")
+    small.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and same(rb.load(tmp_path / "target.parquet"), small)
+    with pytest.raises(ReleaseError, match="cannot read"):
+        rb.load("a\0b")
 
 
 def test_several_blocks_share_a_file(small, tmp_path):

@@ -1,6 +1,7 @@
 """Tables in every form, and what is refused with the column named."""
 
 import gzip
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -122,6 +123,23 @@ BAD_TABLES = {
     "missing label": (np.eye(3), {"y": [0, 1, np.nan]}, "label 'y' has a missing value"),
     "none label": (np.eye(3), {"y": np.array([0, 1, None], dtype=object)}, "label 'y' has a missing value"),
     "infinite label": (np.eye(3), {"y": [0, 1, np.inf]}, "must be finite numbers or text"),
+    "dates as labels": (np.eye(2), {"y": np.array(["2020", "2021"], "datetime64[ns]")}, "their type is datetime64"),
+    "long double labels": (np.eye(2), {"y": np.array([0, 1], np.longdouble)}, "labels must be|one class|kind"),
+    "nested labels": (pa.table({"a": [1.0, 2.0], "y": [[0], [1]]}), {"label": "y"}, "label 'y' holds list"),
+    "ragged labels": (np.eye(2), {"y": [[0], [1, 2]]}, "labels must be numbers"),
+    "enormous labels": (np.eye(2), {"y": [0, 2**70]}, "labels must be numbers"),
+    "large text labels": (np.eye(3), {"y": ["9007199254740992", "9007199254740993", "5"]}, "more than two classes"),
+    "odd spellings": (np.eye(3), {"y": ["1_0", "10", "5"]}, "more than two classes|mixes text"),
+    "masked": (np.ma.array([[1.0], [2.0]], mask=[[0], [1]]), {"y": [0, 1]}, r"'x0' has a missing value \(row 1\)"),
+    "masked label": (np.eye(2), {"y": np.ma.array([0, 1], mask=[0, 1])}, "label 'y' has a missing value"),
+    "ragged": ([[1.0, 2.0], [3.0]], {"y": [0, 1]}, "cannot read the array"),
+    "same name twice": (pd.DataFrame(np.eye(3), columns=["a", "a", "y"]), {"label": "y"}, "the table"),
+    "enormous object": (pd.DataFrame({"a": [1, 2**70], "y": [0, 1]}), {"label": "y"}, "cannot read the table"),
+    "large decimal": (
+        pa.table({"a": pa.array([2**53 + 1, 1]).cast(pa.decimal128(25, 2)), "y": [0, 1]}),
+        {"label": "y"},
+        "'a' has an integer beyond",
+    ),
     "undeclared class": (np.eye(3), {"y": [0, 1, 0], "classes": (0, 2)}, "not one of the declared classes 0 and 2"),
 }
 
@@ -132,6 +150,75 @@ def test_what_cannot_be_learned_from_is_refused(case, engine):
     table, options, message = BAD_TABLES[case]
     with pytest.raises((TableError, ArgumentError), match=message):
         rb.craft(table, **options, n_rados=2, engine=engine)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("classes", 5), ("classes", "ab"), ("classes", ([0], [1])), ("drop", 5), ("features", [["x0"]]),
+        ("label", ["x0"]),
+        ("engine", []), ("intercept", "x"), ("mechanism", "plain"), ("mechanism", rb.Plain), ("signatures", "all"),
+        ("bounds", 5), ("bounds", {"x0": "01"}), ("bounds", {1: (0, 1), "q": (0, 1)}), ("bounds", [(0, 1), (1,)]),
+        ("seed", "x"), ("threads", "2"), ("n_rados", 2.5), ("scale", 3),
+    ],
+)  # fmt: skip
+def test_arguments_of_the_wrong_kind_are_named(name, value):
+    labels = {} if name == "label" else {"y": [0, 1]}
+    with pytest.raises(ArgumentError, match=name):
+        rb.craft(np.eye(2), **labels, **{name: value})
+
+
+def test_decimals_are_rounded_to_nearest(rng):
+    texts = [f"{value:.2f}" for value in rng.uniform(0, 10_000, 2000)] + ["3.25"]
+    column = pa.array([Decimal(text) for text in texts], pa.decimal128(30, 5))
+    table = pa.table({"a": column, "y": [0, 1] * 1000 + [0]})
+    assert values_of(open_table(table, label="y")).ravel().tolist() == [float(text) for text in texts]
+
+
+def test_labels_in_unusual_types():
+    x = np.eye(4)
+    expected = rb.craft(x, [0, 1, 1, 0], n_rados=5, seed=1).rados.tobytes()
+    frame = pl.DataFrame({"x0": x[:, 0], "x1": x[:, 1], "x2": x[:, 2], "x3": x[:, 3], "y": ["a", "b", "b", "a"]})
+    for kind in (pl.Categorical, pl.Enum(["a", "b"]), pl.String):
+        assert (
+            rb.craft(frame.with_columns(pl.col("y").cast(kind)), label="y", n_rados=5, seed=1).rados.tobytes()
+            == expected
+        )
+    for labels in (
+        np.array([0, 1, 1, 0], np.float16), np.array([0, 1, 1, 0], ">i4"), np.array(["a", "b", "b", "a"]),
+        [-0.0, 1.0, 1.0, 0.0],
+        pd.array([0, 1, 1, 0], dtype="Int64"), pd.Series([False, True, True, False], dtype="boolean"),
+    ):  # fmt: skip
+        assert rb.craft(x, labels, n_rados=5, seed=1).rados.tobytes() == expected
+    encoded = pa.RunEndEncodedArray.from_arrays([1, 3, 4], [0, 1, 0])
+    table = pa.table({f"x{k}": x[:, k] for k in range(4)}).append_column("y", encoded)
+    assert rb.craft(table, label="y", n_rados=5, seed=1).rados.tobytes() == expected
+
+
+def test_classes_from_numpy_can_be_saved(tmp_path):
+    for y in (np.array([3, 5, 5]), np.array([False, True, True]), np.array([0.5, 1.5, 1.5])):
+        rb.craft(np.eye(3), y, classes=np.unique(y), n_rados=2).save(tmp_path / "r.parquet")
+        assert rb.load(tmp_path / "r.parquet").classes == tuple(np.unique(y).tolist())
+
+
+def test_quoted_newlines_and_long_rows_in_csv(tmp_path):
+    note = '"' + "two\nlines " * 50 + '"'
+    (tmp_path / "t.csv").write_text("a,note,y\n" + f"1,{note},0\n2,{note},1\n" * 6000)
+    assert rb.craft(tmp_path / "t.csv", label="y", drop="note", n_rados=2).n_examples == 12_000
+    (tmp_path / "t.csv").write_text("a,note,y\n1,,0\n" + f"1,{'x' * 9_000_000},0\n2,,1\n")
+    with pytest.raises(TableError, match="a row is longer than 4 MiB"):
+        rb.craft(tmp_path / "t.csv", label="y", drop="note", n_rados=2)
+
+
+def test_one_large_record_batch_is_not_loaded_whole(tmp_path, rng):
+    table = pa.table({"a": rng.standard_normal(3_000_000), "y": rng.integers(0, 2, 3_000_000)})
+    with pa.OSFile(str(tmp_path / "t.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    del table
+    before = pa.total_allocated_bytes()
+    for batch in open_table(tmp_path / "t.arrow", label="y").batches():
+        batch.values()
+        assert pa.total_allocated_bytes() - before < 8_000_000
 
 
 def test_arguments_that_contradict_each_other(clinic):
@@ -185,11 +272,19 @@ def test_files_that_cannot_be_read(tmp_path):
     for path, message in (
         (tmp_path / "none.csv", "no such file"),
         (str(tmp_path / "*.feather"), "no file matches"),
+        ("a" * 300 + ".csv", "File name too long"),
+        ("a\0.csv", "no such file|null"),
         (tmp_path, "is a directory"),
         (__file__, "unknown kind of file"),
     ):
         with pytest.raises(TableError, match=message):
             rb.craft(path, label="y")
+    (tmp_path / "j.csv").write_bytes("größe,y\n1,0\n2,1\n".encode("latin-1"))
+    with pytest.raises(TableError, match=r"cannot read .*j\.csv"):
+        rb.craft(tmp_path / "j.csv", label="y")
+    (tmp_path / "k.csv").write_text("dose,y\n0x10,0\n2,1\n")
+    with pytest.raises(TableError, match="column 'dose': CSV conversion error"):
+        rb.craft(tmp_path / "k.csv", label="y")
     (tmp_path / "h.csv").write_text("a,b,y\n1,2,0\n")
     (tmp_path / "i.csv").write_text("a,y\n1,1\n")
     with pytest.raises(TableError, match="differ in column 'b'"):

@@ -1,17 +1,19 @@
 """The command rado: results on stdout, commentary and progress on stderr, one line for an expected failure."""
 
 import functools
+import io
 import json
 import os
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
 import typer
 
-from radoboost.errors import ArgumentError, ClippedWarning, OutputError, RadoError
+from radoboost.errors import ArgumentError, ClippedWarning, OutputError, RadoError, reason
 
 app = typer.Typer(
     name="rado",
@@ -37,11 +39,19 @@ def _in_one_line(command: Callable[P, None]) -> Callable[P, None]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
+            sys.stdout.flush()
         except RadoError as error:
             _say(f"rado: {error}")
             raise typer.Exit(1) from None
+        except OSError as error:
+            # What was written to stdout has no taker, and is not to be tried again at exit.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if not isinstance(error, BrokenPipeError):
+                _say(f"rado: cannot print the result: {reason(error)}")
+            raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            _say("rado: interrupted; nothing was written")
+            _say("rado: interrupted; no unfinished file is left")
             raise typer.Exit(130) from None
 
     return wrapped
@@ -228,19 +238,26 @@ def _default_output(table: str) -> Path:
 
 def _check_output(place: Path, tables: list[str]) -> None:
     """Refuse a bad place before the work, not after."""
+    from radoboost.tables import expand_paths
+
     parent = place.parent
+    if len(os.fsencode(place.name)) > 255:
+        raise OutputError(f"cannot write {place.name[:40]}...: the name is too long; choose another with -o")
     if not parent.is_dir():
         raise OutputError(f"cannot write {place}: there is no directory {parent}; make it or choose another")
     if place.is_dir():
         raise OutputError(f"cannot write {place}: it is a directory; name a file")
     if not os.access(parent, os.W_OK):
         raise OutputError(f"cannot write {place}: no permission to write in {parent}; choose another place")
-    if any(Path(table).exists() and place.exists() and place.samefile(table) for table in tables):
+    if place.exists() and any(place.samefile(table) for table in expand_paths(tables)):
         raise OutputError(f"cannot write {place}: it is the table itself; choose another name with -o")
 
 
 def main() -> None:
     """Entry point of the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal need not know every letter of a file's name
     app()
 
 

@@ -11,6 +11,7 @@ value to the last bit. All scalings are one formula over float64, evaluated in t
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,7 +83,12 @@ def columns_from_json(entries: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
     needs = {"none": (), "constant": (), "standard": ("mean", "std"), "bounds": ("low", "high")}
     for entry in entries:
         unknown = set(entry) - known
-        if unknown or not {"name", "step", *needs.get(entry.get("scale", ""), ("?",))} <= set(entry):
+        numbers = [entry[name] for name in ("step", "low", "high", "mean", "std") if name in entry]
+        if (
+            unknown
+            or not {"name", "step", *needs.get(entry.get("scale", ""), ("?",))} <= set(entry)
+            or not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+        ):
             raise ReleaseError(
                 f"column {entry.get('name')!r} is described in a way this version does not know, "
                 f"{sorted(entry)} with scale {entry.get('scale')!r}; upgrade radoboost"

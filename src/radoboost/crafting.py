@@ -19,7 +19,7 @@ from radoboost.columns import CONSTANT, Column
 from radoboost.engines import Engine, Summation, Survey, get_engine
 from radoboost.errors import ArgumentError, ClippedWarning, TableError, TooLargeError
 from radoboost.grid import Bounds, ExactSums, check_bounds, make_columns, read_bounds, resolve_scale
-from radoboost.keystream import make_key
+from radoboost.keystream import TILE_ROWS, make_key
 from radoboost.labels import LabelRule
 from radoboost.mechanisms import Circumstances, Mechanism, Plain
 from radoboost.progress import Progress, no_progress, show_progress
@@ -100,6 +100,11 @@ def craft(
     chosen: Mechanism = Plain() if mechanism is None else mechanism
     subsets: SignatureSet = AllSignatures() if signatures is None else signatures
     n_rados = check_n_rados(n_rados)
+    for name, value, needed in (("mechanism", chosen, "statement"), ("signatures", subsets, "words")):
+        if not hasattr(value, needed) or isinstance(value, type):
+            raise ArgumentError(f"{name} must be an object such as Plain() or AllSignatures(); it is {value!r}")
+    if not isinstance(intercept, bool | np.bool_):
+        raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
     if columns != "linear":
         raise ArgumentError(f"columns must be 'linear', the only feature map there is; it is {columns!r}")
     machine = get_engine(engine)
@@ -112,7 +117,9 @@ def craft(
     source = open_table(table, y, label=label, features=features, drop=drop)
     _check_names(source.features, intercept)
     limits = check_bounds(declared, source.features, scale)
-    n_threads = _fit_threads(machine, n_rados, len(source.features) + intercept, n_threads)
+    n_threads = _fit_threads(machine, n_rados, len(source.features) + bool(intercept), n_threads)
+    if source.n_rows is not None:
+        n_threads = min(n_threads, -(-source.n_rows // TILE_ROWS))
 
     with (show_progress if progress else no_progress)() as bar:
         seen = _survey(source, rule, machine, limits, scale == "standard", n_threads, bar)
@@ -302,7 +309,7 @@ def _refuse_not_finite(table: Table, first_row: int, values: NDArray[Any]) -> No
 
 def _report_clipped(columns: Sequence[Column], workers: Sequence[Summation]) -> None:
     counts = np.sum([worker.clipped for worker in workers], axis=0)
-    named = [f"{column.name} {count:,}" for column, count in zip(columns, counts, strict=True) if count]
+    named = [f"{column.name!r} {count:,}" for column, count in zip(columns, counts, strict=True) if count]
     if named:
         shown = ", ".join(named[:8]) + (f" and {len(named) - 8} more columns" if len(named) > 8 else "")
         warnings.warn(f"values beyond their bounds were clipped: {shown}", ClippedWarning, stacklevel=3)

@@ -49,4 +49,5 @@ def reason(error: OSError) -> str:
     >>> reason(OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"))
     'No space left on device'
     """
-    return error.strerror or re.split(r"\[errno \d+\] ", str(error).splitlines()[0])[-1]
+    text = (str(error) or type(error).__name__).splitlines()[0]
+    return error.strerror or re.split(r"\[errno \d+\] ", text)[-1]

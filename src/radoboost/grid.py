@@ -181,7 +181,7 @@ def check_bounds(
                 f"the shape is {bounds.shape}"
             )
         bounds = dict(zip(names, bounds.tolist(), strict=True))
-    unknown = sorted(set(bounds) - set(names))
+    unknown = [name for name in bounds if name not in set(names)]
     if unknown:
         raise ArgumentError(f"bounds name {unknown[0]!r}, which is not among the features; correct or drop it")
     missing = [name for name in names if name not in bounds]
@@ -192,7 +192,7 @@ def check_bounds(
 
 def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, float]:
     try:
-        low, high = (float(value) for value in pair)
+        low, high = (float(value) for value in (() if isinstance(pair, str) else pair))
     except (TypeError, ValueError):
         raise ArgumentError(f"bounds of {name!r} must be two numbers, low and high; they are {pair!r}") from None
     if not (low <= high and math.isfinite(2 * (high - low))):

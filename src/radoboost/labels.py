@@ -1,6 +1,7 @@
 """Two classes in whatever values they come, as -1 and +1."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,22 +10,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, RadoError, TableError
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def labels_array(y: Any) -> pa.Array:
     """Labels in any container, as they are."""
-    array = np.asarray(y)
-    if array.ndim != 1:
-        raise TableError(f"y must have one dimension; its shape is {array.shape}")
-    if array.dtype.kind in "iuf" and array.dtype.isnative:
-        # Straight from memory: pa.array would import pandas first, to see whether this is one of its own.
-        array = np.ascontiguousarray(array)
-        return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
+    if np.ma.is_masked(y):
+        raise TableError("the label 'y' has a missing value; fill in or drop such rows")
     try:
-        return pa.array(array.tolist())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        raise TableError(f"labels must be numbers, truth values or text, all of one kind: {array.dtype}") from None
+        array = np.asarray(y)
+        if array.ndim != 1:
+            raise TableError(f"y must have one dimension; its shape is {array.shape}")
+        if array.dtype.kind in "iuf" and array.dtype.itemsize <= 8 and array.dtype.isnative:
+            # Straight from memory: pa.array would import pandas first, to see whether this is one of its own.
+            array = np.ascontiguousarray(array)
+            return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
+        if array.dtype.kind in "biufUOT":
+            return pa.array(array.tolist())
+    except RadoError:
+        raise
+    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        raise TableError("labels must be numbers, truth values or text, all of one kind") from None
+    raise TableError(f"labels must be numbers, truth values or text; their type is {array.dtype}")
 
 
 def canonical_label(found: Any) -> Any:
@@ -33,19 +43,31 @@ def canonical_label(found: Any) -> Any:
     >>> [canonical_label(v) for v in ("1", "1.0", 1.0, True, "true", "yes")]
     [1, 1, 1, True, True, 'yes']
     """
+    if isinstance(found, np.generic):
+        found = found.item()
     if isinstance(found, str):
         text = found.strip()
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
-        try:
-            found = float(text)
-        except ValueError:
+        if _WHOLE.fullmatch(text):
+            return int(text)
+        if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
             return found
-        if not math.isfinite(found):
-            return text
+        found = float(text)
     if isinstance(found, float) and found.is_integer():
         return int(found)
     return found
+
+
+def _simple(labels: pa.Array) -> pa.Array:
+    """Labels without dictionaries, views and half floats, which Arrow cannot compare."""
+    if pa.types.is_run_end_encoded(labels.type):
+        labels = pc.run_end_decode(labels)
+    if pa.types.is_dictionary(labels.type):
+        labels = _simple(labels.dictionary).take(labels.indices)
+    if pa.types.is_string_view(labels.type):
+        return labels.cast(pa.large_string())
+    return labels.cast(pa.float32()) if pa.types.is_float16(labels.type) else labels
 
 
 class LabelRule:
@@ -68,15 +90,24 @@ class LabelRule:
         self._found: dict[pa.DataType, dict[Any, set[pa.Scalar]]] = {}
         self._declared: tuple[Any, ...] | None = None
         if classes is not None:
-            self._declared = tuple(canonical_label(value) for value in classes)
-            if len(set(self._declared)) != 2:
+            try:
+                self._declared = tuple(canonical_label(value) for value in classes)
+                fine = len(self._declared) == len(set(self._declared)) == 2 and not isinstance(classes, str)
+            except TypeError:
+                fine = False
+            if not fine:
                 raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
         self._positive: Any = None
 
     def see(self, labels: pa.Array) -> None:
         """Note the labels of a batch."""
-        if pa.types.is_dictionary(labels.type):
-            labels = labels.dictionary_decode()
+        kind = labels.type
+        try:
+            self._see(_simple(labels))
+        except (pa.ArrowException, UnicodeError):
+            raise TableError(f"the label {self.name!r} holds {kind}; it must be numbers or text") from None
+
+    def _see(self, labels: pa.Array) -> None:
         missing = labels.null_count or (pa.types.is_floating(labels.type) and pc.any(pc.is_nan(labels)).as_py())
         if missing:
             raise TableError(f"the label {self.name!r} has a missing value; fill in or drop such rows")
@@ -116,11 +147,10 @@ class LabelRule:
 
     def signs(self, labels: pa.Array) -> NDArray[np.int8]:
         """The labels of a batch as -1 and +1."""
-        if pa.types.is_dictionary(labels.type):
-            labels = labels.dictionary_decode()
-        signs = np.full(len(labels), -1, dtype=np.int8)
+        labels = _simple(labels)
+        member = np.zeros(len(labels), dtype=np.int8)
         for spelling in self._found[labels.type].get(self._positive, ()):
             same = pc.equal(labels, spelling).cast(pa.int8())
             # Straight from memory, again without waking pandas.
-            signs += 2 * np.frombuffer(same.buffers()[1], dtype=np.int8, count=len(same), offset=same.offset)
-        return signs
+            member |= np.frombuffer(same.buffers()[1], dtype=np.int8, count=len(same), offset=same.offset)
+        return member * np.int8(2) - np.int8(1)

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -185,10 +185,14 @@ def load(path: str | os.PathLike[str]) -> Release:
                 return _parse(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
             except ReleaseError as error:
                 raise ReleaseError(f"{path}: {error}") from None
-            except (KeyError, TypeError, ValueError, pa.ArrowException):
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException):
                 raise ReleaseError(f"{path} is not a radoboost release: its document is incomplete") from None
     except OSError as error:
         raise ReleaseError(f"cannot read {path}: {reason(error)}") from None
+    except ValueError as error:
+        if isinstance(error, ReleaseError):
+            raise
+        raise ReleaseError(f"cannot read {str(path)!r}: {error}") from None
 
 
 def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
@@ -198,25 +202,32 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
         )
     table = parquet.read()
     columns = columns_from_json(document["columns"])
-    order = [name for block in document["blocks"] for name in [block["name"]] * block["rows"]]
+    counts = {block["name"]: int(block["rows"]) for block in document["blocks"]}
     names = [BLOCK_COLUMN, *(column.name for column in columns)]
-    if RADOS not in order or table.column_names != names or table.column(0).to_pylist() != order:
+    described = RADOS in counts and table.column_names == names and sum(counts.values()) == table.num_rows
+    if not described or table.column(0).to_pylist() != [name for name in counts for _ in range(counts[name])]:
         raise ReleaseError("the rows and columns of the release are not those that its document describes")
     rows = np.empty((table.num_rows, table.num_columns - 1))
     for k in range(rows.shape[1]):
         rows[:, k] = table.column(k + 1).to_numpy()
+    if not np.isfinite(rows).all():
+        raise ReleaseError("the release holds values that are missing or not finite")
     blocks, first = {}, 0
-    for block in document["blocks"]:
-        blocks[block["name"]] = rows[first : first + block["rows"]]
-        first += block["rows"]
+    for name, count in counts.items():
+        blocks[name] = rows[first : first + count]
+        first += count
+    negative, positive = document["classes"]
+    n_examples = document["n_examples"]
+    if not (n_examples is None or isinstance(n_examples, int)):
+        raise ReleaseError("the release does not say how many examples it is from")
     return Release(
         blocks=blocks,
         columns=columns,
-        classes=(document["classes"][0], document["classes"][1]),
-        mechanism=document["mechanism"],
-        signatures=document["signatures"],
+        classes=(negative, positive),
+        mechanism={"name": document["mechanism"]["name"], **document["mechanism"]},
+        signatures={"name": document["signatures"]["name"], **document["signatures"]},
         statement=Statement.from_dict(document["statement"]),
-        n_examples=document["n_examples"],
+        n_examples=n_examples,
     )
 
 
@@ -252,11 +263,25 @@ def _digest(file: Any, start: int) -> str:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A place beside `path` to write to; it becomes `path` if all goes well, and vanishes if not."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        target = Path(os.path.realpath(path))  # a link stays, and what it points to is replaced
+        if target.exists() and not target.is_file():
+            raise OutputError(f"cannot write {path}: it is there and not a file; choose another place")
+        beside = target.with_name(f".{secrets.token_hex(6)}.part")
+    except (OSError, ValueError) as error:
+        raise _output_error(path, error) from None
     try:
         yield beside
-        os.replace(beside, path)
+        os.replace(beside, target)
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {reason(error)}; choose another place") from None
+        raise _output_error(path, error) from None
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def _output_error(path: Path, error: OSError | ValueError) -> OutputError:
+    if isinstance(error, OutputError):
+        return error
+    why = reason(error) if isinstance(error, OSError) else str(error)
+    return OutputError(f"cannot write {path}: {why}; choose another place")

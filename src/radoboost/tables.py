@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, TableError, reason
+from radoboost.errors import ArgumentError, RadoError, TableError, reason
 from radoboost.labels import labels_array
 
 SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array, where a batch costs nothing
@@ -153,7 +153,7 @@ class _FileTable(_ArrowTable):
         wanted = [*self.features, self.label]
         self._bytes_before = 0
         for path in self._paths:
-            with _readable(path), pa.OSFile(str(path)) as self._file:
+            with _readable(path), _open(path) as self._file:
                 yield from _READERS[_kind(path)](path, self._file, wanted, self.label, rows)
             self._bytes_before += path.stat().st_size
         self._file = None
@@ -183,8 +183,10 @@ def open_table(
     >>> table.features
     ('x0', 'x1')
     """
-    features = [features] if isinstance(features, str) else features
-    drop = [drop] if isinstance(drop, str) else drop
+    features = None if features is None else _names("features", features)
+    drop = _names("drop", drop)
+    if label is not None and not isinstance(label, str):
+        raise ArgumentError(f"label must be the name of a column; it is {label!r}")
     if (y is None) == (label is None):
         raise ArgumentError("give the labels once: as y, or as the name of their column in label")
     if isinstance(table, str | Path) or (
@@ -192,15 +194,17 @@ def open_table(
     ):
         if y is not None:
             raise ArgumentError("labels of a file are one of its columns; name it in label")
-        return _open_files(_expand(table), label or "", features, drop)
+        return _open_files(expand_paths(table), label or "", features, drop)
     labels = None if y is None else labels_array(y)
     if hasattr(table, "__arrow_c_stream__"):
         with _readable("the table"):
             arrow = pa.table(table)
-        chosen = _choose(_feature_fields(arrow.schema), "the table", label, features, drop)
+            fields = _feature_fields(arrow.schema)
+        chosen = _choose(fields, "the table", label, features, drop)
         _check_length(labels, arrow.num_rows)
         return _MemoryTable(arrow, chosen, label or "y", labels)
-    x: Any = table if hasattr(table, "toarray") else np.asarray(table)
+    with _readable("the array"):
+        x: Any = table if hasattr(table, "toarray") else np.asarray(table)
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
     if hasattr(x, "toarray"):
@@ -213,16 +217,38 @@ def open_table(
         column = x[:, [places[label]]]
         labels = labels_array(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())
     _check_length(labels, x.shape[0])
+    if np.ma.is_masked(table):
+        row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
+        raise TableError(f"column 'x{k}' has a missing value (row {row:,}); fill in or drop such rows or columns")
     return _ArrayTable(x, labels, chosen, [places[name] for name in chosen], label or "y")
 
 
 # ---- files
 
 
-def _expand(paths: Any) -> list[Path]:
+def _names(argument: str, value: Any) -> list[str]:
+    """Column names, given as one or several."""
+    names = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
+    for name in names:
+        if not isinstance(name, str):
+            raise ArgumentError(f"{argument} must be names of columns; {name!r} is not one")
+    return names
+
+
+def expand_paths(paths: Any) -> list[Path]:
     """Paths, with patterns replaced by the sorted files that match."""
+    try:
+        return _expand(paths if isinstance(paths, list | tuple) else [paths])
+    except (OSError, ValueError) as error:
+        if isinstance(error, TableError):
+            raise
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        raise TableError(f"cannot read {str(paths)[:80]!r}: {why}") from None
+
+
+def _expand(items: Sequence[Any]) -> list[Path]:
     found: list[Path] = []
-    for item in paths if isinstance(paths, list | tuple) else [paths]:
+    for item in items:
         if Path(item).exists():
             found.append(Path(item))
         elif any(c in str(item) for c in "*?["):
@@ -240,6 +266,11 @@ def _expand(paths: Any) -> list[Path]:
     return found
 
 
+def _open(path: Path) -> pa.NativeFile:
+    """A file to read from: Arrow's own format is mapped, so that a record batch of any size costs no memory."""
+    return pa.memory_map(str(path)) if _kind(path) == "arrow" else pa.OSFile(str(path))
+
+
 def _stamp(path: Path) -> tuple[int, int, int]:
     state = os.stat(path)
     return state.st_ino, state.st_size, state.st_mtime_ns
@@ -254,22 +285,24 @@ def _kind(path: Path) -> str:
 
 @contextmanager
 def _readable(path: Path | str) -> Iterator[None]:
-    """Arrow's complaints about a file, as one line that names it."""
+    """Complaints of libraries about a table, as one line that names it."""
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
-        raise TableError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+    except RadoError:
+        raise
     except OSError as error:
         raise TableError(f"cannot read {path}: {reason(error)}") from None
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError) as error:
+        raise TableError(f"cannot read {path}: {(str(error) or type(error).__name__).splitlines()[0]}") from None
 
 
 def _open_files(paths: list[Path], label: str, features: Sequence[str] | None, drop: Sequence[str]) -> Table:
     chosen: list[str] | None = None
     total: int | None = 0
     for path in paths:
-        with _readable(path), pa.OSFile(str(path)) as file:
+        with _readable(path), _open(path) as file:
             schema, n_rows = _SCHEMAS[_kind(path)](path, file)
-        fields = _feature_fields(schema)
+            fields = _feature_fields(schema)
         found = _choose(fields, str(path), label, features, drop)
         for name in found:
             _check_type(schema.field(name).type, name)
@@ -326,37 +359,41 @@ def _csv_stream(path: Path, file: pa.NativeFile) -> Any:
 
 def _csv_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
     """Types as the first block suggests: they tell truth values and text from numbers."""
-    options = pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES)
-    with pa.csv.open_csv(_csv_stream(path, file), read_options=options) as reader:
+    with pa.csv.open_csv(_csv_stream(path, file), **_csv_options()) as reader:
         return reader.schema, None
 
 
 def _csv_batches(path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int) -> Iterator[pa.RecordBatch]:
-    with pa.OSFile(str(path)) as first:
+    with _open(path) as first:
         guessed, _ = _csv_schema(path, first)
     kinds = {name: pa.bool_() if guessed.field(name).type == pa.bool_() else pa.float64() for name in wanted}
     kinds[label] = pa.string()
-    reader = pa.csv.open_csv(
-        _csv_stream(path, file),
-        read_options=pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-        convert_options=pa.csv.ConvertOptions(column_types=kinds, include_columns=wanted, strings_can_be_null=True),
-    )
     whole = [name for name in wanted if pa.types.is_integer(guessed.field(name).type) and name != label]
+    options = pa.csv.ConvertOptions(column_types=kinds, include_columns=wanted, strings_can_be_null=True)
     row = 0
-    with reader:
-        try:
+    try:
+        with pa.csv.open_csv(_csv_stream(path, file), **_csv_options(), convert_options=options) as reader:
             for batch in reader:
                 for name in whole:
                     _check_integers(batch.column(name).drop_null().to_numpy(), name, row, LARGEST_INTEGER - 1)
                 yield batch
                 row += batch.num_rows
-        except pa.ArrowInvalid as error:
-            raise TableError(f"cannot read {path}: {_csv_complaint(error, guessed)}") from None
+    except pa.ArrowInvalid as error:
+        raise TableError(f"cannot read {path}: {_csv_complaint(error, guessed)}") from None
+
+
+def _csv_options() -> dict[str, Any]:
+    return {
+        "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+        "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
+    }
 
 
 def _csv_complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
     """Arrow names a column by its number; people know it by its name."""
     text = str(error).splitlines()[0]
+    if "straddling" in text:
+        return f"a row is longer than {CSV_BLOCK_BYTES >> 20} MiB"
     _, found, rest = text.partition("In CSV column #")
     number, _, reason = rest.partition(":")
     if not found or not number.isdigit():
@@ -440,7 +477,9 @@ def _numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
         row = first_row + pc.index(column.is_null(), True).as_py()
         raise TableError(f"column {name!r} has a missing value (row {row:,}); fill in or drop such rows or columns")
     if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
+        # By way of text: Arrow's own conversion is not rounded to nearest.
+        column = column.cast(pa.string()).cast(pa.float64())
+        _check_integers(column.to_numpy(), name, first_row, LARGEST_INTEGER - 1)
     values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     if pa.types.is_integer(column.type):
         _check_integers(values, name, first_row)

@@ -69,7 +69,7 @@ def get_engine(name: str) -> Engine:
     >>> get_engine("reference").worker_bytes(1000, 10) > 0
     True
     """
-    module = _MODULES.get("kernel" if name == "auto" else name)
+    module = _MODULES.get("kernel" if name == "auto" else name) if isinstance(name, str) else None
     if module is None:
         raise ArgumentError(f"engine must be 'auto' or one of {', '.join(ENGINES)}; it is {name!r}")
     return cast(Engine, importlib.import_module(module))

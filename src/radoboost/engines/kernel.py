@@ -399,5 +399,5 @@ def summation(columns: Sequence[Column], n_rados: int, words: Words) -> Summatio
 
 
 def worker_bytes(n_rados: int, n_features: int) -> int:
-    """Totals, twice while they are put together, and the keystream buffer."""
-    return 16 * n_rados * sum(_panel_lanes(n_features)) + max(_WORD_BYTES, 8 * n_rados)
+    """Totals, twice while they are put together, the keystream buffer, and the first pass's bins if all are used."""
+    return 16 * n_rados * sum(_panel_lanes(n_features)) + max(_WORD_BYTES, 8 * n_rados) + 32 * _BINS * n_features

@@ -9,13 +9,20 @@ from radoboost.mechanisms.contract import Circumstances
 from radoboost.release import Statement
 
 _NOT_PROTECTED = (
-    "Nothing is added to the rados: who knows all examples but one may recover that one, and its label.",
-    "The number of examples and the two class values are in the release.",
+    "Nothing is added to the rados. Of few examples, a rado may be a single one in the clear; of many, who knows all "
+    "but one may recover that one, and its label.",
+    "The mean and covariance of the rados tell the sum of all edge vectors and of their products, to sampling error: "
+    "so also how many examples each class has.",
+    "Column names, declared bounds, the number of examples and the two class values are in the release as they are.",
     "Hardness results about rados speak of worst cases; they are not a guarantee for this table.",
     "The digest detects damage, not forgery: it does not say who made the file.",
 )
-_STANDARD = "The mean and standard deviation of every column are in the release, exactly."
-_RANGE = "The largest magnitude in every column is in the release, to a factor of two (its grid step)."
+_SCALED = {
+    "standard": "The mean and standard deviation of every column are in the release, exactly (of clipped values where "
+    "bounds were declared); and, to a factor of two, how far its farthest value lies from the mean (its grid step).",
+    "none": "The largest magnitude in every column without declared bounds is in the release, to a factor of two (its "
+    "grid step).",
+}
 _SEEDED = (
     "The signatures were drawn from a seed: who knows or guesses it knows which examples each rado sums, "
     "and with enough rados can solve for every example. Release without a seed."
@@ -41,10 +48,8 @@ class Plain:
     def statement(self, circumstances: Circumstances) -> Statement:
         """No guarantee: epsilon is infinite whatever tables are called neighbours."""
         exposed = list(_NOT_PROTECTED)
-        if circumstances.scale == "standard":
-            exposed.insert(1, _STANDARD)
-        if circumstances.scale != "bounds":
-            exposed.insert(1, _RANGE)
+        if circumstances.scale in _SCALED:
+            exposed.insert(3, _SCALED[circumstances.scale])
         if circumstances.seeded:
             exposed.insert(0, _SEEDED)
         return Statement(
