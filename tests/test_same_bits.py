@@ -252,3 +252,24 @@ def test_released_values_lie_on_the_grid(rng):
     steps = np.array([column.step for column in release.columns])
     assert (release.rados / steps % 1 == 0).all()
     assert all(np.frexp(step)[0] == 0.5 for step in steps)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_largest_integers_do_not_overflow(engine):
+    """Every example at its bound with the same sign: a rado of all of them is m * 2**22 steps."""
+    m = 2000
+    release = rb.craft(np.ones((m, 3)), [1] * (m - 1) + [0], n_rados=40, seed=0, scale=None, engine=engine)
+    words = AllSignatures().words(oracles.key_from_seed(0), 40, 0, 32, np.empty((32, 40), np.uint64))
+    bits = (words[:, None, :] >> np.arange(64, dtype=np.uint64)[None, :, None] & np.uint64(1)).reshape(-1, 40)[:m]
+    sums = bits[:-1].sum(axis=0).astype(float) - bits[-1]
+    assert (release.rados == sums[:, None]).all()
+
+
+def test_the_kernel_survives_rados_of_all_examples():
+    """All words all ones: the int32 sums are as large as they can be before they are moved to int64."""
+    from radoboost.columns import Column
+
+    columns = [Column(str(k), "none", 2.0**-22) for k in range(40)]
+    summation = get_engine("kernel").summation(columns, 300, lambda t, k, out: np.full((k, 300), 2**64 - 1, np.uint64))
+    summation.add(0, np.ones((5000, 40)), np.ones(5000, np.int8))
+    assert (summation.result() == 5000 * 2**22).all()

@@ -30,7 +30,7 @@ from radoboost.engines.vectors import (
 from radoboost.grid import EXACT_UNIT, GRID_BITS, ExactSums
 from radoboost.keystream import TILE_ROWS
 
-_FLUSH_TILES = 4  # 256 integers of at most 2**22 fit int32
+_FLUSH_TILES = 7  # 448 integers of at most 2**22 fit int32
 _BLOCK_RADOS = 2048  # their int32 accumulators stay in the second-level cache
 _WORD_BYTES = 1 << 21  # keystream made at a time
 _DIGITS = {"float32": 3, "float64": 4}  # enough for columns whose values differ by factors of 2**35, and 2**28
