@@ -243,3 +243,45 @@ def logistic_risk(rows: Rows, labels: Sequence[int], theta: Vector) -> float:
 def rado_risk(rados: Rows, theta: Vector) -> float:
     """Eq. defExp: (1/n) sum over the given rados of exp(-theta^T rado)."""
     return math.fsum(math.exp(-_dot(theta, r)) for r in rados) / len(rados)
+
+
+def choose_feature(edges: Vector, oracle: str, cap: float = 1.0) -> int:
+    """Strongest; Median at (d - 1) // 2 of ascending |r|; Prudential under its cap; ties to the lower index."""
+    order = sorted(range(len(edges)), key=lambda k: (abs(edges[k]), k))
+    if oracle == "median":
+        return order[(len(edges) - 1) // 2]
+    allowed = [k for k in range(len(edges)) if oracle == "strongest" or abs(edges[k]) <= cap]
+    return max(allowed, key=lambda k: (abs(edges[k]), -k)) if allowed else -1
+
+
+def radoboost(
+    rows: Rows,
+    n_rounds: int,
+    oracle: str = "strongest",
+    cap: float = 1.0,
+    kappa: float = 1.0,
+    exponential: bool = False,
+    clamp: float = 0.0,
+) -> tuple[list[float], list[tuple[int, float, float]], list[list[float]]]:
+    """Algorithm 1 as printed, with kappa: theta, (feature, edge, leverage) of each round, weights after each round."""
+    n, d = len(rows), len(rows[0])
+    star = [max(abs(row[k]) for row in rows) for k in range(d)]
+    weights, theta, rounds, history = [1.0 / n] * n, [0.0] * d, [], []
+    for _ in range(n_rounds):
+        edges = [
+            math.fsum(w * row[k] for w, row in zip(weights, rows, strict=True)) / star[k] if star[k] else 0.0
+            for k in range(d)
+        ]
+        k = choose_feature(edges, oracle, cap)
+        if k < 0 or abs(edges[k]) < 1e-12:
+            break
+        r = math.copysign(min(max(abs(edges[k]), clamp), 1 - 1e-12), edges[k])
+        leverage = math.log((1 + r) / (1 - r)) / (2 * kappa * star[k])
+        theta[k] += leverage
+        for j, row in enumerate(rows):
+            weights[j] *= math.exp(-leverage * row[k]) if exponential else (1 - r * row[k] / star[k]) / (1 - r * r)
+        total = math.fsum(weights)
+        weights = [w / total for w in weights]
+        rounds.append((k, r, leverage))
+        history.append(list(weights))
+    return theta, rounds, history

@@ -20,6 +20,16 @@
 #   progress      a bar for work that takes long
 #   crafting      craft(): the two passes
 #   release       what leaves the building, and its file
+#
+# and from a release to a classifier, on the other side of the boundary:
+#
+#   risks         logistic risk, rado-risks, and the bound that boosting earns
+#   weak          which feature boosting takes next
+#   boost         one loop, over rados or over edge vectors
+#   moment_learner  a classifier from the rados' first two moments
+#
+# and both in one process:
+#
 #   report        a release in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   cli           the command rado

@@ -1,0 +1,64 @@
+"""Logistic risk over examples, exponential and logistic risk over rados, and the bound that boosting earns.
+
+All go through logarithms, so that no margin is too large. Rows are edge vectors or rados; theta is one weight a column.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+
+def logistic_risk(edge_vectors: ArrayLike, theta: ArrayLike) -> float:
+    """The mean of log(1 + exp(-theta.e_i)) over edge vectors e_i = y_i x_i (eq. deflogloss of the paper).
+
+    >>> round(logistic_risk([[1.0], [-1.0]], [0.0]), 6) == round(math.log(2), 6)
+    True
+    """
+    return float(np.logaddexp(0.0, -_margins(edge_vectors, theta)).mean())
+
+
+def log_rado_risk(rados: ArrayLike, theta: ArrayLike) -> float:
+    """The logarithm of the exponential rado-risk, which stays finite where the risk itself does not.
+
+    >>> log_rado_risk([[1000.0], [1000.0]], [-1.0])
+    1000.0
+    """
+    margins = _margins(rados, theta)
+    return float(logsumexp(-margins)) - math.log(len(margins))
+
+
+def exponential_rado_risk(rados: ArrayLike, theta: ArrayLike) -> float:
+    """The mean of exp(-theta.rado) over rados (eq. defExp); infinite where float64 ends.
+
+    >>> exponential_rado_risk([[0.0], [0.0]], [3.0])
+    1.0
+    """
+    logarithm = log_rado_risk(rados, theta)
+    return math.exp(logarithm) if logarithm < math.log(np.finfo(np.float64).max) else math.inf
+
+
+def logistic_rado_risk(rados: ArrayLike, theta: ArrayLike, n_examples: int) -> float:
+    """log 2 + log(exponential rado-risk) / m (eq. deflogSU): over all of Sigma_m it is the logistic risk.
+
+    >>> logistic_rado_risk([[0.0], [1.0]], [0.0], n_examples=1) == math.log(2)
+    True
+    """
+    return math.log(2) + log_rado_risk(rados, theta) / n_examples
+
+
+def log_boosting_bound(edges: ArrayLike, kappa: float = 1.0) -> float:
+    """The logarithm of the bound on the exponential rado-risk after rounds with these edges r_t.
+
+    It is -sum r_t**2 / (2 kappa) (lem_radoboost, with the kappa of eq. defalphakappa); it holds for unclamped edges.
+
+    >>> log_boosting_bound([0.5, 0.5])
+    -0.25
+    """
+    return -float(np.square(edges).sum()) / (2 * kappa)
+
+
+def _margins(rows: ArrayLike, theta: ArrayLike) -> NDArray[np.float64]:
+    margins: NDArray[np.float64] = np.asarray(rows, dtype=np.float64) @ np.asarray(theta, dtype=np.float64)
+    return margins
