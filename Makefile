@@ -32,8 +32,9 @@ format: .venv/ready  ## put the code in shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/ready  ## speed against NumPy and BLAS, and a file of 11 million rows
+bench: .venv/ready  ## speed against NumPy, BLAS and scikit-learn
 	$(BIN)/python benchmarks/crafting.py
+	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/large_file.py
 
 docs: .venv/docs  ## the documentation, in site/

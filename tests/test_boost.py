@@ -120,7 +120,7 @@ def test_it_is_always_finite(rows, weak, update):
     """An edge of exactly 1, zero columns, one rado, one feature, numbers at the ends of float64."""
     boosted = boost(rows, n_rounds=50, weak=weak, update=update)
     assert np.isfinite(boosted.rounds.edge).all() and np.isfinite(boosted.rounds.log_risk).all()
-    assert np.isfinite(boosted.theta).all() or np.abs(rows).max() < 1e-290
+    assert np.isfinite(boosted.theta).all()
 
 
 def test_when_it_stops():

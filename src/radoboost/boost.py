@@ -18,6 +18,7 @@ from radoboost.weak import Prudential, Strongest, WeakOracle
 LEAST_EDGE = 1e-12
 UPDATES = ("multiplicative", "exponential")
 KEEPS = ("best", "last")
+_ROUNDS_AT_A_TIME = 64
 _ORACLES = {"strongest": 0, "median": 1, "prudential": 2}
 
 
@@ -75,12 +76,13 @@ def boost(
     divisor = np.where(largest > 0, largest, 1.0)
     # A feature is a row here: its edge is one long dot product, and its update one long loop.
     scaled = np.ascontiguousarray((matrix / divisor).T)
-    feature = np.zeros(n_rounds, dtype=np.int64)
-    record = np.zeros((3, n_rounds))
     cap = oracle.cap if isinstance(oracle, Prudential) else 1.0
-    code = _ORACLES[oracle.name]
-    done = _kernel()(scaled, divisor, code, cap, kappa, update == "exponential", clamp, feature, record)
-    rounds = Rounds(feature[:done], *record[:, :done])
+    options = _ORACLES[oracle.name], cap, kappa, update == "exponential", clamp
+    feature, edge, leverage, log_risk = _run(scaled, options, n_rounds)
+    with np.errstate(over="ignore"):  # a column of the smallest numbers there are has a leverage beyond the largest
+        limit = np.finfo(np.float64).max / n_rounds
+        rounds = Rounds(feature, edge, np.clip(leverage / divisor[feature], -limit, limit), log_risk)
+    done = len(rounds)
     used = done
     if keep == "best" and done:
         best = int(np.argmin(rounds.log_risk))
@@ -105,6 +107,27 @@ def _check(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp
         raise ArgumentError(f"keep must be one of {', '.join(KEEPS)}; it is {keep!r}")
 
 
+def _run(scaled: NDArray[np.float64], options: tuple[Any, ...], n_rounds: int) -> tuple[NDArray[Any], ...]:
+    """Feature, edge, leverage (of the scaled column) and log(rado-risk) of each round, some rounds at a time.
+
+    The kernel keeps the margins of these rounds, so that NumPy can take all their exponentials at once.
+    """
+    n = scaled.shape[1]
+    weights, margins, history = np.full(n, 1.0 / n), np.zeros(n), np.empty((_ROUNDS_AT_A_TIME, n))
+    feature, edge, leverage = np.zeros(n_rounds, dtype=np.int64), np.zeros(n_rounds), np.zeros(n_rounds)
+    log_risk, done = np.zeros(n_rounds), 0
+    while done < n_rounds:
+        part = slice(done, min(done + _ROUNDS_AT_A_TIME, n_rounds))
+        count = _kernel()(scaled, *options, weights, margins, history, feature[part], edge[part], leverage[part])
+        smallest = history[:count].min(axis=1)
+        means = np.exp(smallest[:, None] - history[:count]).mean(axis=1)
+        log_risk[done : done + count] = np.log(means) - smallest
+        done += count
+        if count < part.stop - part.start:
+            break
+    return feature[:done], edge[:done], leverage[:done], log_risk[:done]
+
+
 @cache
 def _kernel() -> Callable[..., int]:
     """The loop itself, compiled; numba is imported only now."""
@@ -112,17 +135,19 @@ def _kernel() -> Callable[..., int]:
 
     # Sums may be taken in any order, so that dot products can use vectors; nothing else is relaxed.
     @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-    def kernel(scaled, divisor, oracle, cap, kappa, exponential, clamp, feature, record):  # type: ignore[no-untyped-def]
+    def kernel(  # type: ignore[no-untyped-def]
+        scaled, oracle, cap, kappa, exponential, clamp, weights, margins, history, feature, edge, leverage
+    ):
         d, n = scaled.shape
-        weights, margins, edges, strength = np.full(n, 1.0 / n), np.zeros(n), np.empty(d), np.empty(d)
+        edges, strength = np.empty(d), np.empty(d)
         for t in range(len(feature)):
             for k in range(d):
                 column = scaled[k]
-                edge = 0.0
+                mean = 0.0
                 for j in range(n):
-                    edge += column[j] * weights[j]
-                edges[k] = edge
-                strength[k] = min(abs(edge), 1.0)  # rounding may lift it a little above
+                    mean += column[j] * weights[j]
+                edges[k] = mean
+                strength[k] = min(abs(mean), 1.0)  # rounding may lift it a little above
             best = -1
             for k in range(d):
                 if oracle == 1:
@@ -138,18 +163,20 @@ def _kernel() -> Callable[..., int]:
             r = np.copysign(min(max(strength[best], clamp), 1.0 - LEAST_EDGE), edges[best])
             half = (np.log1p(r) - np.log1p(-r)) / (2.0 * kappa)
             column = scaled[best]
-            total, smallest = 0.0, np.inf
-            for j in range(n):
-                weights[j] *= np.exp(-half * column[j]) if exponential else 1.0 - r * column[j]
-                total += weights[j]
-                margins[j] += half * column[j]
-                smallest = min(smallest, margins[j])
-            risk = 0.0
+            total = 0.0
+            if exponential:
+                for j in range(n):
+                    weights[j] *= np.exp(-half * column[j])
+                    total += weights[j]
+            else:
+                for j in range(n):
+                    weights[j] *= 1.0 - r * column[j]
+                    total += weights[j]
             for j in range(n):
                 weights[j] /= total
-                risk += np.exp(smallest - margins[j])
-            feature[t] = best
-            record[0, t], record[1, t], record[2, t] = r, half / divisor[best], np.log(risk / n) - smallest
+                margins[j] += half * column[j]
+                history[t, j] = margins[j]
+            feature[t], edge[t], leverage[t] = best, r, half
         return len(feature)
 
     return kernel  # type: ignore[no-any-return]
