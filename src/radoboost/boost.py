@@ -80,7 +80,7 @@ def boost(
     options = _ORACLES[oracle.name], cap, kappa, update == "exponential", clamp
     feature, edge, leverage, log_risk = _run(scaled, options, n_rounds)
     with np.errstate(over="ignore"):  # a column of the smallest numbers there are has a leverage beyond the largest
-        limit = np.finfo(np.float64).max / n_rounds
+        limit = np.finfo(np.float64).max / (2 * n_rounds)
         rounds = Rounds(feature, edge, np.clip(leverage / divisor[feature], -limit, limit), log_risk)
     done = len(rounds)
     used = done
