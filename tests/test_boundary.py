@@ -11,7 +11,7 @@ import pytest
 import radoboost
 
 PACKAGE = Path(radoboost.__file__).parent
-SHARED = {"errors", "tables", "labels", "columns", "release", "privacy", "progress"}
+SHARED = {"errors", "files", "tables", "labels", "columns", "release", "privacy", "progress"}
 HOLDER = {"grid", "keystream", "signatures", "engines", "crafting", "noise", "mechanisms"}
 LEARNER = {"risks", "weak", "boost", "moment_learner", "model"}
 BOTH = {"estimators", "attacks", "audits", "evaluate", "reproduce", "report", "cli", "demo"}

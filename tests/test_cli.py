@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +50,7 @@ def test_craft_and_show(rado, clinic):
     assert out.startswith("wrote clinic.rado.parquet\n50 rados of 3 features, from 60 examples")
     assert "'no' is -1, 'yes' is +1" in out
     assert "no privacy guarantee" in out and "epsilon infinite" in out and "neighbours" in out
-    assert err == f"crafting 50 rados from {clinic}\n"
+    assert err == ""
     shown = rado("show", "clinic.rado.parquet")
     assert shown[0] == 0 and shown[1].splitlines()[1:] == out.splitlines()[1:] and shown[2] == ""
 
@@ -145,7 +147,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(rado, tmp_path, case):
     make, options, message = BAD[case]
     label = [] if "-l" in options else ["-l", "y"]
     code, out, err = rado("craft", make(tmp_path), *label, *options)
-    lines = [line for line in err.splitlines() if not line.startswith("crafting ")]
+    lines = err.splitlines()
     assert (code, out, files_here()) == (1, "", [])
     assert len(lines) == 1 and lines[0].startswith("rado: ")
     assert re.search(message, lines[0]), lines[0]
@@ -212,7 +214,13 @@ def test_show_of_what_is_not_a_release(rado, clinic):
         assert (code, out) == (1, "") and name in err and err.count("\n") == 1
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def open_files(pid):
+    for entry in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):  # closed since it was listed
+            yield os.readlink(f"/proc/{pid}/fd/{entry}")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc to see that the table is being read")
 def test_ctrl_c_in_the_middle_of_a_craft(tmp_path, rng):
     x = rng.standard_normal((400_000, 60))
     pq.write_table(
@@ -227,7 +235,9 @@ def test_ctrl_c_in_the_middle_of_a_craft(tmp_path, rng):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stderr.readline().startswith("crafting")
+    while not any(target.endswith("t.parquet") for target in open_files(process.pid)):
+        assert process.poll() is None
+        time.sleep(0.05)
     with pytest.raises(subprocess.TimeoutExpired):  # it is at work, and would be for minutes
         process.wait(4)
     process.send_signal(signal.SIGINT)

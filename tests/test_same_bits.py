@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import oracles
 import radoboost as rb
-from radoboost import tables
+from radoboost import files, tables
 from radoboost.engines import ENGINES, get_engine
 from radoboost.grid import make_columns
 from radoboost.keystream import SLAB_TILES, TILE_ROWS
@@ -114,7 +114,7 @@ def _nothing():
 @settings(max_examples=25)
 @given(
     examples(max_rows=80),
-    st.sampled_from([None, "standard"]),
+    st.sampled_from(SCALES),
     st.sampled_from([1, 7, 64, 100, 1000]),
     st.sampled_from([1, 3, 50, 10_000]),
     st.sampled_from([9, 300]),
@@ -124,6 +124,8 @@ def test_every_form_of_a_table_gives_the_same_bits(tmp_path_factory, table, scal
     x, y = table
     n = min(n, 2 ** len(x))
     names = [f"x{k}" for k in range(x.shape[1])]
+    limits = dict(zip(names, zip(x.min(axis=0), x.max(axis=0) + 1, strict=True), strict=True))
+    options = {"n_rados": n, "seed": 5, "scale": scale, "bounds": limits if scale == "bounds" else None}
     folder = tmp_path_factory.mktemp("forms")
     frame = pd.DataFrame(x, columns=names)
     labelled = frame.assign(y=y)
@@ -163,16 +165,16 @@ def test_every_form_of_a_table_gives_the_same_bits(tmp_path_factory, table, scal
         (str(folder / "part-*.csv"), "y"),
     ]
     try:
-        expected = rb.craft(x, y, n_rados=n, seed=5, scale=scale, engine="reference", threads=1)
+        expected = rb.craft(x, y, **options, engine="reference", threads=1)
     except rb.TableError:
         reject()  # a column too small for the grid
     with (
-        mock.patch.object(tables, "CSV_BLOCK_BYTES", max(400, 40 * batch_rows)),
+        mock.patch.object(files, "CSV_BLOCK_BYTES", max(400, 40 * batch_rows)),
         mock.patch.object(tables.Table, "_batch_rows", return_value=batch_rows),
     ):
         for form, labels in forms:
             given_labels = {"label": labels} if isinstance(labels, str) else {"y": labels}
-            release = rb.craft(form, **given_labels, n_rados=n, seed=5, scale=scale, threads=2)
+            release = rb.craft(form, **given_labels, **options, threads=2)
             assert release.rados.tobytes() == expected.rados.tobytes(), type(form)
             assert release.feature_names == expected.feature_names
 

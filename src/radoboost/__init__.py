@@ -10,6 +10,7 @@
 #
 #   errors        what can go wrong
 #   labels        two classes, as -1 and +1
+#   files         table files of every kind, as Arrow record batches
 #   tables        a table in any form -> batches of columns and labels
 #   columns       what each feature of a rado means
 #   grid          bounds, exact statistics, the dyadic grid

@@ -143,7 +143,6 @@ def craft(
 
     place = output or _default_output(table[0])
     _check_output(place, table)
-    _say(f"crafting {n_rados:,} rados from {', '.join(table)}")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ClippedWarning)
         release = rb.craft(
@@ -238,7 +237,7 @@ def _default_output(table: str) -> Path:
 
 def _check_output(place: Path, tables: list[str]) -> None:
     """Refuse a bad place before the work, not after."""
-    from radoboost.tables import expand_paths
+    from radoboost.files import expand_paths
 
     parent = place.parent
     if len(os.fsencode(place.name)) > 255:

@@ -5,12 +5,9 @@ polars and pyarrow share, files through pyarrow's readers, one bounded batch at 
 more than once, always in the same order. Labels stay as they are found; `LabelRule` turns them into -1 and +1.
 """
 
-import glob
-import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,27 +15,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, RadoError, TableError, reason
+from radoboost.errors import ArgumentError, TableError
+from radoboost.files import (
+    LARGEST_INTEGER,
+    check_integers,
+    coalesced,
+    expand_paths,
+    open_file,
+    read_batches,
+    read_schema,
+    readable,
+    stamp,
+)
 from radoboost.labels import labels_array
 
 SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array, where a batch costs nothing
 BATCH_VALUES, BATCH_ROWS = 1 << 21, 65536  # at most, in a batch read through Arrow
-CSV_BLOCK_BYTES = 1 << 22
 _FILL_ROWS = 1024
-LARGEST_INTEGER = 2**53
-_KINDS = {
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
 
 
 class Batch(NamedTuple):
@@ -94,7 +89,7 @@ class _ArrayTable(Table):
         part = self._x[start:stop]
         part = part.toarray() if hasattr(part, "toarray") else part
         for k in range(part.shape[1]) if part.dtype.kind in "iu" else ():
-            _check_integers(part[:, k], self.features[k], start)
+            check_integers(part[:, k], self.features[k], start)
         kind = part.dtype if part.dtype in (np.float32, np.float64) else np.float64
         return np.ascontiguousarray(part, dtype=kind)
 
@@ -130,7 +125,7 @@ class _MemoryTable(_ArrowTable):
 
     def batches(self) -> Iterator[Batch]:
         yield from self._blocks(
-            _coalesced(self._table.to_batches(), self._batch_rows(BATCH_VALUES, BATCH_ROWS)), self._labels
+            coalesced(self._table.to_batches(), self._batch_rows(BATCH_VALUES, BATCH_ROWS)), self._labels
         )
 
 
@@ -141,25 +136,25 @@ class _FileTable(_ArrowTable):
         name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
         super().__init__(name, features, label, n_rows)
         self._paths = paths
-        self._stamps = [_stamp(path) for path in paths]
+        self._stamps = [stamp(path) for path in paths]
         self._bytes = sum(path.stat().st_size for path in paths)
         self._bytes_before, self._file = 0, None
 
     def batches(self) -> Iterator[Batch]:
         rows = self._batch_rows(BATCH_VALUES, BATCH_ROWS)
-        yield from self._blocks(_coalesced(self._record_batches(rows), rows))
+        yield from self._blocks(coalesced(self._record_batches(rows), rows))
 
     def _record_batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         wanted = [*self.features, self.label]
         self._bytes_before = 0
         for path in self._paths:
-            with _readable(path), _open(path) as self._file:
-                yield from _READERS[_kind(path)](path, self._file, wanted, self.label, rows)
+            with readable(path), open_file(path) as self._file:
+                yield from read_batches(path, self._file, wanted, self.label, rows)
             self._bytes_before += path.stat().st_size
         self._file = None
         # What was checked in the first pass must be what is summed in the second.
-        for path, stamp in zip(self._paths, self._stamps, strict=True):
-            if _stamp(path) != stamp:
+        for path, before in zip(self._paths, self._stamps, strict=True):
+            if stamp(path) != before:
                 raise TableError(f"{path} changed while it was read; craft again once it is at rest")
 
     def expected_rows(self, seen: int) -> int | None:
@@ -197,13 +192,13 @@ def open_table(
         return _open_files(expand_paths(table), label or "", features, drop)
     labels = None if y is None else labels_array(y)
     if hasattr(table, "__arrow_c_stream__"):
-        with _readable("the table"):
+        with readable("the table"):
             arrow = pa.table(table)
             fields = _feature_fields(arrow.schema)
         chosen = _choose(fields, "the table", label, features, drop)
         _check_length(labels, arrow.num_rows)
         return _MemoryTable(arrow, chosen, label or "y", labels)
-    with _readable("the array"):
+    with readable("the array"):
         x: Any = table if hasattr(table, "toarray") else np.asarray(table)
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
@@ -235,73 +230,12 @@ def _names(argument: str, value: Any) -> list[str]:
     return names
 
 
-def expand_paths(paths: Any) -> list[Path]:
-    """Paths, with patterns replaced by the sorted files that match."""
-    try:
-        return _expand(paths if isinstance(paths, list | tuple) else [paths])
-    except (OSError, ValueError) as error:
-        if isinstance(error, TableError):
-            raise
-        why = reason(error) if isinstance(error, OSError) else str(error)
-        raise TableError(f"cannot read {str(paths)[:80]!r}: {why}") from None
-
-
-def _expand(items: Sequence[Any]) -> list[Path]:
-    found: list[Path] = []
-    for item in items:
-        if Path(item).exists():
-            found.append(Path(item))
-        elif any(c in str(item) for c in "*?["):
-            matches = sorted(glob.glob(str(item), recursive=True))
-            if not matches:
-                raise TableError(f"no file matches {str(item)!r}; check the pattern")
-            found.extend(Path(match) for match in matches)
-        else:
-            raise TableError(f"no such file: {item}")
-    for path in found:
-        if path.is_dir():
-            raise TableError(f"{path} is a directory; name its files, for instance '{path}/*.parquet'")
-        if path.stat().st_size == 0:
-            raise TableError(f"{path} is empty")
-    return found
-
-
-def _open(path: Path) -> pa.NativeFile:
-    """A file to read from: Arrow's own format is mapped, so that a record batch of any size costs no memory."""
-    return pa.memory_map(str(path)) if _kind(path) == "arrow" else pa.OSFile(str(path))
-
-
-def _stamp(path: Path) -> tuple[int, int, int]:
-    state = os.stat(path)
-    return state.st_ino, state.st_size, state.st_mtime_ns
-
-
-def _kind(path: Path) -> str:
-    for ending, kind in _KINDS.items():
-        if path.name.lower().endswith(ending):
-            return kind
-    raise TableError(f"{path}: unknown kind of file; it must end in one of {', '.join(_KINDS)}")
-
-
-@contextmanager
-def _readable(path: Path | str) -> Iterator[None]:
-    """Complaints of libraries about a table, as one line that names it."""
-    try:
-        yield
-    except RadoError:
-        raise
-    except OSError as error:
-        raise TableError(f"cannot read {path}: {reason(error)}") from None
-    except (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError) as error:
-        raise TableError(f"cannot read {path}: {(str(error) or type(error).__name__).splitlines()[0]}") from None
-
-
 def _open_files(paths: list[Path], label: str, features: Sequence[str] | None, drop: Sequence[str]) -> Table:
     chosen: list[str] | None = None
     total: int | None = 0
     for path in paths:
-        with _readable(path), _open(path) as file:
-            schema, n_rows = _SCHEMAS[_kind(path)](path, file)
+        with readable(path), open_file(path) as file:
+            schema, n_rows = read_schema(path, file)
             fields = _feature_fields(schema)
         found = _choose(fields, str(path), label, features, drop)
         for name in found:
@@ -312,114 +246,6 @@ def _open_files(paths: list[Path], label: str, features: Sequence[str] | None, d
         chosen = chosen or found
         total = None if total is None or n_rows is None else total + n_rows
     return _FileTable(paths, chosen or [], label, total)
-
-
-def _parquet_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
-    parquet = pq.ParquetFile(file)
-    return parquet.schema_arrow, parquet.metadata.num_rows
-
-
-def _parquet_batches(
-    path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int
-) -> Iterator[pa.RecordBatch]:
-    # Without pre-buffering, and with a buffered stream for each column, a row group of any size is read in pieces.
-    parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
-    yield from parquet.iter_batches(batch_size=rows, columns=wanted)
-
-
-def _arrow_reader(file: pa.NativeFile) -> Any:
-    """Arrow's file format, or else its stream format."""
-    try:
-        return pa.ipc.open_file(file)
-    except pa.ArrowInvalid:
-        file.seek(0)
-        return pa.ipc.open_stream(file)
-
-
-def _arrow_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
-    reader = _arrow_reader(file)
-    return reader.schema, reader.count_rows() if hasattr(reader, "count_rows") else None
-
-
-def _arrow_batches(
-    path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int
-) -> Iterator[pa.RecordBatch]:
-    reader = _arrow_reader(file)
-    if hasattr(reader, "num_record_batches"):
-        found: Iterable[pa.RecordBatch] = (reader.get_batch(i) for i in range(reader.num_record_batches))
-    else:
-        found = reader
-    for batch in found:
-        yield batch.select(wanted)
-
-
-def _csv_stream(path: Path, file: pa.NativeFile) -> Any:
-    return pa.CompressedInputStream(file, "gzip") if path.name.lower().endswith(".gz") else file
-
-
-def _csv_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
-    """Types as the first block suggests: they tell truth values and text from numbers."""
-    with pa.csv.open_csv(_csv_stream(path, file), **_csv_options()) as reader:
-        return reader.schema, None
-
-
-def _csv_batches(path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int) -> Iterator[pa.RecordBatch]:
-    with _open(path) as first:
-        guessed, _ = _csv_schema(path, first)
-    kinds = {name: pa.bool_() if guessed.field(name).type == pa.bool_() else pa.float64() for name in wanted}
-    kinds[label] = pa.string()
-    whole = [name for name in wanted if pa.types.is_integer(guessed.field(name).type) and name != label]
-    options = pa.csv.ConvertOptions(column_types=kinds, include_columns=wanted, strings_can_be_null=True)
-    row = 0
-    try:
-        with pa.csv.open_csv(_csv_stream(path, file), **_csv_options(), convert_options=options) as reader:
-            for batch in reader:
-                for name in whole:
-                    _check_integers(batch.column(name).drop_null().to_numpy(), name, row, LARGEST_INTEGER - 1)
-                yield batch
-                row += batch.num_rows
-    except pa.ArrowInvalid as error:
-        raise TableError(f"cannot read {path}: {_csv_complaint(error, guessed)}") from None
-
-
-def _csv_options() -> dict[str, Any]:
-    return {
-        "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-        "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
-    }
-
-
-def _csv_complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
-    """Arrow names a column by its number; people know it by its name."""
-    text = str(error).splitlines()[0]
-    if "straddling" in text:
-        return f"a row is longer than {CSV_BLOCK_BYTES >> 20} MiB"
-    _, found, rest = text.partition("In CSV column #")
-    number, _, reason = rest.partition(":")
-    if not found or not number.isdigit():
-        return text
-    return f"column {schema.names[int(number)]!r}:{reason}; text columns must be dropped or encoded first"
-
-
-_SCHEMAS = {"csv": _csv_schema, "parquet": _parquet_schema, "arrow": _arrow_schema}
-_READERS = {"csv": _csv_batches, "parquet": _parquet_batches, "arrow": _arrow_batches}
-
-
-def _coalesced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `rows` rows, and not much fewer."""
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        for start in range(0, batch.num_rows, rows):
-            piece = batch.slice(start, rows)
-            # Files may hold the same columns in different types.
-            if waiting and (count + piece.num_rows > rows or piece.schema != waiting[0].schema):
-                yield pa.concat_batches(waiting)
-                waiting, count = [], 0
-            waiting.append(piece)
-            count += piece.num_rows
-    if waiting:
-        yield pa.concat_batches(waiting)
 
 
 # ---- columns
@@ -479,22 +305,11 @@ def _numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
     if pa.types.is_decimal(column.type):
         # By way of text: Arrow's own conversion is not rounded to nearest.
         column = column.cast(pa.string()).cast(pa.float64())
-        _check_integers(column.to_numpy(), name, first_row, LARGEST_INTEGER - 1)
+        check_integers(column.to_numpy(), name, first_row, LARGEST_INTEGER - 1)
     values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     if pa.types.is_integer(column.type):
-        _check_integers(values, name, first_row)
+        check_integers(values, name, first_row)
     return values
-
-
-def _check_integers(values: NDArray[Any], name: str, first_row: int, largest: int = LARGEST_INTEGER) -> None:
-    """Refuse integers that float64 cannot tell apart."""
-    if values.dtype.itemsize < 8 or not len(values):
-        return
-    if values.max() > largest or values.min() < -largest:
-        row = first_row + int(np.argmax((values > largest) | (values < -largest)))
-        raise TableError(
-            f"column {name!r} has an integer beyond 2**53 (row {row:,}), which float64 cannot hold; rescale it"
-        )
 
 
 def _check_length(labels: pa.Array | None, n_rows: int) -> None:
