@@ -171,7 +171,7 @@ def _survey(
         if not worker.add(values):
             _refuse_not_finite(table, first, values)
 
-    workers = _share_out(batches(), lambda: engine.survey(low, high, moments=moments), add, threads)
+    workers = _share_out(batches(), lambda: engine.survey(low, high, moments=moments), add, threads, threading.Event())
     total = workers.pop().result()
     for worker in workers:
         total.merge(worker.result())
@@ -195,8 +195,11 @@ def _sum(
     bar: Progress,
 ) -> list[Summation]:
     """Sum the edge integers of every rado's examples; each worker holds a part."""
+    stop = threading.Event()
 
     def words(first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        if stop.is_set():  # a batch may take long: Ctrl-C must not wait for its end
+            raise InterruptedError
         return signatures.words(key, n_rados, first_tile, n_tiles, out)
 
     def jobs() -> Iterator[tuple[int, Batch]]:
@@ -213,7 +216,7 @@ def _sum(
         first, batch = job
         worker.add(first, batch.values(), rule.signs(batch.labels))
 
-    return _share_out(jobs(), lambda: engine.summation(columns, n_rados, words), add, threads)
+    return _share_out(jobs(), lambda: engine.summation(columns, n_rados, words), add, threads, stop)
 
 
 def _counted(table: Table, bar: Progress, verb: str, n_rows: int | None) -> Iterator[tuple[int, Batch]]:
@@ -234,10 +237,10 @@ def _share_out(
     make_worker: Callable[[], Worker],
     add: Callable[[Worker, Job], None],
     threads: int,
+    stop: threading.Event,
 ) -> list[Worker]:
     """Feed every job to one of `threads` workers; a free one takes the next, so only that many jobs are in memory."""
     lock = threading.Lock()
-    stop = threading.Event()
     failures: list[BaseException] = []
 
     def work(worker: Worker) -> None:
@@ -258,11 +261,13 @@ def _share_out(
         for helper in helpers:
             helper.start()
         work(workers[0])
-    finally:
-        if failures:
-            stop.set()
         for helper in helpers:
             helper.join()
+    finally:
+        stop.set()  # whatever interrupted the waiting must not leave a thread at work
+        for helper in helpers:
+            if helper.is_alive():
+                helper.join()
     if failures:
         raise failures[0]
     return workers
