@@ -13,7 +13,7 @@ import radoboost
 PACKAGE = Path(radoboost.__file__).parent
 SHARED = {"errors", "files", "tables", "labels", "columns", "release", "privacy", "progress"}
 HOLDER = {"grid", "keystream", "signatures", "engines", "crafting", "noise", "mechanisms"}
-LEARNER = {"risks", "weak", "boost", "moment_learner", "model"}
+LEARNER = {"risks", "weak", "boost", "moment_learner", "model", "predicting"}
 BOTH = {"estimators", "attacks", "audits", "evaluate", "reproduce", "report", "cli", "demo"}
 
 

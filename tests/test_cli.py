@@ -138,7 +138,11 @@ BAD = {
         "there is no directory no",
     ),
     "a directory": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["-o", "."], "it is a directory"),
-    "the table itself": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["-o", "../t.csv"], "it is the table itself"),
+    "the table itself": (
+        lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"),
+        ["-o", "../t.csv"],
+        "it is what is to be read",
+    ),
 }
 
 
@@ -156,7 +160,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(rado, tmp_path, case):
 def test_a_table_is_not_overwritten_through_a_pattern(rado, clinic):
     before = clinic.read_bytes()
     code, _, err = rado("craft", str(clinic.parent / "*.csv"), "-l", "readmitted", "-o", clinic)
-    assert code == 1 and "it is the table itself" in err
+    assert code == 1 and "it is what is to be read" in err
     assert clinic.read_bytes() == before
 
 
@@ -248,7 +252,7 @@ def test_ctrl_c_in_the_middle_of_a_craft(tmp_path, rng):
 
 def test_version_help_and_completion(rado):
     assert rado("--version")[1] == f"rado {rb.__version__}\n"
-    for command in ("craft", "show", "demo"):
+    for command in ("craft", "learn", "predict", "show", "demo"):
         code, out, _ = rado(command, "--help")
         assert code == 0 and "Examples:" in out and f"rado {command}" in out
     assert "--install-completion" in rado("--help")[1]
@@ -265,15 +269,143 @@ def test_version_help_and_completion(rado):
 
 
 def test_demo(rado):
-    code, out, err = rado("demo")
+    code, out, err = rado("demo", "--json")
     assert code == 0
-    assert sorted(os.listdir("rado-demo")) == ["breast-cancer.png", "breast-cancer.rado.parquet"]
-    assert "1,000 rados of 31 features, from 569 examples" in out
-    assert "569 patients" in err and "rado show rado-demo/breast-cancer.rado.parquet" in err
+    done = json.loads(out)
+    assert sorted(Path(path).name for path in done["files"].values()) == sorted(os.listdir("rado-demo"))
+    assert len(os.listdir("rado-demo")) == 6
+    assert "569 patients" in err and "$ rado learn rado-demo/breast-cancer.rado.parquet" in err
     assert Path("rado-demo/breast-cancer.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    # What it says is what the commands say that it shows.
+    files, error = done["files"], done["test_error"]["from the release"]
+    assert error < 0.1 and done["test_error"]["logistic regression"] < 0.1
+    again = rado("predict", files["model"], files["test"], "--label", "tumour", "-o", "again.csv", "--json")
+    assert json.loads(again[1])["error"] == error
+    assert Path("again.csv").read_bytes() == Path(files["scores"]).read_bytes()
+    assert rado("learn", files["release"], "-o", "again.json")[0] == 0
+    assert Path("again.json").read_bytes() == Path(files["model"]).read_bytes()
+    curves = done["cross_validated_error"]
+    means = [np.mean(draws) for draws in curves["moments"]]
+    assert means[0] > means[-1] and len(means) == len(curves["n_rados"])
     Path("file").touch()
     code, _, err = rado("demo", "-d", "file/x")
     assert code == 1 and err.startswith("rado: cannot make the directory")
+
+
+@pytest.fixture
+def learned(rado, clinic):
+    """A release and a model in the folder where commands run."""
+    assert rado("craft", clinic, "--label", "readmitted", "-n", 200)[0] == 0
+    assert rado("learn", "clinic.rado.parquet")[0] == 0
+    return Path("clinic.model.json")
+
+
+def test_learn_show_and_predict(rado, clinic, learned):
+    code, out, err = rado("learn", "clinic.rado.parquet", "-o", "again.json")
+    assert (code, err) == (0, "") and out.startswith("wrote again.json\na linear classifier over 2 columns")
+    assert "'yes'" in out and "no privacy guarantee" in out and "as neighbours" in out
+    assert Path("again.json").read_text() == learned.read_text()
+    shown = rado("show", learned)
+    assert shown[0] == 0 and shown[1].splitlines()[1:] == out.splitlines()[1:] and shown[2] == ""
+    assert json.loads(rado("show", learned, "--json")[1]) == {"path": str(learned), **json.loads(learned.read_text())}
+    code, out, err = rado("predict", learned, clinic)
+    assert (code, err) == (0, "") and out.startswith("wrote clinic.scores.csv\n60 rows: ")
+    assert "wrong" not in out
+    lines = Path("clinic.scores.csv").read_text().splitlines()
+    assert lines[0].replace('"', "") == "score,probability,prediction" and len(lines) == 61
+    code, out, _ = rado("predict", learned, clinic, "--label", "readmitted", "-o", "s.parquet")
+    assert code == 0 and "of them wrong: an error of" in out
+    predicted = pq.read_table("s.parquet").column("prediction").to_pylist()
+    truth = [line.split(",")[2] for line in clinic.read_text().splitlines()[1:]]
+    wrong = sum(a != b for a, b in zip(predicted, truth, strict=True))
+    assert json.loads(rado("predict", learned, clinic, "-l", "readmitted", "--json")[1]) == {
+        "path": "clinic.scores.csv", "n_rows": 60, "n_positive": predicted.count("yes"),
+        "n_wrong": wrong, "error": wrong / 60,
+    }  # fmt: skip
+
+
+def test_learn_by_boosting(rado, learned):
+    options = ["--learner", "boost", "--rounds", 7, "--weak", "median", "--json", "-o", "b.json"]
+    printed = json.loads(rado("learn", "clinic.rado.parquet", *options)[1])
+    assert printed["learner"]["name"] == "boost" and printed["learner"]["weak"] == "median"
+    assert printed["learner"]["rounds"] == 7
+    release = rb.load("clinic.rado.parquet")
+    same = rb.RadoBoostClassifier(n_rounds=7, weak="median").fit_rados(release).model_
+    assert rb.load_model("b.json").to_json() == same.to_json()
+
+
+def not_learnable(n_rados, value):
+    release = rb.craft(np.full((8, 2), value), [0, 1] * 4, n_rados=n_rados, intercept=False, scale=None)
+    release.save("bad.rado.parquet")
+    return ["learn", "bad.rado.parquet", "-o", "m.json"]
+
+
+def table_of(text, name="bad.csv"):
+    Path(name).write_text(text)
+    return ["predict", "clinic.model.json", name, "-o", "s.csv"]
+
+
+def model_of(text):
+    Path("bad.json").write_text(text)
+    return ["predict", "bad.json", "../clinic.csv", "-o", "s.csv"]
+
+
+BAD_LEARNING = {
+    "one rado": (lambda: not_learnable(1, 1.0), "one rado only"),
+    "all zero": (lambda: not_learnable(5, 0.0), "zero in all columns"),
+    "all zero, boosting": (lambda: [*not_learnable(5, 0.0), "--learner", "boost"], "zero in all columns"),
+    "one rado, boosting": (lambda: [*not_learnable(1, 1.0), "--learner", "boost"], "one rado only"),
+    "no release": (lambda: ["learn", "none.parquet"], "cannot read none.parquet"),
+    "a table for a release": (lambda: ["learn", "../clinic.csv"], "not a whole Parquet file"),
+    "a model for a release": (lambda: ["learn", "clinic.model.json", "-o", "x.json"], "not a whole Parquet file"),
+    "unknown learner": (lambda: ["learn", "clinic.rado.parquet", "--learner", "magic"], "no learner 'magic'"),
+    "rounds of moments": (lambda: ["learn", "clinic.rado.parquet", "--rounds", "9"], "add --learner boost"),
+    "unknown oracle": (
+        lambda: ["learn", "clinic.rado.parquet", "--learner", "boost", "--weak", "x", "-o", "x.json"],
+        "weak must be one of",
+    ),
+    "over the release": (lambda: ["learn", "clinic.rado.parquet", "-o", "clinic.rado.parquet"], "is to be read"),
+    "over the model": (lambda: ["predict", "clinic.model.json", "../clinic.csv", "-o", "clinic.model.json"], "read"),
+    "no such folder": (lambda: ["learn", "clinic.rado.parquet", "-o", "none/m.json"], "no directory none"),
+    "other columns": (lambda: table_of("age,dosis,readmitted\n1,2,no\n"), "no column 'dose'; it has 'dosis', 'read"),
+    "fewer columns": (lambda: table_of("age\n1\n"), "no column 'dose'; all its other columns"),
+    "NaN": (lambda: table_of("age,dose\n1,2\n3,nan\n"), "'dose' has a missing value (row 1)"),
+    "infinity": (lambda: table_of("age,dose\n1,2\n3,inf\n"), "'dose' has an infinite value (row 1)"),
+    "NaN in Parquet": (
+        lambda: (
+            [pq.write_table(pa.table({"age": [1.0], "dose": [np.nan]}), "t.parquet"), *table_of("age\n")][1:3]
+            + ["t.parquet", "-o", "s.csv"]
+        ),
+        "'dose' has a missing value (NaN) (row 0)",
+    ),
+    "a gap": (lambda: table_of("age,dose\n1,2\n3,\n"), "'dose' has a missing value (row 1)"),
+    "text": (lambda: table_of("age,dose\n1,little\n"), "column 'dose' holds text"),
+    "text far down": (lambda: table_of("age,dose\n" + "1,2\n" * 1_200_000 + "1,x\n"), "column 'dose'"),
+    "no rows": (lambda: table_of("age,dose\n"), "no rows"),
+    "an empty file": (lambda: table_of(""), "bad.csv is empty"),
+    "no table": (lambda: ["predict", "clinic.model.json", "none.csv"], "no such file: none.csv"),
+    "no model": (lambda: ["predict", "none.json", "../clinic.csv"], "cannot read none.json"),
+    "a model that is not one": (lambda: model_of("{}"), "bad.json is not a radoboost model"),
+    "no JSON": (lambda: model_of("weights: 1"), "bad.json is not a radoboost model"),
+    "a release for a model": (lambda: ["predict", "clinic.rado.parquet", "../clinic.csv"], "not a radoboost model"),
+    "unknown label": (lambda: [*table_of("age,dose\n1,2\n"), "-l", "cured"], "no column 'cured' for the label"),
+    "other classes": (
+        lambda: [*table_of("age,dose,y\n1,2,maybe\n"), "-l", "y"],
+        "value 'maybe', which is not one of the declared classes",
+    ),
+    "unknown kind of scores": (lambda: ["predict", "clinic.model.json", "../clinic.csv", "-o", "s.txt"], ".csv or"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LEARNING)
+def test_what_cannot_be_learned_or_predicted(case, rado, learned):
+    make, message = BAD_LEARNING[case]
+    arguments = make()
+    before = files_here()
+    code, out, err = rado(*arguments)
+    assert (code, out) == (1, "") and message in err
+    assert err.startswith("rado: ") and err.count("\n") == 1
+    assert files_here() == before
 
 
 def test_large_numbers_of_rows_show_progress_in_a_terminal(monkeypatch, capsys):

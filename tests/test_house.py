@@ -1,5 +1,6 @@
 """Documentation and names that must keep up with the code, and the contracts of the registries."""
 
+import ast
 import dataclasses
 import importlib
 import inspect
@@ -35,12 +36,18 @@ def test_the_reading_order_names_every_module():
 
 
 def test_all_is_sorted_and_complete():
-    public = {
-        name
-        for name, value in vars(rb).items()
-        if not name.startswith("_") and not inspect.ismodule(value) and name != "version"
-    }
+    public = {name for names in rb._HOMES.values() for name in names}
     assert rb.__all__ == sorted(public)
+    assert set(rb.__all__) <= set(dir(rb))
+    for_type_checkers = {
+        (node.module.removeprefix("radoboost."), alias.name)
+        for node in ast.walk(ast.parse((PACKAGE / "__init__.py").read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("radoboost.")
+        for alias in node.names
+    }
+    assert for_type_checkers == {(module, name) for module, names in rb._HOMES.items() for name in names}
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        rb.nonsense
     named = {name for name, value in vars(errors).items() if inspect.isclass(value)}
     assert named <= public
     for name in named:

@@ -4,6 +4,9 @@
 >>> release = rb.craft([[1.0, 0.2], [2.0, 0.1], [3.0, 0.4]], [0, 1, 1], n_rados=5)
 >>> release.rados.shape
 (5, 3)
+>>> clf = rb.MomentsClassifier().fit_rados(release)
+>>> clf.predict([[2.5, 0.3]]).shape
+(1,)
 """
 
 # Reading order, along the flow from a table to a release:
@@ -28,45 +31,102 @@
 #   weak          which feature boosting takes next
 #   boost         one loop, over rados or over edge vectors
 #   moment_learner  a classifier from the rados' first two moments
+#   model         the classifier as data, and its file
+#   predicting    the scores of a table, however long
 #
 # and both in one process:
 #
-#   report        a release in words
+#   estimators    classifiers with the habits of scikit-learn
+#   report        a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   cli           the command rado
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from radoboost.columns import Column
-from radoboost.crafting import craft
-from radoboost.errors import (
-    ArgumentError,
-    ClippedWarning,
-    OutputError,
-    RadoError,
-    ReleaseError,
-    TableError,
-    TooLargeError,
-)
-from radoboost.mechanisms import Plain
-from radoboost.release import Release, Statement, load
-from radoboost.signatures import AllSignatures
+if TYPE_CHECKING:
+    from radoboost.boost import Rounds
+    from radoboost.columns import Column
+    from radoboost.crafting import craft
+    from radoboost.errors import (
+        ArgumentError,
+        ClippedWarning,
+        ModelError,
+        OutputError,
+        RadoError,
+        ReleaseError,
+        TableError,
+        TooLargeError,
+    )
+    from radoboost.estimators import AdaBoostSSClassifier, MomentsClassifier, RadoBoostClassifier
+    from radoboost.mechanisms import Plain
+    from radoboost.model import Model, load_model
+    from radoboost.release import Release, Statement, load
+    from radoboost.signatures import AllSignatures
+    from radoboost.weak import Median, Prudential, Strongest
 
 __version__ = version("radoboost")
 
+# Where each public name is from. It is imported when it is first asked for, so that a command pays for what it uses.
+_HOMES = {
+    "boost": ("Rounds",),
+    "columns": ("Column",),
+    "crafting": ("craft",),
+    "errors": (
+        "ArgumentError",
+        "ClippedWarning",
+        "ModelError",
+        "OutputError",
+        "RadoError",
+        "ReleaseError",
+        "TableError",
+        "TooLargeError",
+    ),
+    "estimators": ("AdaBoostSSClassifier", "MomentsClassifier", "RadoBoostClassifier"),
+    "mechanisms": ("Plain",),
+    "model": ("Model", "load_model"),
+    "release": ("Release", "Statement", "load"),
+    "signatures": ("AllSignatures",),
+    "weak": ("Median", "Prudential", "Strongest"),
+}
+
 __all__ = [
+    "AdaBoostSSClassifier",
     "AllSignatures",
     "ArgumentError",
     "ClippedWarning",
     "Column",
+    "Median",
+    "Model",
+    "ModelError",
+    "MomentsClassifier",
     "OutputError",
     "Plain",
+    "Prudential",
+    "RadoBoostClassifier",
     "RadoError",
     "Release",
     "ReleaseError",
+    "Rounds",
     "Statement",
+    "Strongest",
     "TableError",
     "TooLargeError",
     "craft",
     "load",
+    "load_model",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"radoboost.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'radoboost' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

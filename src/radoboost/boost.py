@@ -4,6 +4,7 @@ Weights are renormalised every round. An edge r_t is cut to +-(1 - 1e-12), so th
 boosting stops where |r_t| < 1e-12, or where the weak oracle finds no feature.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ LEAST_EDGE = 1e-12
 UPDATES = ("multiplicative", "exponential")
 KEEPS = ("best", "last")
 _ROUNDS_AT_A_TIME = 64
+SERIES = tuple(1 / math.factorial(power) for power in range(2, 13))  # of the exponential function
 _ORACLES = {"strongest": 0, "median": 1, "prudential": 2}
 
 
@@ -108,20 +110,25 @@ def _check(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp
 
 
 def _run(scaled: NDArray[np.float64], options: tuple[Any, ...], n_rounds: int) -> tuple[NDArray[Any], ...]:
-    """Feature, edge, leverage (of the scaled column) and log(rado-risk) of each round, some rounds at a time.
+    """Feature, edge, leverage (of the scaled column) and log(rado-risk) of each round.
 
-    The kernel keeps the margins of these rounds, so that NumPy can take all their exponentials at once.
+    The kernel keeps exp(-margin) of every row as a running product. It is taken afresh from the margins every few
+    rounds, so that rounding and underflow do not pile up.
     """
     n = scaled.shape[1]
-    weights, margins, history = np.full(n, 1.0 / n), np.zeros(n), np.empty((_ROUNDS_AT_A_TIME, n))
-    feature, edge, leverage = np.zeros(n_rounds, dtype=np.int64), np.zeros(n_rounds), np.zeros(n_rounds)
-    log_risk, done = np.zeros(n_rounds), 0
+    weights, margins = np.full(n, 1.0 / n), np.zeros(n)
+    feature = np.zeros(n_rounds, dtype=np.int64)
+    edge, leverage, log_risk = np.zeros(n_rounds), np.zeros(n_rounds), np.zeros(n_rounds)
+    done = 0
     while done < n_rounds:
         part = slice(done, min(done + _ROUNDS_AT_A_TIME, n_rounds))
-        count = _kernel()(scaled, *options, weights, margins, history, feature[part], edge[part], leverage[part])
-        smallest = history[:count].min(axis=1)
-        means = np.exp(smallest[:, None] - history[:count]).mean(axis=1)
-        log_risk[done : done + count] = np.log(means) - smallest
+        smallest = margins.min()
+        losses = np.exp(smallest - margins)
+        start = np.log(losses.mean()) - smallest
+        losses /= losses.sum()
+        count = _kernel()(
+            scaled, *options, weights, margins, losses, start, feature[part], edge[part], leverage[part], log_risk[part]
+        )
         done += count
         if count < part.stop - part.start:
             break
@@ -136,10 +143,12 @@ def _kernel() -> Callable[..., int]:
     # Sums may be taken in any order, so that dot products can use vectors; nothing else is relaxed.
     @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
     def kernel(  # type: ignore[no-untyped-def]
-        scaled, oracle, cap, kappa, exponential, clamp, weights, margins, history, feature, edge, leverage
-    ):
+        scaled, oracle, cap, kappa, exponential, clamp, weights, margins, losses, start,
+        feature, edge, leverage, log_risk,
+    ):  # fmt: skip
         d, n = scaled.shape
-        edges, strength = np.empty(d), np.empty(d)
+        edges, strength, factor = np.empty(d), np.empty(d), np.empty(n)
+        c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12 = SERIES
         for t in range(len(feature)):
             for k in range(d):
                 column = scaled[k]
@@ -163,20 +172,31 @@ def _kernel() -> Callable[..., int]:
             r = np.copysign(min(max(strength[best], clamp), 1.0 - LEAST_EDGE), edges[best])
             half = (np.log1p(r) - np.log1p(-r)) / (2.0 * kappa)
             column = scaled[best]
-            total = 0.0
-            if exponential:
-                for j in range(n):
-                    weights[j] *= np.exp(-half * column[j])
-                    total += weights[j]
-            else:
-                for j in range(n):
-                    weights[j] *= 1.0 - r * column[j]
-                    total += weights[j]
+            # exp(-half column): its series, good to the last bit within 1/4, squared as often as it was halved.
+            unit, squarings = -half, 0
+            while abs(unit) > 0.25:
+                unit, squarings = unit / 2.0, squarings + 1
             for j in range(n):
-                weights[j] /= total
+                u = unit * column[j]
+                series = 1.0 + u * (1.0 + u * (c2 + u * (c3 + u * (c4 + u * (c5 + u * (c6 + u * (c7 + u * (
+                    c8 + u * (c9 + u * (c10 + u * (c11 + u * c12)))))))))))  # fmt: skip
+                factor[j] = series
+            for _ in range(squarings):
+                for j in range(n):
+                    factor[j] *= factor[j]
+            total, risk = 0.0, 0.0
+            for j in range(n):
+                weights[j] *= factor[j] if exponential else 1.0 - r * column[j]
+                total += weights[j]
                 margins[j] += half * column[j]
-                history[t, j] = margins[j]
-            feature[t], edge[t], leverage[t] = best, r, half
+                losses[j] *= factor[j]
+                risk += losses[j]
+            scale, risk_scale = 1.0 / total, 1.0 / risk
+            for j in range(n):
+                weights[j] *= scale
+                losses[j] *= risk_scale
+            start += np.log(risk)
+            feature[t], edge[t], leverage[t], log_risk[t] = best, r, half, start
         return len(feature)
 
     return kernel  # type: ignore[no-any-return]

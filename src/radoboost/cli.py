@@ -25,7 +25,8 @@ app = typer.Typer(
 
 P = ParamSpec("P")
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-_ENDINGS = (".gz", ".csv", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
+_LEARNERS = {"moments": "MomentsClassifier", "boost": "RadoBoostClassifier"}
+_ENDINGS = (".gz", ".csv", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado")
 
 
 def _say(line: str) -> None:
@@ -75,13 +76,15 @@ def options(
     """Learn from private data that never leaves the building.
 
     A data holder crafts a small set of Rademacher observations (rados) from a table and releases them in one file,
-    with a statement of what is and is not protected.
+    with a statement of what is and is not protected. Anyone learns a linear classifier from that file alone.
 
     \b
     Examples:
       rado demo
       rado craft patients.csv --label readmitted
       rado show patients.rado.parquet
+      rado learn patients.rado.parquet
+      rado predict patients.model.json new-patients.csv
     """
 
 
@@ -141,7 +144,7 @@ def craft(
     """
     import radoboost as rb
 
-    place = output or _default_output(table[0])
+    place = output or _default_output(table[0], "rado.parquet")
     _check_output(place, table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ClippedWarning)
@@ -167,22 +170,131 @@ def craft(
     _print_release(release, place, as_json, f"wrote {place}")
 
 
+def _complete_learner(incomplete: str) -> list[str]:
+    return [name for name in _LEARNERS if name.startswith(incomplete)]
+
+
+def _complete_weak(incomplete: str) -> list[str]:
+    return [name for name in ("strongest", "median") if name.startswith(incomplete)]
+
+
+@app.command()
+@_in_one_line
+def learn(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    learner: Annotated[
+        str, typer.Option(autocompletion=_complete_learner, help="moments, or boost (RadoBoost).")
+    ] = "moments",
+    rounds: Annotated[int | None, typer.Option(help="Rounds of boosting; 1000 by default.")] = None,
+    weak: Annotated[
+        str | None,
+        typer.Option(autocompletion=_complete_weak, help="Which feature boosting takes: strongest or median."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The model; STEM.model.json by default."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Learn a linear classifier from a release alone.
+
+    \b
+    Examples:
+      rado learn patients.rado.parquet
+      rado learn patients.rado.parquet --learner boost --rounds 200 -o boosted.model.json
+    """
+    import radoboost as rb
+
+    if learner not in _LEARNERS:
+        raise ArgumentError(f"there is no learner {learner!r}; choose one of {', '.join(_LEARNERS)}")
+    options = {name: value for name, value in (("n_rounds", rounds), ("weak", weak)) if value is not None}
+    if options and learner != "boost":
+        raise ArgumentError("--rounds and --weak are for boosting; add --learner boost")
+    place = output or _default_output(str(release), "model.json")
+    _check_output(place, [str(release)])
+    model = getattr(rb, _LEARNERS[learner])(**options).fit_rados(release).model_
+    model.save(place)
+    _print_model(model, place, as_json, f"wrote {place}")
+
+
+@app.command()
+@_in_one_line
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
+    table: Annotated[
+        list[str],
+        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+    ],
+    label: Annotated[
+        str | None,
+        typer.Option("--label", "-l", metavar="COL", help="A column of true classes: count wrong predictions."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The scores, .csv or .parquet; STEM.scores.csv by default."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Predict the class of every row of a table.
+
+    Writes one row for each row of the table, in its order: score, probability of the positive class, predicted class.
+    Columns that the model does not know are not read.
+
+    \b
+    Examples:
+      rado predict patients.model.json new-patients.csv
+      rado predict patients.model.json test.parquet --label readmitted -o test.scores.parquet
+    """
+    from radoboost.model import load_model
+    from radoboost.predicting import predict_table
+    from radoboost.progress import show_progress
+
+    place = output or _default_output(table[0], "scores.csv")
+    _check_output(place, [str(model), *table])
+    learned = load_model(model)
+    with show_progress() as bar:
+        predicted = predict_table(learned, list(table), place, bar, label=label)
+    negative, positive = learned.classes
+    if as_json:
+        print(json.dumps({"path": str(place), **predicted.to_dict()}, indent=2))
+        return
+    print(f"wrote {place}")
+    others = predicted.n_rows - predicted.n_positive
+    print(
+        f"{predicted.n_rows:,} rows: {predicted.n_positive:,} predicted {positive!r}, {others:,} predicted {negative!r}"
+    )
+    if predicted.n_wrong is not None:
+        print(f"{predicted.n_wrong:,} of them wrong: an error of {100 * predicted.n_wrong / predicted.n_rows:.2f} %")
+
+
 @app.command()
 @_in_one_line
 def show(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    file: Annotated[Path, typer.Argument(metavar="RELEASE|MODEL", help="A release or a model.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what a release is, what it promises and what it does not.
+    """Show what a release or a model is, what is promised and what is not.
 
     \b
     Examples:
       rado show patients.rado.parquet
-      rado show patients.rado.parquet --json
+      rado show patients.model.json --json
     """
     import radoboost as rb
 
-    _print_release(rb.load(release), release, as_json, str(release))
+    if _is_model(file):
+        _print_model(rb.load_model(file), file, as_json, str(file))
+    else:
+        _print_release(rb.load(file), file, as_json, str(file))
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a file is to be read as a model: its first character opens a JSON object."""
+    try:
+        with path.open("rb") as file:
+            return file.read(64).lstrip()[:1] == b"{"
+    except (OSError, ValueError):
+        return False  # reading it as a release says what is wrong
 
 
 @app.command()
@@ -201,11 +313,16 @@ def demo(
       rado demo --directory /tmp/demo
     """
     from radoboost.demo import run_demo
+    from radoboost.progress import show_progress
 
-    release, files = run_demo(directory, _say)
-    _say("")
-    _print_release(release, files[0], as_json, str(files[0]))
-    _say(f"\nLook at {files[1]}, and at the release again with: rado show {files[0]}")
+    with show_progress("steps") as bar:
+        done = run_demo(directory, _say, bar)
+    if as_json:
+        print(json.dumps(done.to_dict(), indent=2, ensure_ascii=False))
+        return
+    _say(f"\n$ rado show {done.files['model']}")
+    _print_model(done.model, done.files["model"], False, str(done.files["model"]))
+    _say(f"\nLook at {done.files['picture']}, and at what was released with: rado show {done.files['release']}")
 
 
 def _print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:
@@ -217,6 +334,15 @@ def _print_release(release: Any, path: Path, as_json: bool, heading: str) -> Non
         print(f"{heading}\n{describe(release)}")
 
 
+def _print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
+    from radoboost.report import describe_model
+
+    if as_json:
+        print(json.dumps({"path": str(path), **model.to_dict()}, indent=2, ensure_ascii=False))
+    else:
+        print(f"{heading}\n{describe_model(model)}")
+
+
 def _mechanism(name: str) -> Any:
     from radoboost.mechanisms import MECHANISMS
 
@@ -225,17 +351,17 @@ def _mechanism(name: str) -> Any:
     return MECHANISMS[name]()
 
 
-def _default_output(table: str) -> Path:
-    """STEM.rado.parquet, here."""
-    name = Path(table).name
+def _default_output(source: str, ending: str) -> Path:
+    """STEM.ending, here."""
+    name = Path(source).name
     while name.lower().endswith(_ENDINGS):
         name = name[: name.rindex(".")]
     if not name or any(c in name for c in "*?["):
-        raise ArgumentError("with a pattern, say with -o where the release should go")
-    return Path(f"{name}.rado.parquet")
+        raise ArgumentError("with a pattern, say with -o where the result should go")
+    return Path(f"{name}.{ending}")
 
 
-def _check_output(place: Path, tables: list[str]) -> None:
+def _check_output(place: Path, sources: list[str]) -> None:
     """Refuse a bad place before the work, not after."""
     from radoboost.files import expand_paths
 
@@ -248,8 +374,8 @@ def _check_output(place: Path, tables: list[str]) -> None:
         raise OutputError(f"cannot write {place}: it is a directory; name a file")
     if not os.access(parent, os.W_OK):
         raise OutputError(f"cannot write {place}: no permission to write in {parent}; choose another place")
-    if place.exists() and any(place.samefile(table) for table in expand_paths(tables)):
-        raise OutputError(f"cannot write {place}: it is the table itself; choose another name with -o")
+    if place.exists() and any(place.samefile(source) for source in expand_paths(sources)):
+        raise OutputError(f"cannot write {place}: it is what is to be read; choose another name with -o")
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from radoboost.columns import CONSTANT, Column
 from radoboost.engines import Engine, Summation, Survey, get_engine
 from radoboost.errors import ArgumentError, ClippedWarning, TableError, TooLargeError
-from radoboost.grid import Bounds, ExactSums, check_bounds, make_columns, read_bounds, resolve_scale
+from radoboost.grid import Bounds, ExactSums, check_bounds, limit_arrays, make_columns, read_bounds, resolve_scale
 from radoboost.keystream import TILE_ROWS, make_key
 from radoboost.labels import LabelRule
 from radoboost.mechanisms import Circumstances, Mechanism, Plain
@@ -157,8 +157,7 @@ def _survey(
     bar: Progress,
 ) -> ExactSums:
     """Count rows, note the classes, refuse values that are not finite, take exact statistics."""
-    pairs = [limits.get(name, (-np.inf, np.inf)) for name in table.features]
-    low, high = (np.array(side, dtype=np.float64) for side in zip(*pairs, strict=True))
+    low, high = limit_arrays(limits, table.features)
 
     def batches() -> Iterator[tuple[int, Batch]]:
         for first, batch in _counted(table, bar, "checking", None):
@@ -169,14 +168,13 @@ def _survey(
         first, batch = job
         values = batch.values()
         if not worker.add(values):
-            _refuse_not_finite(table, first, values)
+            table.refuse_not_finite(first, values)
 
     workers = _share_out(batches(), lambda: engine.survey(low, high, moments=moments), add, threads, threading.Event())
     total = workers.pop().result()
     for worker in workers:
         total.merge(worker.result())
-    if total.n_rows == 0:
-        raise TableError(f"{table.name} has no rows; there is nothing to craft from")
+    table.check_rows(total.n_rows)
     if total.n_rows > MAX_EXAMPLES:
         raise TableError(f"{table.name} has {total.n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly")
     return total
@@ -302,14 +300,6 @@ def _check_names(names: Sequence[str], intercept: bool) -> None:
     for name in names:
         if name in reserved:
             raise TableError(f"a feature cannot be called {name!r}: a release uses that name; rename or drop it")
-
-
-def _refuse_not_finite(table: Table, first_row: int, values: NDArray[Any]) -> None:
-    row, k = np.argwhere(~np.isfinite(values))[0].tolist()
-    what = "a missing value (NaN)" if np.isnan(values[row, k]) else "an infinite value"
-    raise TableError(
-        f"column {table.features[k]!r} has {what} (row {first_row + row:,}); fill in or drop such rows or columns"
-    )
 
 
 def _report_clipped(columns: Sequence[Column], workers: Sequence[Summation]) -> None:

@@ -4,6 +4,7 @@ RadoError
 |-- ArgumentError   (ValueError)    an option or argument that cannot be used as given
 |-- TableError      (ValueError)    a table that cannot be read, or not be learned from
 |-- ReleaseError    (ValueError)    a file that is not a release, is damaged, or is from a later version
+|-- ModelError      (ValueError)    a file that is not a model, or is from a later version
 |-- TooLargeError   (MemoryError)   work that does not fit into this machine's memory
 `-- OutputError     (OSError)       a result that could not be written; nothing was left behind
 
@@ -29,6 +30,10 @@ class TableError(RadoError, ValueError):
 
 class ReleaseError(RadoError, ValueError):
     """A file that is not a release, is damaged, or is from a later version."""
+
+
+class ModelError(RadoError, ValueError):
+    """A file that is not a model, or is from a later version."""
 
 
 class TooLargeError(RadoError, MemoryError):

@@ -96,7 +96,7 @@ def _parquet_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | N
 
 
 def _parquet_batches(
-    path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int
+    path: Path, file: pa.NativeFile, wanted: list[str], label: str | None, rows: int
 ) -> Iterator[pa.RecordBatch]:
     # Without pre-buffering, and with a buffered stream for each column, a row group of any size is read in pieces.
     parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
@@ -118,7 +118,7 @@ def _arrow_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | Non
 
 
 def _arrow_batches(
-    path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int
+    path: Path, file: pa.NativeFile, wanted: list[str], label: str | None, rows: int
 ) -> Iterator[pa.RecordBatch]:
     reader = _arrow_reader(file)
     if hasattr(reader, "num_record_batches"):
@@ -139,11 +139,14 @@ def _csv_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]
         return reader.schema, None
 
 
-def _csv_batches(path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int) -> Iterator[pa.RecordBatch]:
+def _csv_batches(
+    path: Path, file: pa.NativeFile, wanted: list[str], label: str | None, rows: int
+) -> Iterator[pa.RecordBatch]:
     with open_file(path) as first:
         guessed, _ = _csv_schema(path, first)
     kinds = {name: pa.bool_() if guessed.field(name).type == pa.bool_() else pa.float64() for name in wanted}
-    kinds[label] = pa.string()
+    if label is not None:
+        kinds[label] = pa.string()
     whole = [name for name in wanted if pa.types.is_integer(guessed.field(name).type) and name != label]
     options = pa.csv.ConvertOptions(column_types=kinds, include_columns=wanted, strings_can_be_null=True)
     row = 0
@@ -182,7 +185,9 @@ def read_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]
     return _SCHEMAS[_kind(path)](path, file)
 
 
-def read_batches(path: Path, file: pa.NativeFile, wanted: list[str], label: str, rows: int) -> Iterator[pa.RecordBatch]:
+def read_batches(
+    path: Path, file: pa.NativeFile, wanted: list[str], label: str | None, rows: int
+) -> Iterator[pa.RecordBatch]:
     """The wanted columns of a file, about so many rows at a time."""
     yield from _READERS[_kind(path)](path, file, wanted, label, rows)
 

@@ -190,6 +190,14 @@ def check_bounds(
     return {name: _check_pair(name, pair, scale) for name, pair in bounds.items()}
 
 
+def limit_arrays(
+    limits: Mapping[str, tuple[float, float]], names: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The lower and the upper bound of every feature; infinite where none is declared."""
+    pairs = np.array([limits.get(name, (-np.inf, np.inf)) for name in names])
+    return pairs[:, 0].copy(), pairs[:, 1].copy()
+
+
 def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, float]:
     try:
         low, high = (float(value) for value in (() if isinstance(pair, str) else pair))

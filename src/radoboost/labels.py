@@ -97,7 +97,7 @@ class LabelRule:
                 fine = False
             if not fine:
                 raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
-        self._positive: Any = None
+        self._positive: Any = self._declared[1] if self._declared else None
 
     def see(self, labels: pa.Array) -> None:
         """Note the labels of a batch."""

@@ -33,6 +33,7 @@ def learn_moments(rados: ArrayLike) -> MomentFit:
     """
     from scipy.linalg import pinvh
     from sklearn.covariance import ledoit_wolf
+    from threadpoolctl import threadpool_limits
 
     matrix = np.asarray(rados, dtype=np.float64)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
@@ -48,8 +49,10 @@ def learn_moments(rados: ArrayLike) -> MomentFit:
         raise ArgumentError("no column of the rados varies; there is nothing to learn from")
     scale = spread[varies]
     centred = (matrix[:, varies] / unit[varies] - mean[varies]) / scale
-    covariance, shrinkage = ledoit_wolf(centred, assume_centered=True)
     theta = np.zeros(matrix.shape[1])
-    # A pseudo-inverse: with few rados the covariance may be singular even when shrunk.
-    theta[varies] = pinvh(covariance) @ (mean[varies] / scale) / scale / unit[varies]
+    # On one thread, so that a release gives the same model however many cores there are.
+    with threadpool_limits(1, user_api="blas"):
+        covariance, shrinkage = ledoit_wolf(centred, assume_centered=True)
+        # A pseudo-inverse: with few rados the covariance may be singular even when shrunk.
+        theta[varies] = pinvh(covariance) @ (mean[varies] / scale) / scale / unit[varies]
     return MomentFit(theta, float(shrinkage))

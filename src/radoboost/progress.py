@@ -1,4 +1,4 @@
-"""A progress bar on stderr for work that takes long: rows, rate, time left."""
+"""A progress bar on stderr for work that takes long: how much is done, rate, time left."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,8 +19,8 @@ def no_progress() -> Iterator[Progress]:
 
 
 @contextmanager
-def show_progress() -> Iterator[Progress]:
-    """A bar that appears after a second, where stderr is a terminal: call it with (task, rows done, rows in all).
+def show_progress(unit: str = "rows") -> Iterator[Progress]:
+    """A bar that appears after a second, where stderr is a terminal: call it with (task, done so far, in all).
 
     >>> with show_progress() as bar:
     ...     bar("summing rows", 10, 100)
@@ -41,7 +41,7 @@ def show_progress() -> Iterator[Progress]:
     class Rate(ProgressColumn):
         def render(self, task: object) -> Text:
             speed = getattr(task, "finished_speed", None) or getattr(task, "speed", None)
-            return Text(f"{speed:,.0f} rows/s" if speed else "")
+            return Text(f"{speed:,.0f} {unit}/s" if speed else "")
 
     console = Console(stderr=True)
     bars = Bars(

@@ -5,6 +5,7 @@ metadata hold one JSON document, `radoboost`. Its `sha256` is that of the whole 
 '0': it detects damage, not forgery. There is no field that could hold a key or a signature.
 """
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -14,6 +15,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -110,6 +112,11 @@ class Release:
                 raise ReleaseError(f"block {name!r} has shape {rows.shape}; there are {len(self.columns)} columns")
             frozen[name] = rows
         object.__setattr__(self, "blocks", MappingProxyType(frozen))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapping proxy cannot be pickled; what it shows can.
+        state = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return partial(Release, **{**state, "blocks": dict(self.blocks)}), ()
 
     @property
     def rados(self) -> NDArray[np.float64]:

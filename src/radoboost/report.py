@@ -1,9 +1,10 @@
-"""A release in words, for people."""
+"""A release or a model in words, for people."""
 
 import math
 import textwrap
 
-from radoboost.release import Release
+from radoboost.model import Model
+from radoboost.release import Release, Statement
 
 _WIDTH = 100
 _SHOWN_COLUMNS = 12
@@ -17,21 +18,13 @@ def describe(release: Release) -> str:
     >>> print(describe(release).splitlines()[0])
     4 rados of 2 features, from 3 examples
     """
-    examples = "an undisclosed number of" if release.n_examples is None else f"{release.n_examples:,}"
-    statement = release.statement
-    epsilon = "infinite" if math.isinf(statement.epsilon) else f"{statement.epsilon:g}"
     lines = [
-        f"{release.n_rados:,} rados of {len(release.columns):,} features, from {examples} examples",
+        f"{release.n_rados:,} rados of {len(release.columns):,} features, from {_examples(release.n_examples)}",
         f"classes      {release.classes[0]!r} is -1, {release.classes[1]!r} is +1",
         f"mechanism    {_named(release.mechanism)}",
         f"signatures   {_named(release.signatures)}",
         "",
-        "What is promised",
-        *_listed(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
-        *_listed((f"epsilon {epsilon}, delta {statement.delta:g}, for {statement.neighbours} as neighbours",)),
-        "",
-        "What is not protected",
-        *_listed(statement.not_protected),
+        *_stated(release.statement),
         "",
         f"{'column':<32}{'scale':<10}{'mean':>12}{'std':>12}{'low':>10}{'high':>10}{'grid step':>12}",
     ]
@@ -40,11 +33,69 @@ def describe(release: Release) -> str:
             f"{'' if value is None else format(value, '.5g'):>{width}}"
             for value, width in ((column.mean, 12), (column.std, 12), (column.low, 10), (column.high, 10))
         )
-        name = textwrap.shorten(column.name, 30, placeholder="...")
-        lines.append(f"{name:<32}{column.scale:<10}{numbers}{'2**' + str(math.frexp(column.step)[1] - 1):>12}")
-    if len(release.columns) > _SHOWN_COLUMNS:
-        lines.append(f"... and {len(release.columns) - _SHOWN_COLUMNS} more; --json shows all")
+        step = f"2**{math.frexp(column.step)[1] - 1}"
+        lines.append(f"{_short(column.name):<32}{column.scale:<10}{numbers}{step:>12}")
+    return "\n".join(lines + _more(len(release.columns)))
+
+
+def describe_model(model: Model) -> str:
+    """What a model is, what it weighs most, and what is known of the release behind it, as text for a terminal.
+
+    >>> import radoboost as rb
+    >>> clf = rb.MomentsClassifier(n_rados=8).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
+    >>> print(describe_model(clf.model_).splitlines()[0])
+    a linear classifier over 1 column: positive scores mean 1, the others 0
+    """
+    names, (negative, positive) = model.feature_names, model.classes
+    count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
+    lines = [
+        f"a linear classifier over {count}: positive scores mean {positive!r}, the others {negative!r}",
+        f"learner      {_named(model.learner)}",
+    ]
+    if model.release is None or model.statement is None:
+        lines += ["learned from the examples themselves: nothing is promised about them"]
+    else:
+        lines += [
+            f"from         {model.release['n_rados']:,} rados of {_examples(model.release.get('n_examples'))}",
+            f"mechanism    {_named(model.release['mechanism'])}",
+            f"signatures   {_named(model.release['signatures'])}",
+            "",
+            "A model tells no more than the release behind it. Of that release:",
+            "",
+            *_stated(model.statement),
+        ]
+    lines += ["", f"{'column, by weight':<32}{'theta':>14}{'coefficient':>16}"]
+    thetas = [theta for theta, column in zip(model.theta, model.columns, strict=True) if column.scale != "constant"]
+    by_weight = sorted(range(len(names)), key=lambda k: -abs(thetas[k]))
+    coefficients = model.coef
+    lines += [f"{_short(names[k]):<32}{thetas[k]:>14.5g}{coefficients[k]:>16.5g}" for k in by_weight[:_SHOWN_COLUMNS]]
+    lines += [*_more(len(names)), f"{'intercept':<46}{model.intercept:>16.5g}"]
+    lines += ["theta weighs scaled columns; coefficients and intercept are in the units of the table"]
     return "\n".join(lines)
+
+
+def _stated(statement: Statement) -> list[str]:
+    epsilon = "infinite" if math.isinf(statement.epsilon) else f"{statement.epsilon:g}"
+    return [
+        "What is promised",
+        *_listed(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
+        *_listed((f"epsilon {epsilon}, delta {statement.delta:g}, for {statement.neighbours} as neighbours",)),
+        "",
+        "What is not protected",
+        *_listed(statement.not_protected),
+    ]
+
+
+def _examples(count: int | None) -> str:
+    return "an undisclosed number of examples" if count is None else f"{count:,} examples"
+
+
+def _short(name: str) -> str:
+    return textwrap.shorten(name, 30, placeholder="...")
+
+
+def _more(count: int) -> list[str]:
+    return [f"... and {count - _SHOWN_COLUMNS} more; --json shows all"] if count > _SHOWN_COLUMNS else []
 
 
 def _named(entry: object) -> str:

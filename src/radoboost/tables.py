@@ -37,30 +37,42 @@ _FILL_ROWS = 1024
 
 
 class Batch(NamedTuple):
-    """Some rows: how many, their labels as found, and their values when asked for.
+    """Some rows: how many, their labels as found (None where there is no label), and their values when asked for.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next.
     """
 
     n_rows: int
-    labels: pa.Array
+    labels: pa.Array | None
     values: Callable[[], NDArray[Any]]
 
 
 class Table(ABC):
-    """Features by name and a label, read in batches as often as needed."""
+    """Features by name, and a label or none, read in batches as often as needed."""
 
-    def __init__(self, name: str, features: Sequence[str], label: str, n_rows: int | None) -> None:
+    def __init__(self, name: str, features: Sequence[str], label: str | None, n_rows: int | None) -> None:
         self.name, self.features, self.label, self.n_rows = name, tuple(features), label, n_rows
         if not features:
             raise TableError(f"{name} has no feature columns besides the label; it needs at least one")
-        if n_rows == 0:
-            raise TableError(f"{name} has no rows; there is nothing to craft from")
+        self.check_rows(n_rows)
 
     @abstractmethod
     def batches(self) -> Iterator[Batch]:
         """All rows, in order."""
+
+    def check_rows(self, n_rows: int | None) -> None:
+        """Refuse a table without rows."""
+        if n_rows == 0:
+            raise TableError(f"{self.name} has no rows; give it at least one")
+
+    def refuse_not_finite(self, first_row: int, values: NDArray[Any]) -> None:
+        """Say which value of a batch is not finite."""
+        row, k = np.argwhere(~np.isfinite(values))[0].tolist()
+        what = "a missing value (NaN)" if np.isnan(values[row, k]) else "an infinite value"
+        raise TableError(
+            f"column {self.features[k]!r} has {what} (row {first_row + row:,}); fill in or drop such rows or columns"
+        )
 
     def expected_rows(self, seen: int) -> int | None:
         """How many rows there will be, as far as one can tell after `seen` of them."""
@@ -74,7 +86,9 @@ class Table(ABC):
 class _ArrayTable(Table):
     """A NumPy array or a SciPy sparse matrix."""
 
-    def __init__(self, x: Any, labels: pa.Array, features: Sequence[str], chosen: list[int], label: str) -> None:
+    def __init__(
+        self, x: Any, labels: pa.Array | None, features: Sequence[str], chosen: list[int], label: str | None
+    ) -> None:
         super().__init__("the array", features, label, x.shape[0])
         self._labels = labels
         self._x = x if chosen == list(range(x.shape[1])) else x[:, chosen]
@@ -82,8 +96,9 @@ class _ArrayTable(Table):
     def batches(self) -> Iterator[Batch]:
         rows = self._batch_rows(SLICE_VALUES, SLICE_ROWS)
         for start in range(0, self._x.shape[0], rows):
-            labels = self._labels[start : start + rows]
-            yield Batch(len(labels), labels, partial(self._values, start, start + rows))
+            stop = min(start + rows, self._x.shape[0])
+            labels = None if self._labels is None else self._labels[start:stop]
+            yield Batch(stop - start, labels, partial(self._values, start, stop))
 
     def _values(self, start: int, stop: int) -> NDArray[Any]:
         part = self._x[start:stop]
@@ -100,7 +115,9 @@ class _ArrowTable(Table):
     def _blocks(self, batches: Iterable[pa.RecordBatch], labels: pa.Array | None = None) -> Iterator[Batch]:
         row = 0
         for batch in batches:
-            found = batch.column(self.label) if labels is None else labels[row : row + batch.num_rows]
+            found = None if labels is None else labels[row : row + batch.num_rows]
+            if labels is None and self.label is not None:
+                found = batch.column(self.label)
             yield Batch(batch.num_rows, found, partial(self._values, batch, row))
             row += batch.num_rows
 
@@ -119,7 +136,7 @@ class _ArrowTable(Table):
 class _MemoryTable(_ArrowTable):
     """A data frame."""
 
-    def __init__(self, table: pa.Table, features: Sequence[str], label: str, labels: pa.Array | None) -> None:
+    def __init__(self, table: pa.Table, features: Sequence[str], label: str | None, labels: pa.Array | None) -> None:
         super().__init__("the table", features, label, table.num_rows)
         self._table, self._labels = table, labels
 
@@ -132,7 +149,7 @@ class _MemoryTable(_ArrowTable):
 class _FileTable(_ArrowTable):
     """Files of one kind or several, as if they were one."""
 
-    def __init__(self, paths: Sequence[Path], features: Sequence[str], label: str, n_rows: int | None) -> None:
+    def __init__(self, paths: Sequence[Path], features: Sequence[str], label: str | None, n_rows: int | None) -> None:
         name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
         super().__init__(name, features, label, n_rows)
         self._paths = paths
@@ -145,7 +162,7 @@ class _FileTable(_ArrowTable):
         yield from self._blocks(coalesced(self._record_batches(rows), rows))
 
     def _record_batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        wanted = [*self.features, self.label]
+        wanted = [*self.features, *([] if self.label is None else [self.label])]
         self._bytes_before = 0
         for path in self._paths:
             with readable(path), open_file(path) as self._file:
@@ -155,7 +172,7 @@ class _FileTable(_ArrowTable):
         # What was checked in the first pass must be what is summed in the second.
         for path, before in zip(self._paths, self._stamps, strict=True):
             if stamp(path) != before:
-                raise TableError(f"{path} changed while it was read; craft again once it is at rest")
+                raise TableError(f"{path} changed while it was read; try again once it is at rest")
 
     def expected_rows(self, seen: int) -> int | None:
         if self.n_rows is not None:
@@ -171,8 +188,9 @@ def open_table(
     label: str | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    labelled: bool = True,
 ) -> Table:
-    """Whatever the caller has, ready to be read.
+    """Whatever the caller has, ready to be read; where `labelled` is False it may do without a label.
 
     >>> table = open_table(np.eye(2), [0, 1])
     >>> table.features
@@ -182,14 +200,14 @@ def open_table(
     drop = _names("drop", drop)
     if label is not None and not isinstance(label, str):
         raise ArgumentError(f"label must be the name of a column; it is {label!r}")
-    if (y is None) == (label is None):
+    if (y is None) == (label is None) and (labelled or y is not None):
         raise ArgumentError("give the labels once: as y, or as the name of their column in label")
     if isinstance(table, str | Path) or (
         isinstance(table, list | tuple) and table and all(isinstance(p, str | Path) for p in table)
     ):
         if y is not None:
             raise ArgumentError("labels of a file are one of its columns; name it in label")
-        return _open_files(expand_paths(table), label or "", features, drop)
+        return _open_files(expand_paths(table), label, features, drop)
     labels = None if y is None else labels_array(y)
     if hasattr(table, "__arrow_c_stream__"):
         with readable("the table"):
@@ -197,7 +215,7 @@ def open_table(
             fields = _feature_fields(arrow.schema)
         chosen = _choose(fields, "the table", label, features, drop)
         _check_length(labels, arrow.num_rows)
-        return _MemoryTable(arrow, chosen, label or "y", labels)
+        return _MemoryTable(arrow, chosen, label if labels is None else "y", labels)
     with readable("the array"):
         x: Any = table if hasattr(table, "toarray") else np.asarray(table)
     if x.ndim != 2:
@@ -215,7 +233,7 @@ def open_table(
     if np.ma.is_masked(table):
         row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
         raise TableError(f"column 'x{k}' has a missing value (row {row:,}); fill in or drop such rows or columns")
-    return _ArrayTable(x, labels, chosen, [places[name] for name in chosen], label or "y")
+    return _ArrayTable(x, labels, chosen, [places[name] for name in chosen], label if labels is None else label or "y")
 
 
 # ---- files
@@ -230,7 +248,7 @@ def _names(argument: str, value: Any) -> list[str]:
     return names
 
 
-def _open_files(paths: list[Path], label: str, features: Sequence[str] | None, drop: Sequence[str]) -> Table:
+def _open_files(paths: list[Path], label: str | None, features: Sequence[str] | None, drop: Sequence[str]) -> Table:
     chosen: list[str] | None = None
     total: int | None = 0
     for path in paths:
@@ -272,9 +290,15 @@ def _choose(
     known = set(names)
     if label is not None and label not in known:
         raise TableError(f"{where} has no column {label!r} for the label; its columns are {_listed(names)}")
-    for name in (*(features or ()), *drop):
+    for name in drop:
         if name not in known:
             raise TableError(f"{where} has no column {name!r}; its columns are {_listed(names)}")
+    missing = [name for name in features or () if name not in known]
+    if missing:
+        asked = {label, *(features or ())}
+        others = [name for name in names if name not in asked]
+        besides = f"it has {_listed(others)} instead" if others else "all its other columns are asked for as well"
+        raise TableError(f"{where} has no column {_listed(missing)}; {besides}")
     if features is not None:
         names = list(features)
         if label in names:

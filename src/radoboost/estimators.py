@@ -1,0 +1,403 @@
+"""Classifiers with the habits of scikit-learn, around the learners.
+
+`fit(X, y)` crafts a release from a table and learns from it, both sides of the boundary in one process;
+`fit_rados(release)` is the other side alone. What was learned is `model_`, which does the predicting.
+"""
+
+import os
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from radoboost.boost import Boosted, boost
+from radoboost.columns import Column
+from radoboost.crafting import craft
+from radoboost.engines import get_engine
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.grid import Bounds, check_bounds, edge_integers, limit_arrays, make_columns, read_bounds, resolve_scale
+from radoboost.mechanisms import Mechanism
+from radoboost.model import Model
+from radoboost.moment_learner import learn_moments
+from radoboost.release import Release, load
+from radoboost.signatures import SignatureSet
+from radoboost.weak import WEAK_ORACLES, Prudential, WeakOracle
+
+
+class _LinearShell(ClassifierMixin, BaseEstimator):
+    """What the shells share: prediction from a model, and the checks of scikit-learn."""
+
+    model_: Model
+    classes_: NDArray[Any]
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """The score of each row; positive means the second of `classes_`."""
+        check_is_fitted(self)
+        return self.model_.scores(validate_data(self, X, reset=False, accept_sparse="csr"))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row."""
+        scores = self.decision_function(X)
+        chosen: NDArray[Any] = self.classes_[(scores > 0).astype(int)]
+        return chosen
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class, by the logistic link from the score."""
+        scores = self.decision_function(X)
+        return np.column_stack([expit(-scores), expit(scores)])
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Coefficients in the units of X, shape (1, n_features)."""
+        return self.model_.coef[None, :]
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """The score of a row of zeros, in the units of X, shape (1,)."""
+        return np.array([self.model_.intercept])
+
+    def _check_examples(self, X: Any, y: Any) -> tuple[Any, NDArray[Any], NDArray[Any], list[str]]:
+        """X and y as scikit-learn checks them, the two classes, and the names of the features."""
+        X, y = validate_data(self, X, y, accept_sparse="csr")
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ArgumentError(f"Only binary classification is supported. The type of the target is {kind}.")
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ArgumentError(f"y has one class only ({classes[0]!r}); it must have exactly two")
+        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
+        return X, y, classes, list(names)
+
+
+class _RadoShell(_LinearShell):
+    """What the shells over rados share: crafting in `fit`, and learning from a release."""
+
+    release_: Release
+    n_rados: int
+    mechanism: Mechanism | None
+    signatures: SignatureSet | None
+    scale: str | None
+    bounds: Bounds
+    intercept: bool
+    random_state: Any
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Craft a release from examples, kept as `release_`, and learn from it."""
+        X, y, classes, names = self._check_examples(X, y)
+        table = X
+        if hasattr(self, "feature_names_in_"):
+            dense = X.toarray() if hasattr(X, "toarray") else X
+            table = pa.table([np.ascontiguousarray(column) for column in dense.T], names=names)
+        release = craft(
+            table,
+            y,
+            classes=classes.tolist(),
+            n_rados=self.n_rados,
+            mechanism=self.mechanism,
+            signatures=self.signatures,
+            scale=self.scale,
+            bounds=self.bounds,
+            intercept=self.intercept,
+            seed=_seed(self.random_state),
+        )
+        self._learn_from(release)
+        self.classes_ = classes
+        return self
+
+    def fit_rados(self, release: Release | str | os.PathLike[str]) -> Self:
+        """Learn from a release, or from the file of one."""
+        if isinstance(release, str | os.PathLike):
+            release = load(release)
+        if not isinstance(release, Release):
+            raise ArgumentError(f"fit_rados needs a Release, or the path of one; it is a {type(release).__name__}")
+        self._learn_from(release)
+        self.classes_ = np.array(release.classes)
+        names = self.model_.feature_names
+        self.n_features_in_ = len(names)
+        if names != tuple(f"x{k}" for k in range(len(names))):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def _learn_from(self, release: Release) -> None:
+        if release.n_rados < 2:
+            raise ReleaseError("the release has one rado only; learning needs at least two")
+        if not release.rados.any():
+            raise ReleaseError("every rado of the release is zero in all columns; there is nothing to learn from")
+        theta, learner = self._learn(release.rados)
+        self.model_ = Model.from_release(release, theta, learner)
+        self.release_ = release
+
+    def _learn(self, rados: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """The weights, and how they were learned."""
+        raise NotImplementedError
+
+
+class RadoBoostClassifier(_RadoShell):
+    """RadoBoost (Algorithm 1 of the paper): a linear classifier boosted from rados.
+
+    Parameters
+    ----------
+    n_rounds : int
+        At most so many rounds.
+    weak : "strongest", "median", or an oracle such as `Prudential(0.3)`
+        Which feature a round takes.
+    kappa : float
+        Divides every leverage (at least 1; the paper's appendix uses more against noise).
+    update : "multiplicative" or "exponential"
+        The paper's weight update, or AdaBoost's.
+    clamp : float
+        Edges smaller than this in magnitude count as this large; 0.1 in the paper's appendix.
+    keep : "last" or "best"
+        The iterate to keep: the last, or the one with the least exponential rado-risk.
+    n_rados, mechanism, signatures, scale, bounds, intercept
+        How `fit` crafts its release; see `craft`. `fit_rados` does not use them.
+    random_state : None, int or RandomState
+        None takes signatures from the operating system; anything else makes them reproducible, and the statement
+        of `release_` says so.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays
+        In the units of X.
+    model_ : Model
+        What was learned, as data.
+    release_ : Release
+        What it was learned from.
+    rounds_ : Rounds
+        Feature, edge, leverage and log(rado-risk) of every round.
+    n_used_ : int
+        How many of the rounds the classifier uses.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = RadoBoostClassifier(random_state=0).fit(X, y)
+    >>> clf.coef_.shape, len(clf.rounds_)
+    ((1, 30), 1000)
+    >>> bool(clf.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_rounds: int = 1000,
+        weak: str | WeakOracle = "strongest",
+        kappa: float = 1.0,
+        update: str = "multiplicative",
+        clamp: float = 0.0,
+        keep: str = "last",
+        n_rados: int = 1000,
+        mechanism: Mechanism | None = None,
+        signatures: SignatureSet | None = None,
+        scale: str | None = "auto",
+        bounds: Bounds = None,
+        intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.weak = weak
+        self.kappa = kappa
+        self.update = update
+        self.clamp = clamp
+        self.keep = keep
+        self.n_rados = n_rados
+        self.mechanism = mechanism
+        self.signatures = signatures
+        self.scale = scale
+        self.bounds = bounds
+        self.intercept = intercept
+        self.random_state = random_state
+
+    def _learn(self, rados: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        boosted, learner = _boost(self, rados, self.update)
+        return boosted.theta, {"name": "boost", **learner}
+
+
+class MomentsClassifier(_RadoShell):
+    """A linear classifier from the mean and the shrunk covariance of rados.
+
+    For many examples the rados' first two moments are nearly all that they tell. This is the default of `rado learn`,
+    and on most tables it is the more accurate of the two learners.
+
+    Parameters
+    ----------
+    n_rados, mechanism, signatures, scale, bounds, intercept
+        How `fit` crafts its release; see `craft`. `fit_rados` does not use them.
+    random_state : None, int or RandomState
+        None takes signatures from the operating system; anything else makes them reproducible, and the statement
+        of `release_` says so.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays
+        In the units of X.
+    model_ : Model
+        What was learned, as data.
+    release_ : Release
+        What it was learned from.
+    shrinkage_ : float
+        How far the covariance was shrunk: 0 is not at all, 1 is to the identity.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = MomentsClassifier(random_state=0).fit(X, y)
+    >>> bool(clf.score(X, y) > 0.95), clf.predict_proba(X[:2]).shape
+    (True, (2, 2))
+    """
+
+    def __init__(
+        self,
+        *,
+        n_rados: int = 1000,
+        mechanism: Mechanism | None = None,
+        signatures: SignatureSet | None = None,
+        scale: str | None = "auto",
+        bounds: Bounds = None,
+        intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.n_rados = n_rados
+        self.mechanism = mechanism
+        self.signatures = signatures
+        self.scale = scale
+        self.bounds = bounds
+        self.intercept = intercept
+        self.random_state = random_state
+
+    def _learn(self, rados: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        fit = learn_moments(rados)
+        self.shrinkage_ = fit.shrinkage
+        return fit.theta, {"name": "moments", "shrinkage": fit.shrinkage}
+
+
+class AdaBoostSSClassifier(_LinearShell):
+    """AdaBoost over the examples themselves (Schapire and Singer), the paper's baseline: it needs the table.
+
+    It boosts the edge vectors that rados would sum, with the same scaling and on the same grid. Its scores estimate
+    half of the log odds, so the probabilities of `predict_proba` are cautious.
+
+    Parameters
+    ----------
+    n_rounds, weak, kappa, clamp, keep
+        As for `RadoBoostClassifier`.
+    scale : "standard", "bounds" or None
+        z-scores, [low, high] onto [-1, 1], or as is.
+    bounds : mapping of column to (low, high), or array (n_features, 2), optional
+        Values beyond are clipped.
+    intercept : bool
+        Whether to add the constant feature; the paper does without.
+
+    Attributes
+    ----------
+    coef_, intercept_, model_, rounds_, n_used_
+        As for `RadoBoostClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> bool(AdaBoostSSClassifier().fit(X, y).score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_rounds: int = 1000,
+        weak: str | WeakOracle = "strongest",
+        kappa: float = 1.0,
+        clamp: float = 0.0,
+        keep: str = "last",
+        scale: str | None = "standard",
+        bounds: Bounds = None,
+        intercept: bool = True,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.weak = weak
+        self.kappa = kappa
+        self.clamp = clamp
+        self.keep = keep
+        self.scale = scale
+        self.bounds = bounds
+        self.intercept = intercept
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Boost over examples."""
+        X, y, classes, names = self._check_examples(X, y)
+        values = np.ascontiguousarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        columns = self._columns(values, names)
+        signs = np.where(y == classes[1], 1, -1).astype(np.int8)
+        edge_vectors = edge_integers(values, signs, columns) * np.array([column.step for column in columns])
+        boosted, learner = _boost(self, edge_vectors, "exponential")
+        negative, positive = classes.tolist()
+        self.model_ = Model(boosted.theta, columns, (negative, positive), {"name": "adaboost", **learner})
+        self.classes_ = classes
+        return self
+
+    def _columns(self, values: NDArray[np.float64], names: list[str]) -> tuple[Column, ...]:
+        """The columns that crafting would find."""
+        declared = read_bounds(self.bounds)
+        scale = resolve_scale(self.scale, "standard", declared)
+        limits = check_bounds(declared, names, scale)
+        survey = get_engine("auto").survey(*limit_arrays(limits, names), moments=scale == "standard")
+        survey.add(values)
+        return make_columns(names, scale, limits, survey.result(), intercept=self.intercept)
+
+
+def _boost(shell: Any, rows: ArrayLike, update: str) -> tuple[Boosted, dict[str, Any]]:
+    """Boost with a shell's parameters; sets `rounds_` and `n_used_`, and says what was done."""
+    oracle = _oracle(shell.weak)
+    boosted = boost(
+        rows,
+        n_rounds=shell.n_rounds,
+        weak=oracle,
+        kappa=shell.kappa,
+        update=update,
+        clamp=shell.clamp,
+        keep=shell.keep,
+    )
+    shell.rounds_, shell.n_used_ = boosted.rounds, boosted.n_used
+    learner = {"weak": oracle.name, "kappa": float(shell.kappa), "update": update, "clamp": float(shell.clamp)}
+    if isinstance(oracle, Prudential):
+        learner["cap"] = oracle.cap
+    return boosted, {**learner, "keep": shell.keep, "rounds": boosted.n_used}
+
+
+def _oracle(weak: str | WeakOracle) -> WeakOracle:
+    if weak == Prudential.name:
+        raise ArgumentError("weak='prudential' needs a cap; give weak=Prudential(cap)")
+    if isinstance(weak, str) and weak in WEAK_ORACLES:
+        return WEAK_ORACLES[weak]()
+    if isinstance(weak, str) or not hasattr(weak, "choose") or isinstance(weak, type):
+        raise ArgumentError(f"weak must be one of {', '.join(WEAK_ORACLES)}, or an oracle; it is {weak!r}")
+    return weak
+
+
+def _seed(random_state: Any) -> int | None:
+    """The seed of the signatures; None leaves them to the operating system."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
