@@ -345,6 +345,11 @@ def table_of(text, name="bad.csv"):
     return ["predict", "clinic.model.json", name, "-o", "s.csv"]
 
 
+def parquet_of(columns):
+    pq.write_table(pa.table(columns), "bad.parquet")
+    return ["predict", "clinic.model.json", "bad.parquet", "-o", "s.csv"]
+
+
 def model_of(text):
     Path("bad.json").write_text(text)
     return ["predict", "bad.json", "../clinic.csv", "-o", "s.csv"]
@@ -372,10 +377,7 @@ BAD_LEARNING = {
     "NaN": (lambda: table_of("age,dose\n1,2\n3,nan\n"), "'dose' has a missing value (row 1)"),
     "infinity": (lambda: table_of("age,dose\n1,2\n3,inf\n"), "'dose' has an infinite value (row 1)"),
     "NaN in Parquet": (
-        lambda: (
-            [pq.write_table(pa.table({"age": [1.0], "dose": [np.nan]}), "t.parquet"), *table_of("age\n")][1:3]
-            + ["t.parquet", "-o", "s.csv"]
-        ),
+        lambda: parquet_of({"age": [1.0], "dose": [np.nan]}),
         "'dose' has a missing value (NaN) (row 0)",
     ),
     "a gap": (lambda: table_of("age,dose\n1,2\n3,\n"), "'dose' has a missing value (row 1)"),
