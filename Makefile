@@ -34,6 +34,7 @@ format: .venv/ready  ## put the code in shape
 
 bench: .venv/ready  ## speed against NumPy, BLAS and scikit-learn
 	$(BIN)/python benchmarks/crafting.py
+	$(BIN)/python benchmarks/signatures.py
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/predicting.py
 	$(BIN)/python benchmarks/large_file.py

@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from typer.testing import CliRunner
+
+from radoboost.cli import app
 
 # Repeatable by default; no deadline, for the first call of a kernel compiles it.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -37,3 +40,18 @@ def clinic(tmp_path, rng):
     ]
     path.write_text("\n".join(rows) + "\n")
     return path
+
+
+@pytest.fixture
+def rado(tmp_path, monkeypatch):
+    """Run a command in an empty folder; gives exit code, stdout and stderr."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    def run(*args):
+        result = CliRunner().invoke(app, [str(arg) for arg in args])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    return run

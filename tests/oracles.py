@@ -285,3 +285,213 @@ def radoboost(
         rounds.append((k, r, leverage))
         history.append(list(weights))
     return theta, rounds, history
+
+
+# ---- noise
+
+
+class LazyUniform:
+    """A uniform number in [0, 1), of which 64-bit digits are drawn only when they are asked for."""
+
+    def __init__(self, stream: Iterator[int]) -> None:
+        self.stream = stream
+        self.digits = [next(stream)]
+
+    def digit(self, place: int) -> int:
+        """The digit at this place, from 0; earlier ones must have been drawn."""
+        if place == len(self.digits):
+            self.digits.append(next(self.stream))
+        return self.digits[place]
+
+    def less(self, other: "LazyUniform") -> bool:
+        """Compare first words; where they tie the other's second word and then this one's; a second tie is a no."""
+        if self.digits[0] != other.digits[0]:
+            return self.digits[0] < other.digits[0]
+        theirs = other.digit(1)
+        return self.digit(1) < theirs
+
+
+def trial_exp_half(stream: Iterator[int]) -> bool:
+    """Is the longest run 1/2 > u_1 > u_2 > ... > u_n of even length? Yes with probability exp(-1/2)."""
+    previous = LazyUniform(stream)
+    if previous.digits[0] >= 2**63:
+        return True
+    length = 1
+    while (fresh := LazyUniform(stream)).less(previous):
+        previous, length = fresh, length + 1
+    return length % 2 == 0
+
+
+def uniform_below(stream: Iterator[int], bound: int) -> int:
+    """floor(a * bound / 2**32) for the top 32 bits a of a word, skipping those with a remainder below 2**32 % bound."""
+    while True:
+        quotient, remainder = divmod((next(stream) >> 32) * bound, 2**32)
+        if remainder >= 2**32 % bound:
+            return quotient
+
+
+def trial_of_x(stream: Iterator[int], k: int, x: LazyUniform) -> bool:
+    """Yes with probability exp(-x (2k + x) / (2k + 2)): a run below x, each step kept with odds (2k + x) / (2k + 2)."""
+    previous, length = x, 0
+    while True:
+        fresh = LazyUniform(stream)
+        if not fresh.less(previous):
+            break
+        part = uniform_below(stream, 2 * k + 2)
+        if part == 2 * k + 1 or (part == 2 * k and not LazyUniform(stream).less(x)):
+            break
+        previous, length = fresh, length + 1
+    return length % 2 == 0
+
+
+def rounded_normal(stream: Iterator[int], scale: Fraction) -> int:
+    """round(scale * Z) by Karney's algorithm N for |Z| < 15; StopIteration where the words run out."""
+    while True:
+        k = 0
+        while k < 15 and trial_exp_half(stream):
+            k += 1
+        if k == 15 or not all(trial_exp_half(stream) for _ in range(k * (k - 1))):
+            continue
+        x = LazyUniform(stream)
+        if all(trial_of_x(stream, k, x) for _ in range(k + 1)):
+            break
+    sign = -1 if next(stream) >= 2**63 else 1
+    places, low = 0, Fraction(k)
+    while True:
+        places += 1
+        low += Fraction(x.digit(places - 1), 2 ** (64 * places))
+        high = low + Fraction(1, 2 ** (64 * places))  # itself out of reach
+        nearest = math.floor(scale * low + Fraction(1, 2))
+        if math.ceil(scale * high + Fraction(1, 2)) - 1 == nearest:
+            return sign * nearest
+
+
+def noise_words(key: bytes, row: int, n_columns: int, plane: int, per_number: int, per_row: int) -> Iterator[int]:
+    """The words of a row: its own ones among those of 1024 rows, then those of its overflow stream."""
+    own = per_number * n_columns + per_row
+    first = row % 1024 * own
+    yield from _words_of(key, plane, row // 1024, first, first + own)
+    yield from _words_of(key, plane + 2**31, row, 0, 2**35)
+
+
+def _words_of(key: bytes, plane: int, number: int, start: int, stop: int) -> Iterator[int]:
+    nonce = plane.to_bytes(4, "little") + number.to_bytes(8, "little")
+    for at in range(start, stop):
+        counter, place = divmod(at, 8)
+        yield struct.unpack_from("<Q", _cached_block(key, counter, nonce), 8 * place)[0]
+
+
+# ---- signature sets of prescribed sizes
+
+
+def start_bit(key: bytes, n: int, row: int, rado: int, quarters: int) -> int:
+    """Rate 1/2 is plane 0; 1/4 is plane 0 AND plane 1; 3/4 is plane 0 OR plane 1."""
+    first, second = bit(key, n, row, rado), bit(key, n, row, rado, plane=1)
+    return {1: first & second, 2: first, 3: first | second}[quarters]
+
+
+def nearest_quarters(support: int, m: int) -> int:
+    """1/4, 1/2 or 3/4, whichever is nearest to support / m; ties go to 1/2."""
+    rate = Fraction(support, m)
+    return min((2, 1, 3), key=lambda quarters: (abs(rate - Fraction(quarters, 4)), abs(quarters - 2)))
+
+
+def slab_bytes(key: bytes, plane: int, slab: int, first: int, count: int) -> bytes:
+    """Bytes of the keystream under the nonce plane || slab, from byte `first`."""
+    nonce = plane.to_bytes(4, "little") + slab.to_bytes(8, "little")
+    blocks = range(first // 64, (first + count - 1) // 64 + 1)
+    stream = b"".join(_cached_block(key, counter, nonce) for counter in blocks)
+    return stream[first % 64 : first % 64 + count]
+
+
+def subset_of_size(key: bytes, m: int, n: int, rado: int, size: int, quarters: int) -> list[int]:
+    """Start bits; then candidate rows from plane 2**32 - 1, slab j, are switched until the size is exact."""
+    bits = [start_bit(key, n, row, rado, quarters) for row in range(m)]
+    wanted, position = int(sum(bits) < size), 0
+    while sum(bits) != size:
+        candidate = int.from_bytes(slab_bytes(key, 2**32 - 1, rado, position, 8), "little")
+        position += 8
+        if candidate < 2**64 - 2**64 % m and bits[candidate % m] != wanted:
+            bits[candidate % m] = wanted
+    return bits
+
+
+def size_of_interval(key: bytes, m: int, rado: int, low: int, high: int) -> int:
+    """K by inversion of fixed-point weights C(m, k) / C(m, c), from 384 bits of plane 2**32 - 2, slab j."""
+    centre = min(range(low, high + 1), key=lambda k: abs(2 * k - m))
+    weights = {centre: 2**256}
+    for k in range(centre, high):
+        weights[k + 1] = math.floor(Fraction(weights[k] * (m - k), k + 1))
+    for k in range(centre, low, -1):
+        weights[k - 1] = math.floor(Fraction(weights[k] * k, m - k + 1))
+    uniform = int.from_bytes(slab_bytes(key, 2**32 - 2, rado, 0, 48), "little")
+    left = uniform * sum(weights.values()) >> 384
+    for k in range(low, high + 1):
+        left -= weights[k]
+        if left < 0:
+            return k
+    raise AssertionError("a uniform integer below the total lies below the sum of all weights")
+
+
+# ---- privacy: the same figures by enumeration, exact fractions and quadrature
+
+
+def column_pair(m: int, low: int, high: int) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
+    """K ~ Binomial(m, 1/2) kept in [low, high], and K + 1: what two neighbours show of one column."""
+    total = sum(math.comb(m, k) for k in range(low, high + 1))
+    here = {k: Fraction(math.comb(m, k), total) for k in range(low, high + 1)}
+    return here, {k + 1: mass for k, mass in here.items()}
+
+
+def column_delta(m: int, low: int, high: int, count: int, epsilon: float) -> float:
+    """Largest over both directions of sum max(0, P(z) - e^epsilon Q(z)) over all z of `count` rados together."""
+    growth = Fraction(math.exp(epsilon))
+    deltas = []
+    pair = column_pair(m, low, high)
+    for p, q in (pair, pair[::-1]):
+        # Outcomes with the same two probabilities are one; the number of them is what grows.
+        joint = {(Fraction(1), Fraction(1)): 1}
+        for _ in range(count):
+            longer: dict[tuple[Fraction, Fraction], int] = {}
+            for (a, b), times in joint.items():
+                for k, mass in p.items():
+                    key = (a * mass, b * q.get(k, Fraction(0)))
+                    longer[key] = longer.get(key, 0) + times
+            joint = longer
+        deltas.append(sum(times * max(Fraction(0), a - growth * b) for (a, b), times in joint.items()))
+    return float(max(deltas))
+
+
+def _upper_tail(x: float) -> float:
+    return 0.5 * math.erfc(x / math.sqrt(2))
+
+
+def sampled_delta(noise: float, q: float, epsilon: float, adding: bool, count: int = 1) -> float:
+    """Poisson-subsampled Gaussian, one direction, one or two uses: closed form, then the mean of it over the first."""
+    s = 1 / noise
+
+    def loss(y: float) -> float:
+        return math.log((1 - q) + q * math.exp(s * y - s * s / 2))
+
+    def cut(level: float) -> float:
+        inside = (math.exp(level) - (1 - q)) / q
+        return (math.log(inside) + s * s / 2) / s if inside > 0 else -math.inf
+
+    def one(e: float) -> float:
+        if adding:  # the normal against the mixture: outcomes below the cut speak for the normal
+            x = cut(-e)
+            mixture = (1 - q) * _upper_tail(-x) + q * _upper_tail(s - x)
+            return _upper_tail(-x) - math.exp(e) * mixture
+        x = cut(e)
+        return (1 - q) * _upper_tail(x) + q * _upper_tail(x - s) - math.exp(e) * _upper_tail(x)
+
+    if count == 1:
+        return one(epsilon)
+    width, total = 0.005, []
+    for i in range(int((24 + s) / width)):
+        y = -12 + i * width
+        density = math.exp(-y * y / 2) / math.sqrt(2 * math.pi)
+        if not adding:
+            density = (1 - q) * density + q * math.exp(-((y - s) ** 2) / 2) / math.sqrt(2 * math.pi)
+        total.append(density * one(epsilon - (-loss(y) if adding else loss(y))))
+    return width * math.fsum(total)

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import oracles
-from radoboost.boost import boost
+from radoboost.boost import _kernel, boost
 from radoboost.errors import ArgumentError
 from radoboost.risks import (
     exponential_rado_risk,
@@ -86,11 +86,28 @@ def test_with_the_exponential_update_the_risk_falls_every_round(rows, kappa):
 @settings(max_examples=60)
 @given(matrices(), st.booleans())
 def test_weights_stay_on_the_simplex(rows, exponential):
-    """In the oracle, which shows them; the kernel's edges follow from the same weights."""
+    """In the oracle and in the kernel, round by round."""
     _, rounds, history = oracles.radoboost(rows.tolist(), 20, exponential=exponential)
     for weights in history:
         assert min(weights) >= 0 and abs(sum(weights) - 1) < 1e-12
     assert all(abs(r) <= 1 for _, r, _ in rounds)
+    largest = np.abs(rows).max(axis=0)
+    scaled = np.ascontiguousarray((rows / np.where(largest > 0, largest, 1.0)).T)
+    n = len(rows)
+    weights, margins, losses = np.full(n, 1 / n), np.zeros(n), np.full(n, 1 / n)
+    record = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1), np.zeros(1)
+    for _ in range(20):
+        _kernel()(scaled, 0, 1.0, 1.0, exponential, 0.0, weights, margins, losses, 0.0, *record)
+        assert weights.min() >= 0 and abs(weights.sum() - 1) < 1e-12
+
+
+@pytest.mark.parametrize("update", ["multiplicative", "exponential"])
+def test_the_risk_stays_exact_over_many_rounds(update, rng):
+    """Where margins run far apart the running product would underflow, were it not taken afresh."""
+    rows = rng.normal(size=(40, 3))
+    rounds = boost(rows, n_rounds=400, clamp=0.9, update=update).rounds
+    for t in (10, 63, 64, 65, 200, 399):
+        assert rounds.log_risk[t] == pytest.approx(log_rado_risk(rows, rounds.theta(3, t + 1)), rel=1e-11, abs=1e-11)
 
 
 @settings(max_examples=100)

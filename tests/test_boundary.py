@@ -12,9 +12,12 @@ import radoboost
 
 PACKAGE = Path(radoboost.__file__).parent
 SHARED = {"errors", "files", "tables", "labels", "columns", "release", "privacy", "progress"}
-HOLDER = {"grid", "keystream", "signatures", "engines", "crafting", "noise", "mechanisms"}
+HOLDER = {
+    "bounds", "grid", "keystream", "signatures", "switching", "engines", "noise", "mechanisms", "passes", "crafting",
+    "private_crafting",
+}  # fmt: skip
 LEARNER = {"risks", "weak", "boost", "moment_learner", "model", "predicting"}
-BOTH = {"estimators", "attacks", "audits", "evaluate", "reproduce", "report", "cli", "demo"}
+BOTH = {"accounting", "estimators", "attacks", "audits", "evaluate", "reproduce", "report", "cli", "demo"}
 
 
 def imports(package: Path) -> dict[str, set[str]]:

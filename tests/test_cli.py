@@ -15,28 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import radoboost as rb
 from radoboost import release as release_module
-from radoboost.cli import app
 
 RADO = [sys.executable, "-m", "radoboost.cli"]
-
-
-@pytest.fixture
-def rado(tmp_path, monkeypatch):
-    """Run a command in an empty folder; gives exit code, stdout and stderr."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-
-    def run(*args):
-        result = CliRunner().invoke(app, [str(arg) for arg in args])
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return result.exit_code, result.stdout, result.stderr
-
-    return run
 
 
 def files_here():
@@ -186,7 +169,7 @@ def test_a_terminal_that_knows_no_letters(rado, clinic):
 
 
 def test_a_pattern_needs_a_name_for_the_release(rado):
-    assert rado("craft", "*.csv", "-l", "y")[2].startswith("rado: with a pattern, say with -o")
+    assert rado("craft", "*.csv", "-l", "y")[2].startswith("rado: no name for the result follows from")
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC])

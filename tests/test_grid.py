@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import oracles
 import radoboost as rb
+from radoboost.bounds import check_bounds, read_bounds
 from radoboost.engines import ENGINES, get_engine
 from radoboost.errors import ArgumentError, TableError
-from radoboost.grid import check_bounds, grid_step, make_columns, resolve_scale
+from radoboost.grid import grid_step, make_columns, resolve_scale
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -107,7 +108,7 @@ def test_clipped_values_are_counted_for_the_holder_and_not_released(engine):
 )
 def test_bounds_that_do_not_fit_are_refused(bounds, scale, message):
     with pytest.raises(ArgumentError, match=message):
-        check_bounds(bounds, ["age", "dose"], scale)
+        check_bounds(read_bounds(bounds), ["age", "dose"], scale)
 
 
 def test_bounds_from_a_file(tmp_path):
@@ -124,11 +125,11 @@ def test_bounds_from_a_file(tmp_path):
 
 
 def test_scales():
-    assert [resolve_scale(s, "standard", {"x": 1}) for s in ("auto", None, "bounds")] == ["standard", "none", "bounds"]
+    assert [resolve_scale(s, "standard", True) for s in ("auto", None, "bounds")] == ["standard", "none", "bounds"]
     with pytest.raises(ArgumentError, match="scale must be"):
-        resolve_scale("minmax", "standard", {})
+        resolve_scale("minmax", "standard", False)
     with pytest.raises(ArgumentError, match="needs bounds"):
-        resolve_scale("bounds", "standard", {})
+        resolve_scale("bounds", "standard", False)
 
 
 def test_the_constant_feature_is_last_and_one():

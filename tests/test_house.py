@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from radoboost import errors
 from radoboost.cli import app
 from radoboost.engines import ENGINES, get_engine
 from radoboost.mechanisms import MECHANISMS, Circumstances
+from radoboost.privacy import epsilon_at, event_from_dict
 from radoboost.signatures import SIGNATURE_SETS
 
 ROOT = Path(__file__).parent.parent
@@ -24,7 +26,7 @@ MODULES = sorted(
     for file in PACKAGE.rglob("*.py")
     if file.stem != "__init__"
 )
-DOCS = "\n".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))
+DOCS = "\n".join(page.read_text() for page in sorted((ROOT / "docs").rglob("*.md")))
 
 
 def test_the_reading_order_names_every_module():
@@ -90,23 +92,44 @@ def test_the_readme_shows_both_commands():
 
 
 def test_no_page_names_a_file_that_is_not_there():
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\(([^)#]+\.(?:md|png|py))\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
 
 
+ARGUMENTS = {
+    "plain": {},
+    "feature-band": {"feature": "a", "epsilon": 2.0},
+    "noisy-examples": {"epsilon": 1.0},
+    "noisy-rados": {"epsilon": 1.0},
+}
+
+
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_mechanisms_keep_their_contract(name):
-    """Frozen data; a name that leads back; a statement that never promises without saying between which tables."""
-    mechanism = MECHANISMS[name]()
+    """Frozen data; a name that leads back; a statement that never promises without saying between which tables.
+
+    A promise is a finite epsilon, the statement's numbers are the accountant's, a seed voids it, and all that a release
+    holds of it is JSON.
+    """
+    mechanism = MECHANISMS[name](**ARGUMENTS[name])
     assert mechanism.name == name
     assert dataclasses.is_dataclass(mechanism) and mechanism.__dataclass_params__.frozen
     for scale in ("none", "standard", "bounds"):
         for seeded in (False, True):
-            statement = mechanism.statement(Circumstances(scale=scale, seeded=seeded))
+            circumstances = Circumstances(scale, seeded, n_rados=10, n_columns=3, n_examples=1000)
+            statement = mechanism.statement(circumstances)
             assert statement.mechanism == name
             assert statement.neighbours and statement.accountant and statement.not_protected
-            assert mechanism.private == (statement.epsilon < float("inf")) == bool(statement.promises)
+            assert statement.unit_of_privacy and statement.trust_model and statement.random_source
+            promises = name != "plain" and not seeded
+            assert promises == (statement.epsilon < float("inf")) == bool(statement.promises)
+            assert statement.best_guess < 1 if promises else statement.best_guess == 1
+            event = event_from_dict(json.loads(json.dumps(statement.event)))
+            assert statement.epsilon == epsilon_at(event, statement.delta or 1e-6)
+            assert rb.Statement.from_dict(json.loads(statement.to_json())) == statement
+            json.dumps(mechanism.parameters(circumstances))
+    assert (ROOT / "docs" / "proofs" / f"{name}.md").exists() or name == "plain"
 
 
 @pytest.mark.parametrize("name", ENGINES)

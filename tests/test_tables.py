@@ -316,7 +316,7 @@ def test_classes():
     assert settled(["no", "yes"], classes=("yes", "no")) == (("yes", "no"), [[1, -1]])
     assert settled([0, 1], classes=("1", "0")) == ((1, 0), [[1, -1]])
     assert settled(pd.Categorical(["u", "v"])) == (("u", "v"), [[-1, 1]])
-    with pytest.raises(TableError, match="mixes text and numbers"):
+    with pytest.raises(TableError, match="mixes numbers and text"):
         settled(["1", "yes"])
 
 

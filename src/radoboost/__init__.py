@@ -16,14 +16,21 @@
 #   files         table files of every kind, as Arrow record batches
 #   tables        a table in any form -> batches of columns and labels
 #   columns       what each feature of a rado means
-#   grid          bounds, exact statistics, the dyadic grid
+#   release       what leaves the building, and its file
+#   privacy       what was done (events), what it costs (accountants), how much noise it takes (calibrate)
+#   bounds        what the holder declares before a table is opened
+#   grid          exact statistics, the dyadic grid
 #   keystream     ChaCha20 bits for a block of rows
+#   switching     subsets of prescribed sizes, without rejection
 #   signatures    which subsets a rado may sum
 #   engines       the summation: reference first, then kernel and its vectors
-#   mechanisms    what protects a release: contract, plain
+#   noise         exact integer noise
+#   mechanisms    what protects a release: contract, contributions, claims; then plain, feature_band, noisy_examples
+#                 and noisy_rados
 #   progress      a bar for work that takes long
+#   passes        rows shared out among threads
 #   crafting      craft(): the two passes
-#   release       what leaves the building, and its file
+#   private_crafting  the one pass of mechanisms that promise something about records
 #
 # and from a release to a classifier, on the other side of the boundary:
 #
@@ -37,6 +44,7 @@
 # and both in one process:
 #
 #   estimators    classifiers with the habits of scikit-learn
+#   accounting    what an epsilon costs, without data
 #   report        a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   cli           the command rado
@@ -52,6 +60,7 @@ if TYPE_CHECKING:
     from radoboost.errors import (
         ArgumentError,
         ClippedWarning,
+        IgnoredRowsWarning,
         ModelError,
         OutputError,
         RadoError,
@@ -60,10 +69,10 @@ if TYPE_CHECKING:
         TooLargeError,
     )
     from radoboost.estimators import AdaBoostSSClassifier, MomentsClassifier, RadoBoostClassifier
-    from radoboost.mechanisms import Plain
+    from radoboost.mechanisms import FeatureBand, NoisyExamples, NoisyRados, Plain
     from radoboost.model import Model, load_model
     from radoboost.release import Release, Statement, load
-    from radoboost.signatures import AllSignatures
+    from radoboost.signatures import AllSignatures, FixedSupport
     from radoboost.weak import Median, Prudential, Strongest
 
 __version__ = version("radoboost")
@@ -76,6 +85,7 @@ _HOMES = {
     "errors": (
         "ArgumentError",
         "ClippedWarning",
+        "IgnoredRowsWarning",
         "ModelError",
         "OutputError",
         "RadoError",
@@ -84,10 +94,10 @@ _HOMES = {
         "TooLargeError",
     ),
     "estimators": ("AdaBoostSSClassifier", "MomentsClassifier", "RadoBoostClassifier"),
-    "mechanisms": ("Plain",),
+    "mechanisms": ("FeatureBand", "NoisyExamples", "NoisyRados", "Plain"),
     "model": ("Model", "load_model"),
     "release": ("Release", "Statement", "load"),
-    "signatures": ("AllSignatures",),
+    "signatures": ("AllSignatures", "FixedSupport"),
     "weak": ("Median", "Prudential", "Strongest"),
 }
 
@@ -97,10 +107,15 @@ __all__ = [
     "ArgumentError",
     "ClippedWarning",
     "Column",
+    "FeatureBand",
+    "FixedSupport",
+    "IgnoredRowsWarning",
     "Median",
     "Model",
     "ModelError",
     "MomentsClassifier",
+    "NoisyExamples",
+    "NoisyRados",
     "OutputError",
     "Plain",
     "Prudential",

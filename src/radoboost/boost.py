@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from radoboost.errors import ArgumentError
 from radoboost.weak import Prudential, Strongest, WeakOracle
 
 LEAST_EDGE = 1e-12
+MAX_ROUNDS = 10_000_000
 UPDATES = ("multiplicative", "exponential")
 KEEPS = ("best", "last")
 _ROUNDS_AT_A_TIME = 64
@@ -97,12 +99,12 @@ def _check(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp
         raise ArgumentError(f"boosting needs at least one row and one feature; the shape is {matrix.shape}")
     if not np.isfinite(matrix).all():
         raise ArgumentError("boosting needs finite numbers; some are NaN or infinite")
-    if isinstance(n_rounds, bool) or not isinstance(n_rounds, int | np.integer) or n_rounds < 1:
-        raise ArgumentError(f"n_rounds must be a whole number of at least 1; it is {n_rounds!r}")
-    if not kappa >= 1:
-        raise ArgumentError(f"kappa must be at least 1; it is {kappa}")
-    if not 0 <= clamp < 1:
-        raise ArgumentError(f"clamp must lie in [0, 1); it is {clamp}")
+    if isinstance(n_rounds, bool) or not isinstance(n_rounds, int | np.integer) or not 1 <= n_rounds <= MAX_ROUNDS:
+        raise ArgumentError(f"n_rounds must be a whole number from 1 to {MAX_ROUNDS:,}; it is {n_rounds!r}")
+    if not isinstance(kappa, Real) or not 1 <= kappa < math.inf:
+        raise ArgumentError(f"kappa must be a finite number of at least 1; it is {kappa!r}")
+    if not isinstance(clamp, Real) or not 0 <= clamp < 1:
+        raise ArgumentError(f"clamp must be a number in [0, 1); it is {clamp!r}")
     if update not in UPDATES:
         raise ArgumentError(f"update must be one of {', '.join(UPDATES)}; it is {update!r}")
     if keep not in KEEPS:

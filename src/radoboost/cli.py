@@ -1,5 +1,6 @@
 """The command rado: results on stdout, commentary and progress on stderr, one line for an expected failure."""
 
+import dataclasses
 import functools
 import io
 import json
@@ -13,7 +14,7 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 
-from radoboost.errors import ArgumentError, ClippedWarning, OutputError, RadoError, reason
+from radoboost.errors import ArgumentError, OutputError, RadoError, reason
 
 app = typer.Typer(
     name="rado",
@@ -42,7 +43,10 @@ def _in_one_line(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
             sys.stdout.flush()
         except RadoError as error:
-            _say(f"rado: {error}")
+            _say(f"rado: {' '.join(str(error).split())}")
+            raise typer.Exit(1) from None
+        except MemoryError:
+            _say("rado: there is not enough memory for this; ask for less, or free some")
             raise typer.Exit(1) from None
         except OSError as error:
             # What was written to stdout has no taker, and is not to be tried again at exit.
@@ -85,6 +89,11 @@ def options(
       rado show patients.rado.parquet
       rado learn patients.rado.parquet
       rado predict patients.model.json new-patients.csv
+
+    \b
+    With a promise about every record:
+      rado bounds patients.csv --label readmitted
+      rado craft patients.csv --epsilon 1 --bounds patients.bounds.json
     """
 
 
@@ -101,15 +110,35 @@ def craft(
         list[str],
         typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
     ],
-    label: Annotated[str, typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes.")],
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--label", "-l", metavar="COL", help="The column that holds the two classes; --bounds may name it."
+        ),
+    ] = None,
     n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados, at most 524,288.")] = 1000,
     mechanism: Annotated[
-        str,
-        typer.Option(metavar="NAME", autocompletion=_complete_mechanism, help="What protects the release."),
-    ] = "plain",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=_complete_mechanism,
+            help="What protects the release: plain, or noisy-rados with --epsilon, by default.",
+        ),
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow; needs --bounds.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta that goes with it; 1e-6 by default.")] = None,
+    clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
+    noise_std: Annotated[float | None, typer.Option(help="The noise itself, instead of --epsilon.")] = None,
+    protect: Annotated[
+        str | None, typer.Option(metavar="COL", help="The binary column of the mechanism feature-band.")
+    ] = None,
+    support: Annotated[
+        str | None, typer.Option(metavar="S", help="Rados of S examples each, or of a fraction S such as 0.5.")
+    ] = None,
     scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
     bounds: Annotated[
-        Path | None, typer.Option(metavar="FILE", help='JSON file of bounds, {"column": [low, high], ...}.')
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON file of bounds; rado bounds writes a template."),
     ] = None,
     classes: Annotated[
         tuple[str, str] | None, typer.Option(metavar="NEG POS", help="The label values that mean -1 and +1.")
@@ -126,6 +155,13 @@ def craft(
         int | None,
         typer.Option(help="Reproducible signatures, known to whoever knows the seed; the statement says so."),
     ] = None,
+    i_know: Annotated[
+        bool, typer.Option("--i-know", help="Allow a seed with a private mechanism, at an infinite epsilon.")
+    ] = False,
+    compose: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="RELEASE", help="An earlier release of the same table, to add up with; repeat for more."),
+    ] = None,
     engine: Annotated[str, typer.Option(help="auto, kernel or reference; all give the same bits.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
     output: Annotated[
@@ -141,13 +177,19 @@ def craft(
       rado craft patients.csv --label readmitted
       rado craft 'visits/*.parquet' --label readmitted -n 5000 --drop patient_id -o visits.rado.parquet
       rado craft patients.csv --label outcome --classes alive dead --json
+      rado craft patients.csv --epsilon 1 --bounds patients.bounds.json -n 300
     """
     import radoboost as rb
 
+    protection = _mechanism(mechanism, epsilon, delta, clip, noise_std, protect)
+    if protection.private and bounds is None:
+        _say("rado: a promise about records needs declared bounds, for what is read off the table tells of it")
+        _say(f"rado: run: rado bounds {table[0]} --label COL; fill it in from public knowledge; give it with --bounds")
+        raise typer.Exit(1)
     place = output or _default_output(table[0], "rado.parquet")
     _check_output(place, table)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ClippedWarning)
+        warnings.simplefilter("always", UserWarning)
         release = rb.craft(
             list(table),
             label=label,
@@ -155,11 +197,14 @@ def craft(
             features=feature or None,
             drop=drop or (),
             n_rados=n_rados,
-            mechanism=_mechanism(mechanism),
+            mechanism=protection,
+            signatures=_signatures(support),
             scale=None if scale == "none" else scale,
             bounds=bounds,
             intercept=intercept,
             seed=seed,
+            i_know=i_know,
+            compose=compose or (),
             engine=engine,
             threads=threads,
             progress=True,
@@ -299,6 +344,89 @@ def _is_model(path: Path) -> bool:
 
 @app.command()
 @_in_one_line
+def bounds(
+    table: Annotated[
+        list[str],
+        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+    ],
+    label: Annotated[
+        str | None, typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes.")
+    ] = None,
+    from_data: Annotated[
+        bool,
+        typer.Option("--from-data", help="Fill it in from the table; private mechanisms will refuse such bounds."),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The template; STEM.bounds.json by default."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a template of bounds and classes for a table, to be filled in from public knowledge.
+
+    Private mechanisms take nothing from the table: what columns range over, and which the two classes are, must be
+    known without it. The template has the columns and their storage types, and leaves the rest open.
+
+    \b
+    Examples:
+      rado bounds patients.csv --label readmitted
+      rado bounds patients.csv --label readmitted --from-data -o seen.bounds.json
+    """
+    from radoboost.bounds import bounds_template
+    from radoboost.release import replacing
+
+    place = output or _default_output(table[0], "bounds.json")
+    _check_output(place, table)
+    template = bounds_template(list(table), label=label, from_data=from_data)
+    text = json.dumps(template, indent=2, ensure_ascii=False)
+    with replacing(place) as beside:
+        beside.write_text(text + "\n", encoding="utf-8")
+    if as_json:
+        print(text)
+        return
+    print(f"wrote {place}: {len(template['columns']):,} columns")
+    if from_data:
+        print("filled in from the table: it tells of the table, and private mechanisms refuse it")
+    else:
+        print("fill in low and high of every column, and the classes [negative, positive], from public knowledge")
+
+
+@app.command()
+@_in_one_line
+def account(
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", autocompletion=_complete_mechanism, help="noisy-rados, noisy-examples or feature-band."
+        ),
+    ] = "noisy-rados",
+    epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow: what noise does it take?")] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="Noise in multiples of the clipping norm: what does it buy?")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
+    n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados.")] = 1000,
+    rows: Annotated[int | None, typer.Option(help="How many examples; feature-band needs it.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what an epsilon costs in noise, or what noise buys, without any data.
+
+    \b
+    Examples:
+      rado account --epsilon 1 -n 300
+      rado account --noise 18.75 -n 100 --delta 1e-5
+      rado account --mechanism noisy-examples --epsilon 1
+      rado account --mechanism feature-band --epsilon 1 --rows 1000 -n 100 --delta 1e-5
+    """
+    from radoboost.accounting import account_for
+    from radoboost.report import describe_account
+
+    answer = account_for(mechanism, epsilon=epsilon, noise=noise, delta=delta, n_rados=n_rados, n_examples=rows)
+    print(json.dumps(answer, indent=2, ensure_ascii=False) if as_json else describe_account(answer))
+
+
+@app.command()
+@_in_one_line
 def demo(
     directory: Annotated[Path, typer.Option("--directory", "-d", metavar="DIR", help="Where the files go.")] = Path(
         "rado-demo"
@@ -343,12 +471,47 @@ def _print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
         print(f"{heading}\n{describe_model(model)}")
 
 
-def _mechanism(name: str) -> Any:
+def _mechanism(
+    name: str | None,
+    epsilon: float | None,
+    delta: float | None,
+    clip: float | None,
+    noise_std: float | None,
+    protect: str | None,
+) -> Any:
+    """The mechanism that the options describe, refusing options that it has not."""
     from radoboost.mechanisms import MECHANISMS
 
+    if name is None:
+        name = "plain" if epsilon is None and noise_std is None else "noisy-rados"
     if name not in MECHANISMS:
         raise ArgumentError(f"there is no mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
-    return MECHANISMS[name]()
+    given = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
+    given = {key: value for key, value in given.items() if value is not None}
+    known = {field.name: field for field in dataclasses.fields(MECHANISMS[name])}  # type: ignore[arg-type]
+    for key in given:
+        if key not in known:
+            option = {"feature": "--protect", "noise_std": "--noise-std"}.get(key, f"--{key}")
+            raise ArgumentError(f"the mechanism {name} has no {option}; leave it out, or choose another mechanism")
+    for key, field in known.items():
+        if field.default is dataclasses.MISSING and key not in given:
+            option = "--protect COL" if key == "feature" else f"--{key}"
+            raise ArgumentError(f"the mechanism {name} needs {option}")
+    return MECHANISMS[name](**given)
+
+
+def _signatures(support: str | None) -> Any:
+    """The signature set of --support."""
+    from radoboost import FixedSupport
+
+    if support is None:
+        return None
+    try:
+        return FixedSupport(int(support) if support.isdecimal() else float(support))
+    except ValueError as error:
+        if isinstance(error, RadoError):
+            raise
+        raise ArgumentError(f"--support must be a count, or a fraction such as 0.5; it is {support!r}") from None
 
 
 def _default_output(source: str, ending: str) -> Path:
@@ -356,13 +519,23 @@ def _default_output(source: str, ending: str) -> Path:
     name = Path(source).name
     while name.lower().endswith(_ENDINGS):
         name = name[: name.rindex(".")]
-    if not name or any(c in name for c in "*?["):
-        raise ArgumentError("with a pattern, say with -o where the result should go")
+    if name in ("", "..") or any(c in name for c in "*?["):
+        raise ArgumentError(f"no name for the result follows from {source!r}; say with -o where it should go")
     return Path(f"{name}.{ending}")
 
 
 def _check_output(place: Path, sources: list[str]) -> None:
     """Refuse a bad place before the work, not after."""
+    try:
+        _check_place(place, sources)
+    except (OSError, ValueError) as error:
+        if isinstance(error, RadoError):
+            raise
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        raise OutputError(f"cannot write {str(place)[:80]}: {why}; choose another place") from None
+
+
+def _check_place(place: Path, sources: list[str]) -> None:
     from radoboost.files import expand_paths
 
     parent = place.parent
@@ -380,6 +553,9 @@ def _check_output(place: Path, sources: list[str]) -> None:
 
 def main() -> None:
     """Entry point of the command."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before we began
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal need not know every letter of a file's name

@@ -86,8 +86,13 @@ def columns_from_json(entries: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
         numbers = [entry[name] for name in ("step", "low", "high", "mean", "std") if name in entry]
         if (
             unknown
-            or not {"name", "step", *needs.get(entry.get("scale", ""), ("?",))} <= set(entry)
-            or not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+            or not isinstance(entry.get("name"), str)
+            or not {"step", *needs.get(entry.get("scale", ""), ("?",))} <= set(entry)
+            or not all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
+            or entry["step"] <= 0
+            or entry.get("std", 1.0) <= 0
+            or not entry.get("low", 0.0) <= entry.get("high", math.inf)
+            or (entry["scale"] == "bounds" and entry["low"] == entry["high"])
         ):
             raise ReleaseError(
                 f"column {entry.get('name')!r} is described in a way this version does not know, "

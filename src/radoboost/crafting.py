@@ -1,33 +1,44 @@
 """craft(): from a table to a release, in two passes over the rows.
 
 The first pass counts rows, settles the classes, checks every value and takes the exact statistics; the second
-snaps edge vectors to the grid and sums them. Each thread owns a worker and takes the next batch when it is
-free; the workers' integers are added in the end, so neither threads nor batches can change a bit.
+snaps edge vectors to the grid and sums them. Mechanisms that promise something about records may not look at the table
+to decide anything: they go another way, in `private_crafting`.
 """
 
 import os
 import threading
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
-from radoboost.columns import CONSTANT, Column
+from radoboost.bounds import Bounds, check_bounds, limit_arrays, read_bounds
+from radoboost.columns import Column
 from radoboost.engines import Engine, Summation, Survey, get_engine
-from radoboost.errors import ArgumentError, ClippedWarning, TableError, TooLargeError
-from radoboost.grid import Bounds, ExactSums, check_bounds, limit_arrays, make_columns, read_bounds, resolve_scale
+from radoboost.errors import ArgumentError, TableError
+from radoboost.grid import ExactSums, grid_step, make_columns, resolve_scale
 from radoboost.keystream import TILE_ROWS, make_key
 from radoboost.labels import LabelRule
-from radoboost.mechanisms import Circumstances, Mechanism, Plain
+from radoboost.mechanisms import Circumstances, FeatureBand, Mechanism, Plain, PrivateMechanism
+from radoboost.mechanisms.feature_band import column_bits
+from radoboost.passes import (
+    check_names,
+    check_size,
+    check_threads,
+    counted,
+    fit_threads,
+    report_clipped,
+    share_out,
+)
+from radoboost.privacy import Event, event_from_dict
+from radoboost.private_crafting import craft_private
 from radoboost.progress import Progress, no_progress, show_progress
-from radoboost.release import BLOCK_COLUMN, RADOS, Release
-from radoboost.signatures import AllSignatures, SignatureSet, check_enough_examples, check_n_rados
+from radoboost.release import RADOS, Release, load
+from radoboost.signatures import AllSignatures, FeatureInterval, SignatureSet, check_enough_examples, check_n_rados
 from radoboost.tables import Batch, Table, open_table
 
-MAX_EXAMPLES = 2**31 - 1  # more, and a rado might not be exact in float64
+_FEW = 4  # values of a column that is declared binary, before it is clear that it is not
 
 
 def craft(
@@ -49,6 +60,8 @@ def craft(
     engine: str = "auto",
     threads: int | None = None,
     progress: bool = False,
+    compose: Sequence[Release | str | os.PathLike[str]] = (),
+    i_know: bool = False,
 ) -> Release:
     """Craft rados from a table (Definition 1 of the paper), as a release.
 
@@ -70,7 +83,7 @@ def craft(
     n_rados : int
         At most 524,288, and at most the number of signatures there are.
     mechanism : Mechanism, optional
-        What protects the release; `Plain()` promises nothing.
+        What protects the release: `NoisyRados`, `NoisyExamples`, `FeatureBand`; `Plain()` promises nothing.
     signatures : SignatureSet, optional
         The subsets to draw from; all of them by default.
     columns : str
@@ -82,11 +95,16 @@ def craft(
     intercept : bool
         Whether to add the constant feature.
     seed : int, optional
-        Makes the signatures reproducible, and known to whoever knows the seed: the statement says so.
+        Makes the signatures reproducible, and known to whoever knows the seed: the statement says so. Noise is
+        never reproducible.
     engine, threads : str, int, optional
         How to compute; neither changes a bit of the result. All cores by default.
     progress : bool
         Show a progress bar on stderr where the work takes long.
+    compose : sequence of releases or their paths
+        Earlier releases of the same table: the statement says what all of them amount to together.
+    i_know : bool
+        Allow a seed with a private mechanism, at an infinite epsilon.
 
     Examples
     --------
@@ -98,50 +116,90 @@ def craft(
     (100, 31)
     """
     chosen: Mechanism = Plain() if mechanism is None else mechanism
-    subsets: SignatureSet = AllSignatures() if signatures is None else signatures
     n_rados = check_n_rados(n_rados)
-    for name, value, needed in (("mechanism", chosen, "statement"), ("signatures", subsets, "words")):
-        if not hasattr(value, needed) or isinstance(value, type):
+    for name, value, needed in (("mechanism", chosen, "statement"), ("signatures", signatures, "prepare")):
+        if value is not None and (not hasattr(value, needed) or isinstance(value, type)):
             raise ArgumentError(f"{name} must be an object such as Plain() or AllSignatures(); it is {value!r}")
     if not isinstance(intercept, bool | np.bool_):
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
     if columns != "linear":
         raise ArgumentError(f"columns must be 'linear', the only feature map there is; it is {columns!r}")
     machine = get_engine(engine)
-    n_threads = _check_threads(threads)
+    n_threads = check_threads(threads)
     key = make_key(seed)
     declared = read_bounds(bounds)
-    scale = resolve_scale(scale, chosen.default_scale, declared)
-    rule = LabelRule(label or "y", classes)
-
-    source = open_table(table, y, label=label, features=features, drop=drop)
-    _check_names(source.features, intercept)
-    limits = check_bounds(declared, source.features, scale)
-    n_threads = _fit_threads(machine, n_rados, len(source.features) + bool(intercept), n_threads)
-    if source.n_rows is not None:
-        n_threads = min(n_threads, -(-source.n_rows // TILE_ROWS))
-
+    label = label if label is not None or y is not None else declared.label
+    classes = declared.classes if classes is None else classes
+    earlier = tuple(_event(release) for release in compose)
     with (show_progress if progress else no_progress)() as bar:
-        seen = _survey(source, rule, machine, limits, scale == "standard", n_threads, bar)
+        if chosen.private:
+            if seed is not None and not i_know:
+                raise ArgumentError(
+                    "a seed makes the signatures known, and every promise with it; leave it out, or say i_know"
+                    " (--i-know) to get a release with an infinite epsilon"
+                )
+            return craft_private(
+                table, y, label=label, classes=classes, features=features, drop=drop, n_rados=n_rados,
+                mechanism=cast(PrivateMechanism, chosen), signatures=signatures or AllSignatures(), scale=scale,
+                declared=declared,
+                intercept=bool(intercept), key=key, seeded=seed is not None, engine=machine, threads=n_threads,
+                earlier=earlier, bar=bar,
+            )  # fmt: skip
+        band = chosen if isinstance(chosen, FeatureBand) else None
+        if band is not None and signatures is not None:
+            raise ArgumentError("FeatureBand brings its own signatures; leave signatures out")
+        scale = resolve_scale(scale, chosen.default_scale, len(declared.limits) > 0)
+        rule = LabelRule(label or "y", classes)
+        source = open_table(table, y, label=label, features=features, drop=drop)
+        check_names(source.features, intercept)
+        limits = check_bounds(declared, source.features, scale)
+        if band is not None and band.feature not in source.features:
+            raise TableError(f"{source.name} has no feature {band.feature!r} for the band; name another")
+        n_threads = fit_threads(machine, n_rados, len(source.features) + bool(intercept), n_threads)
+        if source.n_rows is not None:
+            n_threads = min(n_threads, -(-source.n_rows // TILE_ROWS))
+
+        protected = None if band is None else source.features.index(band.feature)
+        seen, values_seen = _survey(source, rule, machine, limits, scale == "standard", n_threads, bar, protected)
         classes_found = rule.settle()
-        check_enough_examples(n_rados, seen.n_rows, subsets)
-        described = make_columns(source.features, scale, limits, seen, intercept=intercept)
-        workers = _sum(source, rule, machine, described, n_rados, subsets, key, n_threads, seen.n_rows, bar)
-    _report_clipped(described, workers)
+        described = make_columns(source.features, scale, limits, seen, intercept=bool(intercept))
+        subsets = AllSignatures() if signatures is None else signatures
+        if isinstance(subsets, FeatureInterval):
+            raise ArgumentError("a feature interval is made for one column; use mechanism=FeatureBand(column, epsilon)")
+        flips = None
+        if band is not None and protected is not None:
+            coding = band.coding(values_seen)
+            subsets = band.signatures(seen.n_rows, n_rados)
+            binary = Column(band.feature, "bounds", grid_step(1.0, band.feature), *coding)
+            described = (*described[:protected], binary, *described[protected + 1 :])
+            flips = protected, coding
+        else:
+            check_enough_examples(n_rados, seen.n_rows, subsets)
+        workers = _sum(source, rule, machine, described, n_rados, subsets, key, n_threads, seen.n_rows, bar, flips)
+    report_clipped(described, np.sum([worker.clipped for worker in workers], axis=0))
     totals = workers.pop().result()
     while workers:
         totals += workers.pop().result()
-    # Exact: a total is fewer than 2**53 steps.
-    rados = totals * np.array([column.step for column in described])
+    circumstances = Circumstances(scale, seed is not None, n_rados, len(described), seen.n_rows, earlier)
     return Release(
-        blocks={RADOS: rados},
+        # Exact: a total is fewer than 2**53 steps.
+        blocks={RADOS: totals * np.array([column.step for column in described])},
         columns=described,
         classes=classes_found,
-        mechanism={"name": chosen.name, **chosen.parameters()},
-        signatures={"name": subsets.name},
-        statement=chosen.statement(Circumstances(scale=scale, seeded=seed is not None)),
+        mechanism={"name": chosen.name, **chosen.parameters(circumstances)},
+        signatures={"name": subsets.name, **subsets.parameters(seen.n_rows)},
+        statement=chosen.statement(circumstances),
         n_examples=seen.n_rows,
     )
+
+
+def _event(release: Release | str | os.PathLike[str]) -> Event:
+    """What an earlier release cost."""
+    if isinstance(release, str | os.PathLike):
+        release = load(release)
+    if not isinstance(release, Release):
+        raise ArgumentError(f"compose needs releases, or paths of them; one is a {type(release).__name__}")
+    return event_from_dict(release.statement.event)
 
 
 # ---- the two passes
@@ -155,12 +213,17 @@ def _survey(
     moments: bool,
     threads: int,
     bar: Progress,
-) -> ExactSums:
-    """Count rows, note the classes, refuse values that are not finite, take exact statistics."""
+    watched: int | None,
+) -> tuple[ExactSums, set[float]]:
+    """Count rows, note the classes, refuse values that are not finite, take exact statistics.
+
+    Of the watched column it also gives the values found, up to a few.
+    """
     low, high = limit_arrays(limits, table.features)
+    values_seen: set[float] = set()
 
     def batches() -> Iterator[tuple[int, Batch]]:
-        for first, batch in _counted(table, bar, "checking", None):
+        for first, batch in counted(table, bar, "checking", None):
             rule.see(batch.labels)
             yield first, batch
 
@@ -169,15 +232,16 @@ def _survey(
         values = batch.values()
         if not worker.add(values):
             table.refuse_not_finite(first, values)
+        if watched is not None and len(values_seen) < _FEW:
+            values_seen.update(np.unique(values[:, watched])[:_FEW].tolist())
 
-    workers = _share_out(batches(), lambda: engine.survey(low, high, moments=moments), add, threads, threading.Event())
+    workers = share_out(batches(), lambda: engine.survey(low, high, moments=moments), add, threads, threading.Event())
     total = workers.pop().result()
     for worker in workers:
         total.merge(worker.result())
     table.check_rows(total.n_rows)
-    if total.n_rows > MAX_EXAMPLES:
-        raise TableError(f"{table.name} has {total.n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly")
-    return total
+    check_size(table, total.n_rows)
+    return total, values_seen
 
 
 def _sum(
@@ -191,18 +255,28 @@ def _sum(
     threads: int,
     n_rows: int,
     bar: Progress,
+    flips: tuple[int, tuple[float, float]] | None,
 ) -> list[Summation]:
-    """Sum the edge integers of every rado's examples; each worker holds a part."""
+    """Sum the edge integers of every rado's examples; each worker holds a part.
+
+    `flips` names a binary column and its two values: where it makes y_i x_i = +1, example i is in the rados whose
+    signature does not have it (the band of FeatureBand).
+    """
     stop = threading.Event()
+    prepared = signatures.prepare(key, n_rados, n_rows, threads)
+    mine = threading.local()
 
     def words(first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         if stop.is_set():  # a batch may take long: Ctrl-C must not wait for its end
             raise InterruptedError
-        return signatures.words(key, n_rados, first_tile, n_tiles, out)
+        out = prepared.words(first_tile, n_tiles, out)
+        if flips is not None:
+            out ^= mine.bits[first_tile - mine.tile : first_tile - mine.tile + n_tiles, None]
+        return out
 
     def jobs() -> Iterator[tuple[int, Batch]]:
         rows = 0
-        for first, batch in _counted(table, bar, "summing", n_rows):
+        for first, batch in counted(table, bar, "summing", n_rows):
             rows = first + batch.n_rows
             yield first, batch
         if rows != n_rows:
@@ -212,99 +286,24 @@ def _sum(
 
     def add(worker: Summation, job: tuple[int, Batch]) -> None:
         first, batch = job
-        worker.add(first, batch.values(), rule.signs(batch.labels))
+        values, signs = batch.values(), rule.signs(batch.labels)
+        if flips is not None:
+            mine.tile, mine.bits = (
+                first // TILE_ROWS,
+                _tile_words(first, column_bits(values[:, flips[0]], signs, flips[1])),
+            )
+        worker.add(first, values, signs)
 
-    return _share_out(jobs(), lambda: engine.summation(columns, n_rados, words), add, threads, stop)
-
-
-def _counted(table: Table, bar: Progress, verb: str, n_rows: int | None) -> Iterator[tuple[int, Batch]]:
-    """Batches with the number of their first row."""
-    first = 0
-    for batch in table.batches():
-        yield first, batch
-        first += batch.n_rows
-        bar(f"{verb} rows", first, n_rows or table.expected_rows(first))
+    return share_out(jobs(), lambda: engine.summation(columns, n_rados, words), add, threads, stop)
 
 
-Job = TypeVar("Job")
-Worker = TypeVar("Worker")
+def _tile_words(first_row: int, bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """One bit a row, as the words of the tiles that the rows lie in.
 
-
-def _share_out(
-    jobs: Iterator[Job],
-    make_worker: Callable[[], Worker],
-    add: Callable[[Worker, Job], None],
-    threads: int,
-    stop: threading.Event,
-) -> list[Worker]:
-    """Feed every job to one of `threads` workers; a free one takes the next, so only that many jobs are in memory."""
-    lock = threading.Lock()
-    failures: list[BaseException] = []
-
-    def work(worker: Worker) -> None:
-        try:
-            while not stop.is_set():
-                with lock:
-                    job = next(jobs, None)
-                if job is None:
-                    return
-                add(worker, job)
-        except BaseException as failure:
-            failures.append(failure)
-            stop.set()
-
-    workers = [make_worker() for _ in range(threads)]
-    helpers = [threading.Thread(target=work, args=(worker,), daemon=True) for worker in workers[1:]]
-    try:
-        for helper in helpers:
-            helper.start()
-        work(workers[0])
-        for helper in helpers:
-            helper.join()
-    finally:
-        stop.set()  # whatever interrupted the waiting must not leave a thread at work
-        for helper in helpers:
-            if helper.is_alive():
-                helper.join()
-    if failures:
-        raise failures[0]
-    return workers
-
-
-# ---- checks
-
-
-def _check_threads(threads: int | None) -> int:
-    if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise ArgumentError(f"threads must be a whole number of at least 1; it is {threads!r}")
-    return threads
-
-
-def _fit_threads(engine: Engine, n_rados: int, n_features: int, threads: int) -> int:
-    """As many threads as have room for their sums; refuse if there is room for none."""
-    each = engine.worker_bytes(n_rados, n_features)
-    available = int(psutil.virtual_memory().available)
-    result = 8 * n_rados * n_features
-    if each + result > available:
-        raise TooLargeError(
-            f"{n_rados:,} rados of {n_features:,} features need {(each + result) / 2**30:.1f} GiB of memory and "
-            f"{available / 2**30:.1f} GiB are free; ask for fewer rados, or leave features out"
-        )
-    return max(1, min(threads, (available - result) // each))
-
-
-def _check_names(names: Sequence[str], intercept: bool) -> None:
-    reserved = {BLOCK_COLUMN, CONSTANT} if intercept else {BLOCK_COLUMN}
-    for name in names:
-        if name in reserved:
-            raise TableError(f"a feature cannot be called {name!r}: a release uses that name; rename or drop it")
-
-
-def _report_clipped(columns: Sequence[Column], workers: Sequence[Summation]) -> None:
-    counts = np.sum([worker.clipped for worker in workers], axis=0)
-    named = [f"{column.name!r} {count:,}" for column, count in zip(columns, counts, strict=True) if count]
-    if named:
-        shown = ", ".join(named[:8]) + (f" and {len(named) - 8} more columns" if len(named) > 8 else "")
-        warnings.warn(f"values beyond their bounds were clipped: {shown}", ClippedWarning, stacklevel=3)
+    >>> _tile_words(62, np.array([True, False, True])).tolist() == [1 << 62, 1]
+    True
+    """
+    skip = first_row % TILE_ROWS
+    padded = np.zeros(-(-(skip + len(bits)) // TILE_ROWS) * TILE_ROWS, dtype=np.uint8)
+    padded[skip : skip + len(bits)] = bits
+    return np.packbits(padded, bitorder="little").view("<u8").astype(np.uint64)

@@ -61,19 +61,19 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
         f"The table: {len(table)} patients with {table.num_columns - 1} measurements each, and whether the tumour was "
         f"benign or malignant. {len(train)} of them are the hospital's; {len(test)} are kept apart to test on."
     )
-    say(f"\n$ rado craft {files['train']} --label {LABEL}")
+    say(f"\n$ rado craft {files['train']} --label {LABEL} -o {files['release']}")
     craft(files["train"], label=LABEL, n_rados=N_RADOS).save(files["release"])
     size = files["release"].stat().st_size / 1024
     say(
         f"Crafted {N_RADOS} rados into {files['release']} ({size:.0f} KiB). Each is one row: the sum, over a secret "
         "random half of the patients, of a patient's standardised measurements, sign turned for benign tumours."
     )
-    say(f"\n$ rado learn {files['release']}")
+    say(f"\n$ rado learn {files['release']} -o {files['model']}")
     release = load(files["release"])
     model = MomentsClassifier().fit_rados(release).model_
     model.save(files["model"])
     say(f"Learned a linear classifier from that file alone, and wrote it to {files['model']}.")
-    say(f"\n$ rado predict {files['model']} {files['test']} --label {LABEL}")
+    say(f"\n$ rado predict {files['model']} {files['test']} --label {LABEL} -o {files['scores']}")
     predicted = predict_table(model, files["test"], files["scores"], bar, label=LABEL)
     peer_test_error = _peer_error(table, train, test)
     assert predicted.n_wrong is not None

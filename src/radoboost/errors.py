@@ -9,6 +9,7 @@ RadoError
 `-- OutputError     (OSError)       a result that could not be written; nothing was left behind
 
 ClippedWarning      (UserWarning)   values lay beyond their declared bounds
+IgnoredRowsWarning  (UserWarning)   rows contributed nothing to a private release
 
 Each message is one line that names the thing and says what to do.
 """
@@ -48,11 +49,15 @@ class ClippedWarning(UserWarning):
     """Values lay beyond their declared bounds and were moved to the bound."""
 
 
+class IgnoredRowsWarning(UserWarning):
+    """Rows contributed nothing to a private release, for a value or the class of each could not be used."""
+
+
 def reason(error: OSError) -> str:
     """What the operating system said, also where Arrow wraps it in words of its own.
 
     >>> reason(OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"))
     'No space left on device'
     """
-    text = (str(error) or type(error).__name__).splitlines()[0]
-    return error.strerror or re.split(r"\[errno \d+\] ", text)[-1]
+    text = error.strerror or str(error) or type(error).__name__
+    return re.split(r"\[errno \d+\] ", text.splitlines()[0])[-1]

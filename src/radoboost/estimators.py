@@ -5,6 +5,9 @@
 """
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,17 +20,20 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from radoboost.boost import Boosted, boost
+from radoboost.bounds import Bounds, check_bounds, limit_arrays, read_bounds
 from radoboost.columns import Column
 from radoboost.crafting import craft
 from radoboost.engines import get_engine
 from radoboost.errors import ArgumentError, ReleaseError
-from radoboost.grid import Bounds, check_bounds, edge_integers, limit_arrays, make_columns, read_bounds, resolve_scale
+from radoboost.files import check_integers
+from radoboost.grid import edge_integers, make_columns, resolve_scale
 from radoboost.mechanisms import Mechanism
 from radoboost.model import Model
-from radoboost.moment_learner import learn_moments
+from radoboost.moment_learner import learn_moments, noise_variance, rado_noise_std
+from radoboost.passes import check_names, report_clipped
 from radoboost.release import Release, load
 from radoboost.signatures import SignatureSet
-from radoboost.weak import WEAK_ORACLES, Prudential, WeakOracle
+from radoboost.weak import WEAK_ORACLES, Median, Prudential, Strongest, WeakOracle, prudence
 
 
 class _LinearShell(ClassifierMixin, BaseEstimator):
@@ -35,6 +41,7 @@ class _LinearShell(ClassifierMixin, BaseEstimator):
 
     model_: Model
     classes_: NDArray[Any]
+    _positive: Any
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
@@ -47,7 +54,15 @@ class _LinearShell(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The score of each row; positive means the second of `classes_`."""
         check_is_fitted(self)
-        return self.model_.scores(validate_data(self, X, reset=False, accept_sparse="csr"))
+        return self._sign * self.model_.scores(validate_data(self, X, reset=False, accept_sparse="csr"))
+
+    @property
+    def _sign(self) -> int:
+        """-1 where the model's positive class comes first in `classes_`, which scikit-learn wants sorted."""
+        return 1 if self.classes_[1] == self._positive else -1
+
+    def _set_classes(self, negative: Any, positive: Any) -> None:
+        self.classes_, self._positive = np.unique(np.array([negative, positive])), positive
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row."""
@@ -63,12 +78,12 @@ class _LinearShell(ClassifierMixin, BaseEstimator):
     @property
     def coef_(self) -> NDArray[np.float64]:
         """Coefficients in the units of X, shape (1, n_features)."""
-        return self.model_.coef[None, :]
+        return self._sign * self.model_.coef[None, :]
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
         """The score of a row of zeros, in the units of X, shape (1,)."""
-        return np.array([self.model_.intercept])
+        return np.array([self._sign * self.model_.intercept])
 
     def _check_examples(self, X: Any, y: Any) -> tuple[Any, NDArray[Any], NDArray[Any], list[str]]:
         """X and y as scikit-learn checks them, the two classes, and the names of the features."""
@@ -80,6 +95,11 @@ class _LinearShell(ClassifierMixin, BaseEstimator):
         classes = np.unique(y)
         if len(classes) < 2:
             raise ArgumentError(f"y has one class only ({classes[0]!r}); it must have exactly two")
+        declared = getattr(self, "classes", None)
+        if declared is not None:
+            if len(declared) != 2 or set(np.array(declared).tolist()) != set(classes.tolist()):
+                raise ArgumentError(f"classes must be the two labels of y; they are {declared!r}")
+            classes = np.array(declared)
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
         return X, y, classes, list(names)
 
@@ -89,6 +109,7 @@ class _RadoShell(_LinearShell):
 
     release_: Release
     n_rados: int
+    classes: Sequence[Any] | None
     mechanism: Mechanism | None
     signatures: SignatureSet | None
     scale: str | None
@@ -98,7 +119,18 @@ class _RadoShell(_LinearShell):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Craft a release from examples, kept as `release_`, and learn from it."""
-        X, y, classes, names = self._check_examples(X, y)
+        with _unchanged_by_failure(self):
+            self._fit(X, y)
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:
+        private = getattr(self.mechanism, "private", False)
+        X, y, classes, names = (self._take_examples if private else self._check_examples)(X, y)
+        negative, positive = classes.tolist()
+        declared: tuple[Any, Any] = negative, positive
+        if not private:
+            # Labels are what scikit-learn takes them for: the texts "1" and "1.0" are two classes here.
+            y, declared = (y == positive).astype(np.int8), (0, 1)
         table = X
         if hasattr(self, "feature_names_in_"):
             dense = X.toarray() if hasattr(X, "toarray") else X
@@ -106,7 +138,7 @@ class _RadoShell(_LinearShell):
         release = craft(
             table,
             y,
-            classes=classes.tolist(),
+            classes=declared,
             n_rados=self.n_rados,
             mechanism=self.mechanism,
             signatures=self.signatures,
@@ -115,9 +147,16 @@ class _RadoShell(_LinearShell):
             intercept=self.intercept,
             seed=_seed(self.random_state),
         )
-        self._learn_from(release)
-        self.classes_ = classes
-        return self
+        self._learn_from(replace(release, classes=(negative, positive)))
+        self._set_classes(negative, positive)
+
+    def _take_examples(self, X: Any, y: Any) -> tuple[Any, Any, NDArray[Any], list[str]]:
+        """X and y as they are, for mechanisms whose releases must not depend on what a check of values says."""
+        if self.classes is None or len(self.classes) != 2:
+            raise ArgumentError("a private mechanism needs the two classes declared: give classes=(negative, positive)")
+        X = validate_data(self, X, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=0)
+        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
+        return X, y, np.array(self.classes), list(names)
 
     def fit_rados(self, release: Release | str | os.PathLike[str]) -> Self:
         """Learn from a release, or from the file of one."""
@@ -126,7 +165,7 @@ class _RadoShell(_LinearShell):
         if not isinstance(release, Release):
             raise ArgumentError(f"fit_rados needs a Release, or the path of one; it is a {type(release).__name__}")
         self._learn_from(release)
-        self.classes_ = np.array(release.classes)
+        self._set_classes(*release.classes)
         names = self.model_.feature_names
         self.n_features_in_ = len(names)
         if names != tuple(f"x{k}" for k in range(len(names))):
@@ -140,11 +179,11 @@ class _RadoShell(_LinearShell):
             raise ReleaseError("the release has one rado only; learning needs at least two")
         if not release.rados.any():
             raise ReleaseError("every rado of the release is zero in all columns; there is nothing to learn from")
-        theta, learner = self._learn(release.rados)
+        theta, learner = self._learn(release)
         self.model_ = Model.from_release(release, theta, learner)
         self.release_ = release
 
-    def _learn(self, rados: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """The weights, and how they were learned."""
         raise NotImplementedError
 
@@ -156,8 +195,9 @@ class RadoBoostClassifier(_RadoShell):
     ----------
     n_rounds : int
         At most so many rounds.
-    weak : "strongest", "median", or an oracle such as `Prudential(0.3)`
-        Which feature a round takes.
+    weak : "strongest", "median", "prudential", or an oracle such as `Prudential(0.3)`
+        Which feature a round takes. "prudential" computes the paper's cap and kappa from the rados and the noise that
+        their release declares.
     kappa : float
         Divides every leverage (at least 1; the paper's appendix uses more against noise).
     update : "multiplicative" or "exponential"
@@ -168,6 +208,8 @@ class RadoBoostClassifier(_RadoShell):
         The iterate to keep: the last, or the one with the least exponential rado-risk.
     n_rados, mechanism, signatures, scale, bounds, intercept
         How `fit` crafts its release; see `craft`. `fit_rados` does not use them.
+    classes : (negative, positive), optional
+        The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
         None takes signatures from the operating system; anything else makes them reproducible, and the statement
         of `release_` says so.
@@ -206,6 +248,7 @@ class RadoBoostClassifier(_RadoShell):
         clamp: float = 0.0,
         keep: str = "last",
         n_rados: int = 1000,
+        classes: Sequence[Any] | None = None,
         mechanism: Mechanism | None = None,
         signatures: SignatureSet | None = None,
         scale: str | None = "auto",
@@ -220,6 +263,7 @@ class RadoBoostClassifier(_RadoShell):
         self.clamp = clamp
         self.keep = keep
         self.n_rados = n_rados
+        self.classes = classes
         self.mechanism = mechanism
         self.signatures = signatures
         self.scale = scale
@@ -227,8 +271,12 @@ class RadoBoostClassifier(_RadoShell):
         self.intercept = intercept
         self.random_state = random_state
 
-    def _learn(self, rados: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        boosted, learner = _boost(self, rados, self.update)
+    def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        oracle, kappa = _oracle(self.weak), self.kappa
+        if oracle is None:
+            oracle, least = prudence(release.rados, rado_noise_std(release))
+            kappa = max(kappa, least)
+        boosted, learner = _boost(self, release.rados, oracle, kappa, self.update)
         return boosted.theta, {"name": "boost", **learner}
 
 
@@ -242,6 +290,8 @@ class MomentsClassifier(_RadoShell):
     ----------
     n_rados, mechanism, signatures, scale, bounds, intercept
         How `fit` crafts its release; see `craft`. `fit_rados` does not use them.
+    classes : (negative, positive), optional
+        The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
         None takes signatures from the operating system; anything else makes them reproducible, and the statement
         of `release_` says so.
@@ -270,6 +320,7 @@ class MomentsClassifier(_RadoShell):
         self,
         *,
         n_rados: int = 1000,
+        classes: Sequence[Any] | None = None,
         mechanism: Mechanism | None = None,
         signatures: SignatureSet | None = None,
         scale: str | None = "auto",
@@ -278,6 +329,7 @@ class MomentsClassifier(_RadoShell):
         random_state: Any = None,
     ) -> None:
         self.n_rados = n_rados
+        self.classes = classes
         self.mechanism = mechanism
         self.signatures = signatures
         self.scale = scale
@@ -285,10 +337,12 @@ class MomentsClassifier(_RadoShell):
         self.intercept = intercept
         self.random_state = random_state
 
-    def _learn(self, rados: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        fit = learn_moments(rados)
+    def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        noise = noise_variance(release)
+        fit = learn_moments(release.rados, noise)
         self.shrinkage_ = fit.shrinkage
-        return fit.theta, {"name": "moments", "shrinkage": fit.shrinkage}
+        treated = {"noise_variance": noise, "floor": fit.floor} if noise else {"shrinkage": fit.shrinkage}
+        return fit.theta, {"name": "moments", **treated}
 
 
 class AdaBoostSSClassifier(_LinearShell):
@@ -344,53 +398,84 @@ class AdaBoostSSClassifier(_LinearShell):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Boost over examples."""
+        with _unchanged_by_failure(self):
+            self._fit(X, y)
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:
         X, y, classes, names = self._check_examples(X, y)
-        values = np.ascontiguousarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        raw = X.toarray() if hasattr(X, "toarray") else X
+        for k in range(raw.shape[1]) if raw.dtype.kind in "iu" else ():
+            check_integers(raw[:, k], names[k], 0)
+        values = np.ascontiguousarray(raw, dtype=np.float64)
         columns = self._columns(values, names)
         signs = np.where(y == classes[1], 1, -1).astype(np.int8)
         edge_vectors = edge_integers(values, signs, columns) * np.array([column.step for column in columns])
-        boosted, learner = _boost(self, edge_vectors, "exponential")
+        oracle = _oracle(self.weak)
+        if oracle is None:
+            raise ArgumentError("weak='prudential' is for rados; give AdaBoost a cap: weak=Prudential(cap)")
+        boosted, learner = _boost(self, edge_vectors, oracle, self.kappa, "exponential")
         negative, positive = classes.tolist()
         self.model_ = Model(boosted.theta, columns, (negative, positive), {"name": "adaboost", **learner})
-        self.classes_ = classes
-        return self
+        self._set_classes(negative, positive)
 
     def _columns(self, values: NDArray[np.float64], names: list[str]) -> tuple[Column, ...]:
         """The columns that crafting would find."""
+        check_names(names, self.intercept)
         declared = read_bounds(self.bounds)
-        scale = resolve_scale(self.scale, "standard", declared)
+        scale = resolve_scale(self.scale, "standard", len(declared.limits) > 0)
         limits = check_bounds(declared, names, scale)
         survey = get_engine("auto").survey(*limit_arrays(limits, names), moments=scale == "standard")
         survey.add(values)
-        return make_columns(names, scale, limits, survey.result(), intercept=self.intercept)
+        columns = make_columns(names, scale, limits, survey.result(), intercept=self.intercept)
+        low, high = limit_arrays(limits, names)
+        beyond = ((values < low) | (values > high)).sum(axis=0)
+        report_clipped(columns[: len(names)], beyond)
+        return columns
 
 
-def _boost(shell: Any, rows: ArrayLike, update: str) -> tuple[Boosted, dict[str, Any]]:
+@contextmanager
+def _unchanged_by_failure(shell: BaseEstimator) -> Iterator[None]:
+    """What fails leaves the shell as it was."""
+    before = dict(shell.__dict__)
+    try:
+        yield
+    except BaseException:
+        shell.__dict__.clear()
+        shell.__dict__.update(before)
+        raise
+
+
+def _boost(
+    shell: Any, rows: ArrayLike, oracle: WeakOracle, kappa: float, update: str
+) -> tuple[Boosted, dict[str, Any]]:
     """Boost with a shell's parameters; sets `rounds_` and `n_used_`, and says what was done."""
-    oracle = _oracle(shell.weak)
     boosted = boost(
         rows,
         n_rounds=shell.n_rounds,
         weak=oracle,
-        kappa=shell.kappa,
+        kappa=kappa,
         update=update,
         clamp=shell.clamp,
         keep=shell.keep,
     )
     shell.rounds_, shell.n_used_ = boosted.rounds, boosted.n_used
-    learner = {"weak": oracle.name, "kappa": float(shell.kappa), "update": update, "clamp": float(shell.clamp)}
+    learner = {"weak": oracle.name, "kappa": float(kappa), "update": update, "clamp": float(shell.clamp)}
     if isinstance(oracle, Prudential):
         learner["cap"] = oracle.cap
     return boosted, {**learner, "keep": shell.keep, "rounds": boosted.n_used}
 
 
-def _oracle(weak: str | WeakOracle) -> WeakOracle:
-    if weak == Prudential.name:
-        raise ArgumentError("weak='prudential' needs a cap; give weak=Prudential(cap)")
+def _oracle(weak: str | WeakOracle) -> WeakOracle | None:
+    """The oracle; None for a prudential one whose cap is to be found from the rados."""
+    if isinstance(weak, str) and weak == Prudential.name:
+        return None
     if isinstance(weak, str) and weak in WEAK_ORACLES:
         return WEAK_ORACLES[weak]()
-    if isinstance(weak, str) or not hasattr(weak, "choose") or isinstance(weak, type):
-        raise ArgumentError(f"weak must be one of {', '.join(WEAK_ORACLES)}, or an oracle; it is {weak!r}")
+    if not isinstance(weak, Strongest | Median | Prudential):
+        raise ArgumentError(
+            f"weak must be one of {', '.join(WEAK_ORACLES)}, or Strongest(), Median(), Prudential(cap); it is {weak!r}"
+        )
     return weak
 
 

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def readable(path: Path | str) -> Iterator[None]:
         raise
     except OSError as error:
         raise TableError(f"cannot read {path}: {reason(error)}") from None
-    except (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError) as error:
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
         raise TableError(f"cannot read {path}: {(str(error) or type(error).__name__).splitlines()[0]}") from None
 
 
@@ -139,6 +139,36 @@ def _csv_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]
         return reader.schema, None
 
 
+def lenient_batches(path: Path, file: pa.NativeFile, wanted: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """The wanted columns of a file, whatever its values are.
+
+    Cells of a CSV file come as bytes. Rows with too few or too many cells come last, as empty ones: a row that is
+    there must count, whatever is in it.
+    """
+    if _kind(path) != "csv":
+        yield from _READERS[_kind(path)](path, file, wanted, None, rows)
+        return
+    convert = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(wanted, pa.binary()), include_columns=wanted, check_utf8=False
+    )
+    odd: list[int] = []
+    options = _csv_options(on_odd_row=lambda row: odd.append(row.actual_columns))
+    with pa.csv.open_csv(_csv_stream(path, file), **options, convert_options=convert) as reader:
+        yield from reader
+    schema = pa.schema([(name, pa.binary()) for name in wanted])
+    for start in range(0, len(odd), rows):
+        empty = pa.nulls(min(rows, len(odd) - start), pa.binary())
+        yield pa.record_batch([empty] * len(wanted), schema=schema)
+
+
+def lenient_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
+    """The columns of a file by name; those of a CSV file without the types that its values suggest."""
+    if _kind(path) != "csv":
+        return read_schema(path, file)
+    with pa.csv.open_csv(_csv_stream(path, file), **_csv_options(on_odd_row=lambda row: None)) as reader:
+        return pa.schema([(name, pa.null()) for name in reader.schema.names]), None
+
+
 def _csv_batches(
     path: Path, file: pa.NativeFile, wanted: list[str], label: str | None, rows: int
 ) -> Iterator[pa.RecordBatch]:
@@ -161,10 +191,16 @@ def _csv_batches(
         raise TableError(f"cannot read {path}: {_csv_complaint(error, guessed)}") from None
 
 
-def _csv_options() -> dict[str, Any]:
+def _csv_options(on_odd_row: Callable[[Any], None] | None = None) -> dict[str, Any]:
+    def skip(row: Any) -> str:
+        if on_odd_row is not None:
+            on_odd_row(row)
+        return "skip"
+
+    handler = None if on_odd_row is None else skip
     return {
         "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-        "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
+        "parse_options": pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
     }
 
 

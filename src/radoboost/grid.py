@@ -1,28 +1,24 @@
-"""Bounds, exact scaling statistics and the dyadic grid: from here on every sum is an integer sum.
+"""Exact scaling statistics and the dyadic grid: from here on every sum is an integer sum.
 
 Feature k has a bound b_k. With 2**e the smallest power of two >= b_k its step is 2**(e - 22), and a value
 becomes the integer rint(value / step), ties to even, times the label: at most 2**22 in magnitude, so that 256
 of them add up in int32. The statistics are exact, so they depend on neither order, batches nor threads.
 """
 
-import json
 import math
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.columns import SCALES, Column, constant_column
-from radoboost.errors import ArgumentError, TableError, reason
+from radoboost.errors import ArgumentError, TableError
 
 GRID_BITS = 22
 LEAST_BOUND, LARGEST_BOUND = 2.0**-900, 2.0**900
 EXACT_UNIT = -1074  # every float64 is a whole multiple of 2**-1074
-
-Bounds = Mapping[str, Sequence[float]] | NDArray[np.float64] | str | Path | None
 
 
 @dataclass
@@ -129,7 +125,7 @@ def edge_integers(values: NDArray[Any], labels: NDArray[np.int8], columns: Seque
     return edges
 
 
-def resolve_scale(scale: str | None, default: str, bounds: Sized) -> str:
+def resolve_scale(scale: str | None, default: str, bounded: bool) -> str:
     """The scale by its name in a release; "auto" is the mechanism's default."""
     if scale == "auto":
         scale = default
@@ -137,74 +133,6 @@ def resolve_scale(scale: str | None, default: str, bounds: Sized) -> str:
         scale = "none"
     if scale not in SCALES:
         raise ArgumentError(f"scale must be 'auto', 'standard', 'bounds' or None; it is {scale!r}")
-    if scale == "bounds" and len(bounds) == 0:
+    if scale == "bounds" and not bounded:
         raise ArgumentError("scale='bounds' needs bounds: give (low, high) for every column")
     return scale
-
-
-def read_bounds(bounds: Bounds) -> Mapping[str, Sequence[float]] | NDArray[np.float64]:
-    """Bounds as given, from a JSON file where they are a path."""
-    if bounds is None:
-        return {}
-    if isinstance(bounds, str | Path):
-        try:
-            parsed = json.loads(Path(bounds).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ArgumentError(f"cannot read the bounds file {bounds}: {reason(error)}") from None
-        except ValueError as error:
-            raise ArgumentError(f"the bounds file {bounds} is not JSON: {error}") from None
-        if not isinstance(parsed, dict):
-            raise ArgumentError(f'the bounds file {bounds} must hold one object, {{"column": [low, high], ...}}')
-        return parsed
-    if isinstance(bounds, Mapping):
-        return bounds
-    try:
-        return np.asarray(bounds, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ArgumentError(
-            "bounds must be a mapping, a JSON file, or pairs of numbers, one for each feature"
-        ) from None
-
-
-def check_bounds(
-    bounds: Mapping[str, Sequence[float]] | NDArray[np.float64], names: Sequence[str], scale: str
-) -> dict[str, tuple[float, float]]:
-    """(low, high) by column name, refusing what does not fit the table.
-
-    >>> check_bounds({"age": (0, 120)}, ["age", "dose"], "standard")
-    {'age': (0.0, 120.0)}
-    """
-    if isinstance(bounds, np.ndarray):
-        if bounds.shape != (len(names), 2):
-            raise ArgumentError(
-                f"bounds given as an array must have shape ({len(names)}, 2), a row for each feature; "
-                f"the shape is {bounds.shape}"
-            )
-        bounds = dict(zip(names, bounds.tolist(), strict=True))
-    unknown = [name for name in bounds if name not in set(names)]
-    if unknown:
-        raise ArgumentError(f"bounds name {unknown[0]!r}, which is not among the features; correct or drop it")
-    missing = [name for name in names if name not in bounds]
-    if scale == "bounds" and missing:
-        raise ArgumentError(f"scale='bounds' needs bounds for every column; {missing[0]!r} has none")
-    return {name: _check_pair(name, pair, scale) for name, pair in bounds.items()}
-
-
-def limit_arrays(
-    limits: Mapping[str, tuple[float, float]], names: Sequence[str]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The lower and the upper bound of every feature; infinite where none is declared."""
-    pairs = np.array([limits.get(name, (-np.inf, np.inf)) for name in names])
-    return pairs[:, 0].copy(), pairs[:, 1].copy()
-
-
-def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, float]:
-    try:
-        low, high = (float(value) for value in (() if isinstance(pair, str) else pair))
-    except (TypeError, ValueError):
-        raise ArgumentError(f"bounds of {name!r} must be two numbers, low and high; they are {pair!r}") from None
-    if not (low <= high and math.isfinite(2 * (high - low))):
-        raise ArgumentError(f"bounds of {name!r} must be finite with low <= high; they are {low}, {high}")
-    if scale == "bounds" and low == high:
-        raise ArgumentError(f"bounds of {name!r} are both {low}; scale='bounds' needs low < high")
-    return low, high

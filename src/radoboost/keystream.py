@@ -7,9 +7,10 @@ bytes)`, little-endian. Any byte of it can be computed anywhere: partitions need
 
 import hashlib
 import secrets
+from collections.abc import Iterable
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
@@ -62,11 +63,41 @@ def words(
     return out
 
 
+def streams(
+    key: bytes, plane: int, parts: Iterable[tuple[int, int, int]], out: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """For each part (slab, first, count): that many words of the slab's own stream, one part after the other.
+
+    >>> streams(make_key(0), 0, [(0, 2, 1), (0, 0, 1)], np.empty(2, np.uint64)).tolist()
+    [8320277441464560568, 7169435282391145201]
+    >>> words(make_key(0), 1, 0, 3).ravel().tolist()[::2]
+    [7169435282391145201, 8320277441464560568]
+    """
+    target, done = out.data.cast("B"), 0
+    stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+    prefix = plane.to_bytes(4, "little")
+    for slab, first, count in parts:
+        _seek(stream, prefix + slab.to_bytes(8, "little"), 8 * first)
+        _write(stream, target[done : done + 8 * count])
+        done += 8 * count
+    return out
+
+
 def _fill(key: bytes, nonce: bytes, start: int, target: memoryview) -> None:
     """Write the keystream's bytes from `start` into target."""
+    stream = Cipher(ChaCha20(key, bytes(4) + nonce), mode=None).encryptor()
+    _seek(stream, nonce, start)
+    _write(stream, target)
+
+
+def _seek(stream: CipherContext, nonce: bytes, start: int) -> None:
     block, skip = divmod(start, 64)
-    stream = Cipher(ChaCha20(key, block.to_bytes(4, "little") + nonce), mode=None).encryptor()
-    stream.update(_ZEROS[:skip])
+    stream.reset_nonce(block.to_bytes(4, "little") + nonce)
+    if skip:
+        stream.update(_ZEROS[:skip])
+
+
+def _write(stream: CipherContext, target: memoryview) -> None:
     zeros = memoryview(_ZEROS)
     for a in range(0, len(target), len(_ZEROS)):
         piece = target[a : a + len(_ZEROS)]

@@ -37,6 +37,21 @@ def labels_array(y: Any) -> pa.Array:
     raise TableError(f"labels must be numbers, truth values or text; their type is {array.dtype}")
 
 
+def labels_or_text(y: Any) -> pa.Array:
+    """Labels in any container, and as text where they are of no one kind.
+
+    >>> labels_or_text([1, None, "x"]).to_pylist()
+    ['1', None, 'x']
+    """
+    try:
+        return labels_array(y)
+    except TableError:
+        array: Any = np.ma.asarray(y, dtype=object)
+        if array.ndim != 1:
+            raise
+        return pa.array([None if value is None or value is np.ma.masked else str(value) for value in array])
+
+
 def canonical_label(found: Any) -> Any:
     """One value for all spellings of a class: a text that reads as a number is that number.
 
@@ -49,14 +64,25 @@ def canonical_label(found: Any) -> Any:
         text = found.strip()
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
-        if _WHOLE.fullmatch(text):
+        if _WHOLE.fullmatch(text) and len(text) < 20:
             return int(text)
         if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
             return found
         found = float(text)
-    if isinstance(found, float) and found.is_integer():
+    if isinstance(found, float) and found.is_integer() and abs(found) < 2**53:
         return int(found)
     return found
+
+
+def _check_kinds(name: str, values: Sequence[Any]) -> None:
+    """Refuse two classes of different kinds, and numbers that no column can hold."""
+    kinds = {"truth values" if isinstance(v, bool) else "text" if isinstance(v, str) else "numbers" for v in values}
+    if len(kinds) > 1:
+        raise TableError(f"the label {name!r} mixes {' and '.join(sorted(kinds))}, {list(values)}; make them one kind")
+    if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values):
+        raise TableError(
+            f"the label {name!r} has an integer beyond 64 bits; use text or smaller numbers for the classes"
+        )
 
 
 def _simple(labels: pa.Array) -> pa.Array:
@@ -99,6 +125,13 @@ class LabelRule:
                 raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
         self._positive: Any = self._declared[1] if self._declared else None
 
+    @property
+    def declared(self) -> tuple[Any, Any]:
+        """(negative, positive), as declared."""
+        assert self._declared is not None
+        negative, positive = self._declared
+        return negative, positive
+
     def see(self, labels: pa.Array) -> None:
         """Note the labels of a batch."""
         kind = labels.type
@@ -139,11 +172,33 @@ class LabelRule:
         values = self._values()
         if len(values) == 1:
             raise TableError(f"the label {self.name!r} has one class only ({values[0]!r}); it must have exactly two")
-        if len({isinstance(value, str) for value in values}) > 1:
-            raise TableError(f"the label {self.name!r} mixes text and numbers, {values}; make them one kind")
+        _check_kinds(self.name, self._declared or values)
         negative, positive = self._declared or sorted(values)
         self._positive = positive
         return negative, positive
+
+    def signs_or_zero(self, labels: pa.Array) -> NDArray[np.int8]:
+        """The labels of a batch as -1 and +1, and 0 where one is missing or not of a declared class.
+
+        >>> LabelRule("y", ["no", "yes"]).signs_or_zero(pa.array(["yes", None, "maybe", "no"]))
+        array([ 1,  0,  0, -1], dtype=int8)
+        """
+        try:
+            encoded = _simple(labels).dictionary_encode()
+        except pa.ArrowException:
+            return np.zeros(len(labels), dtype=np.int8)
+        signs = np.array([*map(self._sign, encoded.dictionary), 0], dtype=np.int8)
+        found: NDArray[np.int8] = signs[encoded.indices.fill_null(len(signs) - 1).to_numpy(zero_copy_only=False)]
+        return found
+
+    def _sign(self, spelling: pa.Scalar) -> int:
+        assert self._declared is not None
+        try:
+            found = spelling.as_py()
+            value = canonical_label(found.decode() if isinstance(found, bytes) else found)
+            return int(value == self._declared[1]) - int(value == self._declared[0])
+        except (ValueError, TypeError, OverflowError, pa.ArrowException):
+            return 0
 
     def signs(self, labels: pa.Array) -> NDArray[np.int8]:
         """The labels of a batch as -1 and +1."""

@@ -89,8 +89,13 @@ class Model:
         """The score of each row of `values`, an array or sparse matrix with a column for each of `feature_names`."""
         if hasattr(values, "toarray"):
             parts = [values[start : start + _DENSE_ROWS] for start in range(0, values.shape[0], _DENSE_ROWS)]
-            return np.concatenate([self.scores(part.toarray()) for part in parts])
+            return np.concatenate([np.zeros(0), *(self.scores(part.toarray()) for part in parts)])
         rows = np.asarray(values)
+        if rows.ndim != 2 or rows.shape[1] != len(self.feature_names):
+            raise TableError(
+                f"rows to score must have {len(self.feature_names)} columns, those of feature_names in order; "
+                f"the shape is {rows.shape}"
+            )
         total = np.zeros(len(rows))
         k = 0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -145,7 +150,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     """
     path = Path(path)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ModelError(f"cannot read {path}: {reason(error)}") from None
     except (ValueError, RecursionError):
@@ -166,19 +171,41 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 
 def _parse(document: Mapping[str, Any]) -> Model:
     entries = [dict(entry) for entry in document["columns"]]
-    theta = np.array([float(entry.pop("theta")) for entry in entries])
+    weights = [entry.pop("theta") for entry in entries]
+    if not all(type(weight) in (int, float) for weight in weights):
+        raise ModelError("every theta must be a number")
     columns = columns_from_json(entries)
     classes = document["classes"]["negative"], document["classes"]["positive"]
-    if not all(isinstance(value, bool | int | float | str) for value in classes) or classes[0] == classes[1]:
+    if {type(value) for value in classes} not in ({bool}, {str}, {int}, {float}, {int, float}):
+        raise ModelError(f"the classes must be two values of one kind; they are {classes}")
+    if classes[0] == classes[1] or any(value != value or value in (math.inf, -math.inf) for value in classes):
         raise ModelError(f"the classes must be two different values; they are {classes}")
-    if len({column.name for column in columns}) != len(columns) or not columns:
-        raise ModelError("the columns must have different names, and there must be one at least")
+    if not {column.scale for column in columns} - {"constant"}:
+        raise ModelError("there must be at least one column besides the constant one")
+    if len({column.name for column in columns}) != len(columns):
+        raise ModelError("the columns must have different names")
     release, statement = document["release"], document["statement"]
-    return Model(
-        theta,
+    if (release is None) != (statement is None):
+        raise ModelError("a model has both a release and its statement, or neither")
+    if release is not None:
+        release = _check_origin(release)
+    model = Model(
+        np.array(weights, dtype=np.float64),
         columns,
         classes,
-        {"name": document["learner"]["name"], **document["learner"]},
-        None if release is None else {"n_rados": int(release["n_rados"]), **release},
+        {"name": str(document["learner"]["name"]), **document["learner"]},
+        release,
         None if statement is None else Statement.from_dict(statement),
     )
+    if not np.isfinite([*model.coef, *(model._line(k)[1] for k in range(len(columns)))]).all():
+        raise ModelError("some coefficients are too large for numbers")
+    return model
+
+
+def _check_origin(release: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a model says about its release, if it says it in the right form."""
+    count, examples = release["n_rados"], release["n_examples"]
+    named = all(isinstance(release[key]["name"], str) for key in ("mechanism", "signatures"))
+    if type(count) is not int or not (examples is None or type(examples) is int) or not named:
+        raise ModelError("what the model says of its release cannot be understood")
+    return release

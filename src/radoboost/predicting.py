@@ -1,6 +1,6 @@
 """Scores of a table, read as a stream and written as one, a batch at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +34,7 @@ class Predicted:
         return {"n_rows": self.n_rows, "n_positive": self.n_positive, **error}
 
 
-def predict_table(
-    model: Model, table: Any, place: Path, bar: Progress, *, label: str | None = None, drop: Sequence[str] = ()
-) -> Predicted:
+def predict_table(model: Model, table: Any, place: Path, bar: Progress, *, label: str | None = None) -> Predicted:
     """Write score, probability of the positive class and predicted class of every row to a CSV or Parquet file.
 
     The table must have the model's columns, in any order; others are not read. Where `label` names a column of
@@ -50,10 +48,10 @@ def predict_table(
     ...     predict_table(clf.model_, pa.table({"x0": [1.5, 4.5, 6.0]}), place, bar).n_rows
     3
     >>> place.read_text().splitlines()[0]
-    'score,probability,prediction'
+    '"score","probability","prediction"'
     """
-    source = open_table(table, label=label, features=model.feature_names, drop=drop, labelled=False)
-    rule = LabelRule(label or "", model.classes)
+    source = open_table(table, label=label, features=model.feature_names, labelled=False)
+    rule = None if label is None else LabelRule(label, model.classes)
     choices = pa.array(list(model.classes))
     schema = pa.schema([("score", pa.float64()), ("probability", pa.float64()), ("prediction", choices.type)])
     n_rows = n_positive = n_wrong = 0
@@ -63,7 +61,7 @@ def predict_table(
             positive = scores > 0
             prediction = choices.take(pa.array(positive.astype(np.int8)))
             writer.write(pa.record_batch([pa.array(scores), pa.array(expit(scores)), prediction], schema=schema))
-            if label is not None:
+            if rule is not None:
                 rule.see(batch.labels)
                 n_wrong += int((positive != (rule.signs(batch.labels) > 0)).sum())
             n_rows += batch.n_rows
@@ -90,8 +88,7 @@ def _writer(place: Path, beside: Path, schema: pa.Schema) -> Iterator[Any]:
         with pq.ParquetWriter(beside, schema) as writer:
             yield writer
     elif place.suffix.lower() == ".csv":
-        options = pa.csv.WriteOptions(quoting_style="needed", quoting_header="none")
-        with pa.csv.CSVWriter(beside, schema, write_options=options) as writer:
+        with pa.csv.CSVWriter(beside, schema) as writer:
             yield writer
     else:
         raise OutputError(f"cannot write {place}: scores go into a file that ends in .csv or .parquet")

@@ -39,9 +39,12 @@ _FOOTER = 8  # the length of the footer, and "PAR1"
 
 @dataclass(frozen=True)
 class Statement:
-    """What was done, what is promised, and what is not.
+    """What was done, what is promised, and what is not. The words are those of NIST SP 800-226 where it has them.
 
     `neighbours` is the relation between tables that epsilon and delta speak of; an infinite epsilon promises nothing.
+    `epsilon_at` pairs other deltas with their epsilons. `best_guess` is how often an adversary who would otherwise
+    toss a coin can be right about which of two neighbours the table was. `event` describes what was done as data, for
+    accountants; `composed` says what this release and earlier ones of the same table amount to together.
     """
 
     mechanism: str
@@ -51,17 +54,31 @@ class Statement:
     accountant: str
     promises: tuple[str, ...]
     not_protected: tuple[str, ...]
+    unit_of_privacy: str
+    trust_model: str
+    random_source: str
+    best_guess: float
+    epsilon_at: tuple[tuple[float, float], ...]
+    event: Mapping[str, Any]
+    composed: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The statement as JSON data; JSON has no infinity, so an infinite epsilon is the word."""
         return {
             "mechanism": self.mechanism,
+            "unit_of_privacy": self.unit_of_privacy,
             "neighbours": self.neighbours,
-            "epsilon": "infinite" if math.isinf(self.epsilon) else self.epsilon,
+            "epsilon": finite_or_word(self.epsilon),
             "delta": self.delta,
+            "epsilon_at": [{"delta": delta, "epsilon": finite_or_word(epsilon)} for delta, epsilon in self.epsilon_at],
+            "best_guess": self.best_guess,
             "accountant": self.accountant,
+            "trust_model": self.trust_model,
+            "random_source": self.random_source,
             "promises": list(self.promises),
             "not_protected": list(self.not_protected),
+            "event": dict(self.event),
+            "composed": None if self.composed is None else dict(self.composed),
         }
 
     def to_json(self) -> str:
@@ -71,15 +88,41 @@ class Statement:
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> "Statement":
         """A statement from a release document."""
+        sentences = [*entry["promises"], *entry["not_protected"]]
+        if not all(isinstance(sentence, str) for sentence in sentences) or isinstance(entry["promises"], str):
+            raise ReleaseError("the statement's sentences are not text")
         return cls(
             mechanism=entry["mechanism"],
+            unit_of_privacy=entry["unit_of_privacy"],
             neighbours=entry["neighbours"],
-            epsilon=math.inf if entry["epsilon"] == "infinite" else float(entry["epsilon"]),
+            epsilon=_number(entry["epsilon"]),
             delta=float(entry["delta"]),
+            epsilon_at=tuple((float(pair["delta"]), _number(pair["epsilon"])) for pair in entry["epsilon_at"]),
+            best_guess=float(entry["best_guess"]),
             accountant=entry["accountant"],
+            trust_model=entry["trust_model"],
+            random_source=entry["random_source"],
             promises=tuple(entry["promises"]),
             not_protected=tuple(entry["not_protected"]),
+            event=dict(entry["event"]),
+            composed=None if entry["composed"] is None else dict(entry["composed"]),
         )
+
+
+def finite_or_word(epsilon: float) -> float | str:
+    """An epsilon as JSON data, which has no infinity.
+
+    >>> finite_or_word(0.5), finite_or_word(math.inf)
+    (0.5, 'infinite')
+    """
+    return "infinite" if math.isinf(epsilon) else epsilon
+
+
+def _number(epsilon: float | str) -> float:
+    number = math.inf if epsilon == "infinite" else float(epsilon)
+    if not number >= 0:
+        raise ReleaseError(f"the statement's epsilon is {epsilon!r}, which is none")
+    return number
 
 
 @dataclass(frozen=True, eq=False)

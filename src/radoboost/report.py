@@ -2,6 +2,9 @@
 
 import math
 import textwrap
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context
+from typing import Any
 
 from radoboost.model import Model
 from radoboost.release import Release, Statement
@@ -74,16 +77,80 @@ def describe_model(model: Model) -> str:
     return "\n".join(lines)
 
 
+def describe_account(answer: Mapping[str, Any]) -> str:
+    """The answer of `rado account`, as text for a terminal."""
+    lines = [
+        f"mechanism    {answer['mechanism']}",
+        f"neighbours   {answer['neighbours']}",
+        f"epsilon      {_epsilon(answer['epsilon'])} at delta {answer['delta']:g}",
+    ]
+    if "noise" in answer:
+        lines.append(f"noise        {answer['noise']:.6g} times the clipping norm")
+    if "n_rados" in answer:
+        lines.append(f"rados        {answer['n_rados']:,}")
+    if "band" in answer:
+        low, high = answer["band"]
+        one, plain = answer["one_rado"], answer["plain_one_rado"]
+        least = answer["least_epsilon"]
+        lines += [
+            f"band         {low:,} to {high:,} of {answer['n_examples']:,}",
+            f"one rado     delta {one['delta']:.6g} at epsilon {one['epsilon']:g}; a plain one {plain['delta']:.3g}",
+            f"plain rados  epsilon {_epsilon(answer['plain_epsilon'])} at the same delta",
+            f"least        {'no epsilon' if least is None else f'epsilon {least:.6g}'} gives a claim here",
+        ]
+    at = ", ".join(f"{_epsilon(pair['epsilon'])} at {pair['delta']:g}" for pair in answer["epsilon_at"])
+    lines += [
+        f"also         epsilon {at}",
+        f"best guess   {math.ceil(1000 * answer['best_guess']) / 10} % right at most, from even odds",
+        f"accountant   {answer['accountant']}",
+    ]
+    return "\n".join(lines)
+
+
 def _stated(statement: Statement) -> list[str]:
-    epsilon = "infinite" if math.isinf(statement.epsilon) else f"{statement.epsilon:g}"
-    return [
+    lines = [
         "What is promised",
         *_listed(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
-        *_listed((f"epsilon {epsilon}, delta {statement.delta:g}, for {statement.neighbours} as neighbours",)),
+        *_listed(
+            (
+                f"epsilon {_epsilon(statement.epsilon)}, delta {statement.delta:g}, for {statement.neighbours} "
+                "as neighbours",
+            )
+        ),
+    ]
+    if not math.isinf(statement.epsilon):
+        at = ", ".join(f"{_epsilon(epsilon)} at delta {delta:g}" for delta, epsilon in statement.epsilon_at)
+        lines += _listed((f"unit of privacy: {statement.unit_of_privacy}", f"the same as epsilon {at}"))
+    if statement.composed is not None:
+        total = statement.composed
+        lines += _listed(
+            (
+                f"together with {total['earlier_releases']} earlier: epsilon {_epsilon(total['epsilon'])}, "
+                f"delta {total['delta']:g}, for {total['neighbours']} as neighbours"
+                + (f" ({total['why']})" if "why" in total else ""),
+            )
+        )
+    return [
+        *lines,
         "",
         "What is not protected",
         *_listed(statement.not_protected),
+        "",
+        f"accountant   {statement.accountant}",
+        f"trust        {statement.trust_model}",
+        f"random bits  {statement.random_source}",
     ]
+
+
+def _epsilon(value: float | str) -> str:
+    """Four digits, rounded up: what is shown is never less than what is accounted.
+
+    >>> _epsilon(2.59421), _epsilon(1.0), _epsilon(math.inf)
+    ('2.595', '1', 'infinite')
+    """
+    if value == "infinite" or value == math.inf:
+        return "infinite"
+    return f"{Context(prec=4, rounding=ROUND_CEILING).create_decimal(value).normalize():f}"
 
 
 def _examples(count: int | None) -> str:
@@ -91,7 +158,7 @@ def _examples(count: int | None) -> str:
 
 
 def _short(name: str) -> str:
-    return textwrap.shorten(name, 30, placeholder="...")
+    return name if len(name) <= 30 else name[:27] + "..."
 
 
 def _more(count: int) -> list[str]:

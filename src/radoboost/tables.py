@@ -23,17 +23,20 @@ from radoboost.files import (
     check_integers,
     coalesced,
     expand_paths,
+    lenient_batches,
+    lenient_schema,
     open_file,
     read_batches,
     read_schema,
     readable,
     stamp,
 )
-from radoboost.labels import labels_array
+from radoboost.labels import labels_array, labels_or_text
 
 SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array, where a batch costs nothing
 BATCH_VALUES, BATCH_ROWS = 1 << 21, 65536  # at most, in a batch read through Arrow
 _FILL_ROWS = 1024
+_NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$"
 
 
 class Batch(NamedTuple):
@@ -49,13 +52,18 @@ class Batch(NamedTuple):
 
 
 class Table(ABC):
-    """Features by name, and a label or none, read in batches as often as needed."""
+    """Features by name, and a label or none, read in batches as often as needed.
+
+    A lenient table can be read whatever its values are: what is missing or no number becomes NaN, and it may have no
+    rows. For private mechanisms, where a refusal that depends on a value would tell of it.
+    """
+
+    lenient = False
 
     def __init__(self, name: str, features: Sequence[str], label: str | None, n_rows: int | None) -> None:
         self.name, self.features, self.label, self.n_rows = name, tuple(features), label, n_rows
         if not features:
             raise TableError(f"{name} has no feature columns besides the label; it needs at least one")
-        self.check_rows(n_rows)
 
     @abstractmethod
     def batches(self) -> Iterator[Batch]:
@@ -103,7 +111,7 @@ class _ArrayTable(Table):
     def _values(self, start: int, stop: int) -> NDArray[Any]:
         part = self._x[start:stop]
         part = part.toarray() if hasattr(part, "toarray") else part
-        for k in range(part.shape[1]) if part.dtype.kind in "iu" else ():
+        for k in range(part.shape[1]) if part.dtype.kind in "iu" and not self.lenient else ():
             check_integers(part[:, k], self.features[k], start)
         kind = part.dtype if part.dtype in (np.float32, np.float64) else np.float64
         return np.ascontiguousarray(part, dtype=kind)
@@ -123,7 +131,10 @@ class _ArrowTable(Table):
 
     def _values(self, batch: pa.RecordBatch, first_row: int) -> NDArray[Any]:
         columns = [batch.column(name) for name in self.features]
-        numbers = [_numbers(column, name, first_row) for column, name in zip(columns, self.features, strict=True)]
+        if self.lenient:
+            numbers = [_numbers_or_nan(column) for column in columns]
+        else:
+            numbers = [_numbers(column, name, first_row) for column, name in zip(columns, self.features, strict=True)]
         narrow = all(column.type in (pa.float32(), pa.float16()) for column in columns)
         block = np.empty((batch.num_rows, len(columns)), np.float32 if narrow else np.float64)
         # A thousand rows at a time, so that what one column wrote is in the cache when the next is written beside it.
@@ -166,7 +177,10 @@ class _FileTable(_ArrowTable):
         self._bytes_before = 0
         for path in self._paths:
             with readable(path), open_file(path) as self._file:
-                yield from read_batches(path, self._file, wanted, self.label, rows)
+                if self.lenient:
+                    yield from lenient_batches(path, self._file, wanted, rows)
+                else:
+                    yield from read_batches(path, self._file, wanted, self.label, rows)
             self._bytes_before += path.stat().st_size
         self._file = None
         # What was checked in the first pass must be what is summed in the second.
@@ -189,6 +203,7 @@ def open_table(
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     labelled: bool = True,
+    lenient: bool = False,
 ) -> Table:
     """Whatever the caller has, ready to be read; where `labelled` is False it may do without a label.
 
@@ -196,19 +211,70 @@ def open_table(
     >>> table.features
     ('x0', 'x1')
     """
-    features = None if features is None else _names("features", features)
-    drop = _names("drop", drop)
+    opened = _open(
+        table,
+        y,
+        label,
+        None if features is None else _names("features", features),
+        _names("drop", drop),
+        labelled,
+        lenient,
+    )
+    opened.lenient = lenient
+    if not lenient:
+        opened.check_rows(opened.n_rows)
+    return opened
+
+
+def table_types(table: Any) -> dict[str, str]:
+    """The columns of a table with their storage types: "number", "binary" for truth values, or "text".
+
+    >>> table_types(pa.table({"age": [1.0], "smokes": [True], "name": ["x"]}))
+    {'age': 'number', 'smokes': 'binary', 'name': 'text'}
+    """
+    if _is_paths(table):
+        path = expand_paths(table)[0]
+        with readable(path), open_file(path) as file:
+            schema, _ = read_schema(path, file)
+    elif hasattr(table, "__arrow_c_stream__"):
+        with readable("the table"):
+            schema = pa.table(table).schema
+    else:
+        return {f"x{k}": "number" for k in range(np.shape(table)[1])}
+    kinds = {name: schema.field(name).type for name in _feature_fields(schema)}
+    return {name: _storage(kind) for name, kind in kinds.items()}
+
+
+def _storage(kind: pa.DataType) -> str:
+    if pa.types.is_boolean(kind):
+        return "binary"
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return "number" if numeric or pa.types.is_null(kind) else "text"
+
+
+def _is_paths(table: Any) -> bool:
+    several = isinstance(table, list | tuple) and len(table) > 0 and all(isinstance(p, str | Path) for p in table)
+    return isinstance(table, str | Path) or several
+
+
+def _open(
+    table: Any,
+    y: Any,
+    label: str | None,
+    features: Sequence[str] | None,
+    drop: Sequence[str],
+    labelled: bool,
+    lenient: bool,
+) -> Table:
     if label is not None and not isinstance(label, str):
         raise ArgumentError(f"label must be the name of a column; it is {label!r}")
     if (y is None) == (label is None) and (labelled or y is not None):
         raise ArgumentError("give the labels once: as y, or as the name of their column in label")
-    if isinstance(table, str | Path) or (
-        isinstance(table, list | tuple) and table and all(isinstance(p, str | Path) for p in table)
-    ):
+    if _is_paths(table):
         if y is not None:
             raise ArgumentError("labels of a file are one of its columns; name it in label")
-        return _open_files(expand_paths(table), label, features, drop)
-    labels = None if y is None else labels_array(y)
+        return _open_files(expand_paths(table), label, features, drop, lenient)
+    labels = None if y is None else labels_or_text(y) if lenient else labels_array(y)
     if hasattr(table, "__arrow_c_stream__"):
         with readable("the table"):
             arrow = pa.table(table)
@@ -230,7 +296,9 @@ def open_table(
         column = x[:, [places[label]]]
         labels = labels_array(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())
     _check_length(labels, x.shape[0])
-    if np.ma.is_masked(table):
+    if np.ma.is_masked(table) and lenient:
+        x = np.ma.filled(np.ma.asarray(table).astype(np.float64), np.nan)
+    elif np.ma.is_masked(table):
         row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
         raise TableError(f"column 'x{k}' has a missing value (row {row:,}); fill in or drop such rows or columns")
     return _ArrayTable(x, labels, chosen, [places[name] for name in chosen], label if labels is None else label or "y")
@@ -248,12 +316,14 @@ def _names(argument: str, value: Any) -> list[str]:
     return names
 
 
-def _open_files(paths: list[Path], label: str | None, features: Sequence[str] | None, drop: Sequence[str]) -> Table:
+def _open_files(
+    paths: list[Path], label: str | None, features: Sequence[str] | None, drop: Sequence[str], lenient: bool
+) -> Table:
     chosen: list[str] | None = None
     total: int | None = 0
     for path in paths:
         with readable(path), open_file(path) as file:
-            schema, n_rows = read_schema(path, file)
+            schema, n_rows = (lenient_schema if lenient else read_schema)(path, file)
             fields = _feature_fields(schema)
         found = _choose(fields, str(path), label, features, drop)
         for name in found:
@@ -283,7 +353,8 @@ def _choose(
     drop: Sequence[str],
 ) -> list[str]:
     """The features among a table's columns."""
-    for listed in (names, list(features or ())):
+    asked = set(features or ()) | {label}
+    for listed in (names if features is None else [name for name in names if name in asked], list(features or ())):
         twice = [name for name, count in Counter(listed).items() if count > 1]
         if twice:
             raise TableError(f"{where}: several columns are called {twice[0]!r}; features need different names")
@@ -295,7 +366,6 @@ def _choose(
             raise TableError(f"{where} has no column {name!r}; its columns are {_listed(names)}")
     missing = [name for name in features or () if name not in known]
     if missing:
-        asked = {label, *(features or ())}
         others = [name for name in names if name not in asked]
         besides = f"it has {_listed(others)} instead" if others else "all its other columns are asked for as well"
         raise TableError(f"{where} has no column {_listed(missing)}; {besides}")
@@ -334,6 +404,21 @@ def _numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
     if pa.types.is_integer(column.type):
         check_integers(values, name, first_row)
     return values
+
+
+def _numbers_or_nan(column: pa.Array) -> NDArray[np.float64]:
+    """A column as numbers, NaN where it has none."""
+    if pa.types.is_binary(column.type):
+        truth = pc.match_substring_regex(column, "^ *(?i:true) *$")
+        column = pc.if_else(truth, b"1", pc.if_else(pc.match_substring_regex(column, "^ *(?i:false) *$"), b"0", column))
+        column = pc.if_else(pc.match_substring_regex(column, _NUMBER), column, pa.scalar(None, pa.binary()))
+        column = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    elif pa.types.is_decimal(column.type):
+        column = column.cast(pa.string())
+    elif pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    filled: NDArray[np.float64] = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
+    return filled
 
 
 def _check_length(labels: pa.Array | None, n_rows: int) -> None:

@@ -5,6 +5,7 @@ lower index; -1 means that no feature will do, and boosting stops.
 """
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from radoboost.errors import ArgumentError
 
 
 class WeakOracle(Protocol):
-    """What boosting asks of an oracle."""
+    """One of the oracles below; the boosting kernel has their rules by name."""
 
     @property
     def name(self) -> str:
@@ -68,8 +69,9 @@ class Prudential:
     name: ClassVar[str] = "prudential"
 
     def __post_init__(self) -> None:
-        if not 0 < self.cap <= 1:
-            raise ArgumentError(f"the cap of a prudential oracle must lie in (0, 1]; it is {self.cap}")
+        if not isinstance(self.cap, Real) or not 0 < self.cap <= 1:
+            raise ArgumentError(f"the cap of a prudential oracle must be a number in (0, 1]; it is {self.cap!r}")
+        object.__setattr__(self, "cap", float(self.cap))
 
     def choose(self, edges: NDArray[np.float64]) -> int:
         """The first of the largest under the cap, or -1."""
@@ -77,6 +79,30 @@ class Prudential:
         allowed = np.where(strength <= self.cap, strength, -1.0)
         best = int(np.argmax(allowed))
         return best if allowed[best] >= 0 else -1
+
+
+def prudence(rados: NDArray[np.float64], noise_std: float, tau: float = 0.05) -> tuple[Prudential, float]:
+    """The paper's cap lambda_p and kappa for rados that carry noise of `noise_std` a coordinate.
+
+    They are the quantities of thm_random_gau, from the noisy rados alone: M = min_k max_j |rado_jk| stands in for
+    mu' m_*, and L = sqrt(d) + sqrt(2 log(n / tau)) for the norm that the paper bounds without its sqrt(d). With kappa =
+    max(1, 16 noise_std L / M**2) and 1 - rho = min(1, 1 / (4 kappa noise_std L)), the cap is 1 - 1 / (sqrt(1 - rho)
+    kappa M). The theorem is not proved as printed; nothing here says that its conditions hold.
+
+    >>> oracle, kappa = prudence(np.array([[100.0, -80.0], [-90.0, 120.0]]), noise_std=10.0)
+    >>> 0 < oracle.cap < 1 and kappa >= 1
+    True
+    """
+    n, d = rados.shape
+    largest = np.abs(rados).max(axis=0)
+    reach = float(largest[largest > 0].min(initial=np.inf))
+    if not np.isfinite(reach):
+        raise ArgumentError("every rado is zero; there is nothing to be prudent about")
+    noise = noise_std * (np.sqrt(d) + np.sqrt(2 * np.log(n / tau)))
+    kappa = max(1.0, 16 * noise / reach**2)
+    root = np.sqrt(min(1.0, 1 / (4 * kappa * noise))) if noise > 0 else 1.0
+    # In units where a rado is below 1 everywhere the paper's cap is negative: any edge is too large for it.
+    return Prudential(float(np.clip(1 - 1 / (root * kappa * reach), 1e-3, 1.0))), float(kappa)
 
 
 def clamped(edge: float, least: float = 0.1) -> float:

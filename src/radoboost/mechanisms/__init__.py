@@ -1,12 +1,27 @@
 """What is done to rados before they leave, one file a mechanism.
 
-A mechanism is a frozen description. It says whether it makes a promise (`private`), how columns are scaled
-unless the holder says otherwise, and what its statement may claim.
+A mechanism is a frozen description. It says whether it promises something about records (`private`), how columns are
+scaled unless the holder says otherwise, and what its statement may claim.
 """
 
-from radoboost.mechanisms.contract import Circumstances, Mechanism
+from radoboost.mechanisms.contract import Circumstances, Mechanism, Plan, PrivateMechanism
+from radoboost.mechanisms.feature_band import FeatureBand
+from radoboost.mechanisms.noisy_examples import NoisyExamples
+from radoboost.mechanisms.noisy_rados import NoisyRados
 from radoboost.mechanisms.plain import Plain
 
-MECHANISMS: dict[str, type[Mechanism]] = {Plain.name: Plain}
+MECHANISMS: dict[str, type[Mechanism]] = {
+    mechanism.name: mechanism for mechanism in (Plain, FeatureBand, NoisyExamples, NoisyRados)
+}
 
-__all__ = ["MECHANISMS", "Circumstances", "Mechanism", "Plain"]
+__all__ = [
+    "MECHANISMS",
+    "Circumstances",
+    "FeatureBand",
+    "Mechanism",
+    "NoisyExamples",
+    "NoisyRados",
+    "Plain",
+    "Plan",
+    "PrivateMechanism",
+]

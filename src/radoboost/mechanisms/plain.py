@@ -1,11 +1,12 @@
 """Plain rados: nothing is added, and nothing is promised."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from radoboost.mechanisms.claims import DEFAULT_DELTA, make_statement
 from radoboost.mechanisms.contract import Circumstances
+from radoboost.privacy import NotPrivate, Relation
 from radoboost.release import Statement
 
 _NOT_PROTECTED = (
@@ -23,41 +24,38 @@ _SCALED = {
     "none": "The largest magnitude in every column without declared bounds is in the release, to a factor of two (its "
     "grid step).",
 }
-_SEEDED = (
-    "The signatures were drawn from a seed: who knows or guesses it knows which examples each rado sums, "
-    "and with enough rados can solve for every example. Release without a seed."
-)
+
+
+def exposed_by_scale(scale: str) -> tuple[str, ...]:
+    """What a release tells of the data through its scaling constants."""
+    return (_SCALED[scale],) if scale in _SCALED else ()
 
 
 @dataclass(frozen=True)
 class Plain:
     """Rados as they are, with no privacy guarantee (Definition 1 of the paper).
 
-    >>> Plain().parameters()
-    {}
+    >>> Plain().private
+    False
     """
 
     name: ClassVar[str] = "plain"
     private: ClassVar[bool] = False
     default_scale: ClassVar[str] = "standard"
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
         """There are none."""
         return {}
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """No guarantee: epsilon is infinite whatever tables are called neighbours."""
-        exposed = list(_NOT_PROTECTED)
-        if circumstances.scale in _SCALED:
-            exposed.insert(3, _SCALED[circumstances.scale])
-        if circumstances.seeded:
-            exposed.insert(0, _SEEDED)
-        return Statement(
-            mechanism=self.name,
-            neighbours="any two tables",
-            epsilon=math.inf,
-            delta=0.0,
-            accountant="none: nothing is promised, so nothing is accounted",
+        stated = make_statement(
+            self.name,
+            NotPrivate("plain rados promise nothing", Relation.RECORD),
+            DEFAULT_DELTA,
+            circumstances,
+            unit="none: nothing is promised",
             promises=(),
-            not_protected=tuple(exposed),
+            not_protected=(*_NOT_PROTECTED[:3], *exposed_by_scale(circumstances.scale), *_NOT_PROTECTED[3:]),
         )
+        return replace(stated, neighbours="any two tables", delta=0.0, epsilon_at=())

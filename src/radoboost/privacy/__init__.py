@@ -1,0 +1,40 @@
+"""What was done, what it costs, and how much noise a promise needs: events, then accountants, then calibrate."""
+
+from radoboost.privacy.accountants import accountant_name, best_guess, delta_at, epsilon_at, trade_off
+from radoboost.privacy.calibrate import band, gaussian_multiplier, least_band_epsilon, subsampled_multiplier
+from radoboost.privacy.events import (
+    Composed,
+    Event,
+    Gaussian,
+    NotPrivate,
+    Relation,
+    Repeated,
+    SubsampledGaussian,
+    TruncatedBinomialShift,
+    converted,
+)
+from radoboost.privacy.events import from_dict as event_from_dict
+from radoboost.privacy.events import to_dict as event_to_dict
+
+__all__ = [
+    "Composed",
+    "Event",
+    "Gaussian",
+    "NotPrivate",
+    "Relation",
+    "Repeated",
+    "SubsampledGaussian",
+    "TruncatedBinomialShift",
+    "accountant_name",
+    "band",
+    "best_guess",
+    "converted",
+    "delta_at",
+    "epsilon_at",
+    "event_from_dict",
+    "event_to_dict",
+    "gaussian_multiplier",
+    "least_band_epsilon",
+    "subsampled_multiplier",
+    "trade_off",
+]

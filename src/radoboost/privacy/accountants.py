@@ -1,0 +1,524 @@
+"""From what was done to epsilon and delta, never below the truth.
+
+Gaussians alone have a closed form (A2, A3). Everything else goes through privacy-loss distributions: this module lays
+the loss of one use on a grid, from above (A5 to A7), dp-accounting convolves it, and what the convolution can round
+away is added to delta (A8, A10). Labels are those of docs/proofs/accounting.md.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import lru_cache, partial
+from math import exp, expm1, hypot, inf, isfinite, log, log2, nan, nextafter, sqrt
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from radoboost.errors import ArgumentError
+from radoboost.privacy.events import (
+    Event,
+    Gaussian,
+    Leaf,
+    NotPrivate,
+    Relation,
+    SubsampledGaussian,
+    TruncatedBinomialShift,
+    flatten,
+)
+
+Floats = NDArray[np.float64]
+
+LEAST_MULTIPLIER = 0.05  # a subsampled Gaussian with less noise counts as not private: its loss passes 200 a use
+MOST_USES = 2**21  # of one subsampled or truncated event; more would need a coarser grid than is worth anything
+
+_UNIT = 2.0**-53
+_TINY = 1e-300  # stands in for a delta that underflows
+_TAIL = 9.5  # standard deviations of noise that are kept; beyond lies less than 2e-21
+_TAIL_MASS = 1e-14  # what one n-fold convolution may cut off, and adds to delta
+_STEPS_PER_DEVIATION = 100  # grid steps to one standard deviation of an average use's loss: the grid adds 1e-5 of it
+_MOST_CELLS = 2**16  # of one use
+_MOST_BINS = 2**21  # of all uses
+
+
+class _Losses(NamedTuple):
+    """Masses of the losses (low + i) step, in one direction; `infinite` is the mass of an infinite loss."""
+
+    low: int
+    masses: Floats
+    infinite: float
+    shift: float  # the losses may be this much too small: read at a lower epsilon (A10)
+
+
+def epsilon_at(event: Event, delta: float) -> float:
+    """The least epsilon, rounded up, for which `event` is (epsilon, delta)-private; infinity where there is none.
+
+    >>> from radoboost.privacy.events import Gaussian, Relation
+    >>> round(epsilon_at(Gaussian(4.0, Relation.RECORD), 1e-6), 3)
+    1.061
+    >>> epsilon_at(Gaussian(4.0, Relation.RECORD), 1e-6) >= 1.0
+    True
+    """
+    delta = checked_delta(delta)
+    curve = _account(event)
+    if curve.at(0.0) <= delta:
+        return 0.0
+    low, high = 0.0, min(1.0, curve.last)
+    while curve.at(high) > delta:
+        if high >= min(curve.last, 1e300):
+            return inf
+        low, high = high, min(2 * high, curve.last)
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        if curve.at(middle) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def delta_at(event: Event, epsilon: float) -> float:
+    """The least delta, rounded up, for which `event` is (epsilon, delta)-private.
+
+    >>> from radoboost.privacy.events import TruncatedBinomialShift
+    >>> round(delta_at(TruncatedBinomialShift(100, 39, 61), 1.0), 7)
+    0.0072631
+    """
+    epsilon = _checked_epsilon(epsilon)
+    curve = _account(event)
+    return curve.at(min(epsilon, curve.last))  # what is (last, delta)-private is so at every larger epsilon
+
+
+def trade_off(event: Event, alphas: ArrayLike) -> Floats:
+    """Of any test between neighbours with false alarms at rate alpha, the least rate of misses; a lower bound (A11).
+
+    >>> from radoboost.privacy.events import Gaussian, Relation
+    >>> trade_off(Gaussian(1.0, Relation.RECORD), [0.0, 0.05, 1.0]).round(2)
+    array([1.  , 0.74, 0.  ])
+    """
+    rates = np.asarray(alphas, dtype=np.float64)
+    if not np.all((rates >= 0) & (rates <= 1)):
+        raise ArgumentError("alphas must be rates in [0, 1]")
+    last = next((last for delta in (1e-6, 1e-3, 0.1) if isfinite(last := epsilon_at(event, delta))), 1.0)
+    misses = np.zeros_like(rates)
+    for epsilon in np.linspace(0.0, max(last, 1e-6), 200):
+        kept, growth = 1.0 - delta_at(event, float(epsilon)), np.exp(epsilon)
+        np.maximum(misses, kept - growth * rates, out=misses)
+        np.maximum(misses, (kept - rates) / growth, out=misses)
+    return np.maximum(misses * (1 - 1e-12) - 1e-15, 0.0)
+
+
+def best_guess(event: Event) -> float:
+    """How often an adversary who thinks both neighbours equally likely can be right, at most (A11).
+
+    >>> from radoboost.privacy.events import Gaussian, Relation
+    >>> round(best_guess(Gaussian(4.0, Relation.RECORD)), 4)
+    0.5497
+    """
+    delta = delta_at(event, 0.0)
+    return min(1.0, nextafter((1.0 + delta) / 2, 1.0)) if delta else 0.5
+
+
+def accountant_name(event: Event) -> str:
+    """What computes the figures for `event`.
+
+    >>> from radoboost.privacy.events import Gaussian, Relation
+    >>> accountant_name(Gaussian(4.0, Relation.RECORD))
+    'closed form'
+    """
+    counts = flatten(event)
+    if any(isinstance(leaf, NotPrivate) for leaf in counts):
+        return "none"
+    if all(_as_gaussian(leaf) for leaf in counts) or _is_single_column(counts):
+        return "closed form"
+    from importlib.metadata import version
+
+    return f"dp-accounting {version('dp-accounting')} privacy-loss distributions"
+
+
+# ---- what is given
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
+
+
+def _checked_epsilon(epsilon: Any) -> float:
+    if not 0 <= (number := _number(epsilon)) < inf:
+        raise ArgumentError(f"epsilon must be a finite number of at least 0; it is {epsilon!r}")
+    return number
+
+
+def checked_delta(delta: Any) -> float:
+    """A delta in (0, 1).
+
+    >>> checked_delta(1e-6)
+    1e-06
+    """
+    if not 0 < (number := _number(delta)) < 1:
+        raise ArgumentError(f"delta must lie between 0 and 1; it is {delta!r}")
+    return number
+
+
+def _as_gaussian(leaf: Leaf) -> bool:
+    """Whether it is a Gaussian in the closed form; a sample of all records is no sample."""
+    return isinstance(leaf, Gaussian) or (isinstance(leaf, SubsampledGaussian) and leaf.probability == 1)
+
+
+def _is_single_column(counts: dict[Leaf, int]) -> bool:
+    return [(type(leaf), count) for leaf, count in counts.items()] == [(TruncatedBinomialShift, 1)]
+
+
+# ---- one curve for each normal form
+
+
+class _Curve(NamedTuple):
+    """Delta at epsilon, and the epsilon beyond which this bound does not fall any more."""
+
+    at: Callable[[float], float]
+    last: float
+
+
+def _account(event: Event) -> _Curve:
+    """The curve of an event, with the total variation of all its uses together."""
+    counts = flatten(event)
+    variation = sum(getattr(leaf, "total_variation", 0.0) * count for leaf, count in counts.items())
+    bare: dict[Leaf, int] = {}
+    for leaf, count in counts.items():
+        plain = leaf if isinstance(leaf, NotPrivate) else replace(leaf, total_variation=0.0)
+        bare[plain] = bare.get(plain, 0) + count
+    return _charged(_in_order(bare), min(1.0, variation * (1 + 1e-12)))
+
+
+def _in_order(counts: dict[Leaf, int]) -> tuple[tuple[Leaf, int], ...]:
+    return tuple(sorted(counts.items(), key=repr))
+
+
+@lru_cache(maxsize=64)
+def _charged(counts: tuple[tuple[Leaf, int], ...], variation: float) -> _Curve:
+    """The curve with (1 + e^epsilon) times the total variation on top (A9)."""
+    curve, last = _curve(counts)
+    if not variation:
+        return _turned(curve, last)
+
+    def charged(epsilon: float) -> float:
+        return min(1.0, (curve(epsilon) + (1 + exp(min(epsilon, 700.0))) * variation) * (1 + 8 * _UNIT))
+
+    return _turned(charged, min(last, -log(variation)))
+
+
+def _turned(curve: Callable[[float], float], last: float) -> _Curve:
+    """The curve up to its least value. A worse point than the best one would be as sound."""
+    if last == inf:
+        return _Curve(curve, inf)
+    points = np.linspace(0.0, last, 101).tolist()
+    best = min(range(101), key=lambda i: curve(points[i]))
+    low, high = points[max(best - 1, 0)], points[min(best + 1, 100)]
+    for _ in range(30):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if curve(left) <= curve(right) else (left, high)
+    return _Curve(curve, min(points[best], high, key=curve))
+
+
+@lru_cache(maxsize=64)
+def _curve(counts: tuple[tuple[Leaf, int], ...]) -> _Curve:
+    """The curve of the events as described."""
+    if not counts:
+        return _Curve(lambda epsilon: 0.0, inf)
+    if any(isinstance(leaf, NotPrivate) for leaf, _ in counts):
+        return _Curve(lambda epsilon: 1.0, inf)
+    gaussians = [(leaf, count) for leaf, count in counts if _as_gaussian(leaf)]
+    others = [(leaf, count) for leaf, count in counts if not _as_gaussian(leaf)]
+    if not others:
+        return _Curve(partial(_gaussian_delta, _mu(gaussians)), inf)
+    if others[0][0].relation in (Relation.EDGE, Relation.LABEL):
+        step = _curve(_halved(counts)).at
+
+        def of_two(epsilon: float) -> float:
+            return min(1.0, (1 + exp(min(epsilon / 2, 700.0))) * step(epsilon / 2) * (1 + 8 * _UNIT))
+
+        return _Curve(of_two, max(0.0, -2 * log(step(1e9))))
+    if _is_single_column(dict(counts)):
+        return _Curve(partial(_column_delta, others[0][0]), inf)
+    return _Curve(_composed(_mu(gaussians), others), inf)
+
+
+def _halved(counts: tuple[tuple[Leaf, int], ...]) -> tuple[tuple[Leaf, int], ...]:
+    """One of the two steps, a record removed and a record added, that a replacement is made of (A4)."""
+    steps: dict[Leaf, int] = {}
+    for leaf, count in counts:
+        if isinstance(leaf, SubsampledGaussian) and leaf.probability < 1:
+            step: Leaf = replace(leaf, relation=Relation.RECORD)
+        elif isinstance(leaf, SubsampledGaussian):
+            step = Gaussian(leaf.noise_multiplier, Relation.RECORD)
+        else:
+            assert isinstance(leaf, Gaussian)
+            step = Gaussian(2 * leaf.noise_multiplier, Relation.RECORD)
+        steps[step] = steps.get(step, 0) + count
+    return _in_order(steps)
+
+
+# ---- Gaussians
+
+
+def _mu(gaussians: Iterable[tuple[Leaf, int]]) -> float:
+    """The distance between two unit normals that all these Gaussians together come to (A3), rounded up."""
+    parts = []
+    for leaf, count in gaussians:
+        assert isinstance(leaf, (Gaussian, SubsampledGaussian))
+        # Without sampling a replacement moves the sum by up to twice a record's norm.
+        double = isinstance(leaf, SubsampledGaussian) and leaf.relation != Relation.RECORD
+        parts.append((1 + double) * sqrt(count) / leaf.noise_multiplier)
+    return hypot(*parts) * (1 + 8 * _UNIT)
+
+
+def _gaussian_delta(mu: float, epsilon: float) -> float:
+    """Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2), without cancellation (A2, A10)."""
+    if mu == inf:
+        return 1.0
+    from scipy.special import erfcx, ndtr
+
+    far = epsilon / mu
+    start = (far - mu / 2) / sqrt(2) - 4 * _UNIT * (far + mu) if far < inf else inf  # as if epsilon were a little less
+    if start < -20:  # then the second term is below e^-200 of the first, and the first is nearly 1
+        return min(1.0, float(ndtr(-start * sqrt(2))) + 1e-15)
+    if start > 27:
+        return _TINY
+    # Both terms carry the factor exp(-start^2); what is left is a difference of two values of erfcx.
+    length = mu / sqrt(2)
+    if length > 0.1:
+        difference = float(erfcx(start)) - float(erfcx(start + length))
+    else:
+        nodes, weights = _quadrature(12)
+        at = start + length * (nodes + 1) / 2
+        difference = length / 2 * float(weights @ (2 / sqrt(np.pi) - 2 * at * erfcx(at)))
+    return min(1.0, 0.5 * exp(-start * start) * difference * (1 + 1e-10) + _TINY)
+
+
+@lru_cache(maxsize=2)
+def _quadrature(points: int) -> tuple[Floats, Floats]:
+    """Gauss-Legendre nodes and weights on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+    return nodes, weights
+
+
+# ---- one column of a rado
+
+
+@lru_cache(maxsize=64)
+def _column(event: TruncatedBinomialShift, upwards: bool) -> tuple[Floats, Floats, float]:
+    """Losses and masses of the outcomes that both neighbours can give, and the mass of those only one can (A6)."""
+    m, low, high = event.n_trials, event.low, event.high
+    # Beyond `reach` of the mode no outcome has e^-79 of the mass of the mode; what is dropped counts as infinite.
+    mode, reach = min(max(m // 2, low), high), int(sqrt(40 * m)) + 20
+    first, last = max(low, mode - reach), min(high, mode + reach)
+    k = np.arange(first, last + 1, dtype=np.float64)
+    ratios = np.log((m - k[:-1]) / (k[:-1] + 1))  # of C(m, k + 1) to C(m, k)
+    weights = np.concatenate([[0.0], np.cumsum(ratios)])
+    weights = np.exp(weights - weights.max())
+    dropped = 0.0
+    if last < high:
+        ratio = (m - last) / (last + 1)
+        dropped += float(weights[-1]) * ratio / (1 - ratio)
+    if first > low:
+        ratio = first / (m - first + 1)
+        dropped += float(weights[0]) * ratio / (1 - ratio)
+    slack = 1 + 100 * _UNIT * (len(k) + 16)
+    masses = weights / weights.sum() * slack
+    only_here, shared = (masses[0], slice(1, None)) if upwards else (masses[-1], slice(None, -1))
+    unseen = (only_here if (first == low if upwards else last == high) else 0.0) + dropped * slack
+    if (first > low) if upwards else (last < high):
+        shared = slice(None)
+    k = k[shared]
+    losses = np.log((m - k + 1) / k) if upwards else np.log((k + 1) / (m - k))
+    return losses, masses[shared], min(1.0, float(unseen))
+
+
+def _column_delta(event: Leaf, epsilon: float) -> float:
+    """One use, summed outcome by outcome."""
+    assert isinstance(event, TruncatedBinomialShift)
+    worst = _TINY
+    for upwards in (True, False):
+        losses, masses, unseen = _column(event, upwards)
+        gap = losses - epsilon + 8 * _UNIT * (1 + np.abs(losses) + epsilon)
+        worst = max(worst, unseen + float(masses @ -np.expm1(-np.maximum(gap, 0.0))) * (1 + 1e-12))
+    return min(1.0, worst)
+
+
+def _column_losses(event: TruncatedBinomialShift, upwards: bool, step: float) -> _Losses:
+    losses, masses, unseen = _column(event, upwards)
+    cells = np.floor(losses / step).astype(np.int64)
+    # The part that goes to the upper end keeps the mean of e^-loss (A7).
+    upper = np.clip(np.expm1(cells * step - losses) / expm1(-step), 0.0, 1.0)
+    return _gathered(cells, masses, upper, unseen, float(np.abs(losses).max(initial=0.0)))
+
+
+# ---- the subsampled Gaussian
+
+
+def _sampled_loss(y: Floats, s: float, q: float) -> Floats:
+    """log of (1 - q) + q e^(s y - s^2/2): the mixture over the plain normal, at y standard deviations."""
+    return np.asarray(np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, np.log(q) + s * y - s * s / 2))
+
+
+def _normal_masses(ends: Floats) -> Floats:
+    """Standard normal mass between consecutive ends, to a relative error of 1e-13 (A10)."""
+    from scipy.special import ndtr
+
+    left, right = ends[:-1], ends[1:]
+    flip = left + right > 0  # the far tail has the accurate cumulative
+    left, right = np.where(flip, -right, left), np.where(flip, -left, right)
+    wide = ndtr(right) - ndtr(left)
+    nodes, weights = _quadrature(8)
+    half = (right - left) / 2
+    at = (left + half)[:, None] + half[:, None] * nodes
+    narrow = half * (np.exp(-at * at / 2) @ weights) / sqrt(2 * np.pi)
+    return np.where((right - left) * np.maximum(1.0, np.abs(left)) < 0.25, narrow, wide)
+
+
+def _sampled_losses(s: float, q: float, adding: bool, step: float) -> _Losses:
+    """The loss of one use: mixture against normal when a record is removed, the reverse when one is added (A5)."""
+    from scipy.special import ndtr
+
+    first, last = -_TAIL, _TAIL if adding else _TAIL + s
+    loss_first, loss_last = (float(loss) for loss in _sampled_loss(np.array([first, last]), s, q))
+    bottom, top = int(np.ceil(loss_first / step)), int(np.floor(loss_last / step))
+    inner = np.arange(bottom, top + 1) * step
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        near = np.where(inner < -0.5, (np.exp(inner) - (1 - q)) / q, 1 + np.expm1(inner) / q)
+        far = inner + np.log1p(-(1 - q) * np.exp(-inner)) - log(q)
+        inverse = (np.where(inner > 30, far, np.log(near)) + s * s / 2) / s
+    ends = np.concatenate([[first], np.clip(inverse, first, last), [last]])
+    ends = np.maximum.accumulate(np.where(np.isnan(ends), first, ends))
+    plain, moved = _normal_masses(ends), _normal_masses(ends - s)
+    mixture = (1 - q) * plain + q * moved
+    cells = np.arange(bottom - 1, top + 1)
+    here, there = (plain, mixture) if adding else (mixture, plain)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.where(here > 0, there / here, 0.0)  # the mean of e^-loss in the cell
+    if adding:  # the loss is minus that of the mixture: cell i lies between -(i + 1) and -i steps
+        cells = -cells - 1
+    # The part that goes to the upper end keeps the mean of e^-loss (A7).
+    upper = np.clip((1 - ratio * np.exp(cells * step)) / -expm1(-step), 0.0, 1.0)
+    tail = 1.01 * float(ndtr(-_TAIL))
+    gathered = _gathered(cells, here, upper, tail, max(abs(loss_first), abs(loss_last)))
+    gathered.masses[1] += (
+        tail  # of the small losses, at the upper end of the lowest cell; that of large ones is infinite
+    )
+    return gathered
+
+
+def _gathered(cells: NDArray[np.int64], masses: Floats, upper: Floats, infinite: float, largest: float) -> _Losses:
+    """All cells' shares at both of their ends."""
+    if not len(cells):
+        return _Losses(0, np.zeros(1), infinite, 0.0)
+    low = int(cells.min())
+    size = int(cells.max()) - low + 2
+    total = np.bincount(cells - low, masses * (1 - upper), size) + np.bincount(cells - low + 1, masses * upper, size)
+    return _Losses(low, np.asarray(total * (1 + 1e-12), dtype=np.float64), infinite, 4e-13 + 2e-14 * largest)
+
+
+# ---- composition
+
+
+def _deviation(leaf: Leaf) -> tuple[float, float]:
+    """Standard deviation and range of the loss of one use; they choose the grid and nothing else."""
+    if isinstance(leaf, TruncatedBinomialShift):
+        losses, masses, _ = _column(leaf, True)
+    else:
+        assert isinstance(leaf, (Gaussian, SubsampledGaussian))
+        s, q = 1 / leaf.noise_multiplier, leaf.probability if isinstance(leaf, SubsampledGaussian) else 1.0
+        y = np.linspace(-_TAIL, _TAIL + s, 4001)
+        losses = _sampled_loss(y, s, q)
+        masses = (1 - q) * np.exp(-y * y / 2) + q * np.exp(-((y - s) ** 2) / 2)
+    if not len(losses):
+        return 0.0, 0.0
+    masses = masses / masses.sum()
+    mean = float(masses @ losses)
+    return sqrt(float(masses @ (losses - mean) ** 2)), float(losses.max() - losses.min())
+
+
+def _composed(mu: float, others: list[tuple[Leaf, int]]) -> Callable[[float], float]:
+    """The curve of several uses; Gaussians among them count as one of distance `mu`."""
+    uses = list(others)
+    if any(count > MOST_USES for _, count in uses):
+        raise ArgumentError(f"at most {MOST_USES} uses of one event are accounted for: give a smaller count")
+    if mu > 0:
+        uses.append((Gaussian(max(1 / mu * (1 - 4 * _UNIT), _TINY), Relation.RECORD), 1))
+    if any(not isinstance(e, TruncatedBinomialShift) and e.noise_multiplier < LEAST_MULTIPLIER for e, _ in uses):  # type: ignore[union-attr]
+        return lambda epsilon: 1.0
+    shapes = [(*_deviation(leaf), count) for leaf, count in uses]
+    total = sqrt(sum(count * deviation**2 for deviation, _, count in shapes))
+    number = sum(count for _, _, count in shapes)
+    step = max(
+        total / (_STEPS_PER_DEVIATION * sqrt(number)),
+        max(width for _, width, _ in shapes) / _MOST_CELLS,
+        40 * total / _MOST_BINS,
+        1e-12,
+    )
+    directions = [_convolved(uses, first, step) for first in (True, False)]
+
+    def curve(epsilon: float) -> float:
+        return min(1.0, max(_read(losses, step, epsilon) for losses in directions))
+
+    return curve
+
+
+def _convolved(uses: list[tuple[Leaf, int]], first: bool, step: float) -> _Losses:
+    """The loss of all uses in one direction; what rounding can hide is in `infinite` (A8, A10)."""
+    from dp_accounting.pld import common
+    from scipy.signal import fftconvolve
+
+    low, masses, extra, shift = 0, np.ones(1), 0.0, 0.0
+    for leaf, count in uses:
+        if isinstance(leaf, TruncatedBinomialShift):
+            one = _column_losses(leaf, first, step)
+        else:
+            assert isinstance(leaf, (Gaussian, SubsampledGaussian))
+            q = leaf.probability if isinstance(leaf, SubsampledGaussian) else 1.0
+            one = _sampled_losses(1 / leaf.noise_multiplier, q, first, step)
+        shift += count * one.shift
+        if one.infinite >= 1:
+            return _Losses(0, np.zeros(1), 1.0, shift)
+        extra -= expm1(count * np.log1p(-one.infinite))
+        offset, part = 0, one.masses
+        if count > 1:
+            offset, listed = common.self_convolve(one.masses, count, _TAIL_MASS)
+            part = np.asarray(listed)
+            extra += 2 * _TAIL_MASS + _rounded_away(part, len(one.masses), count)
+        low += one.low * count + offset
+        if len(masses) > 1 or masses[0] != 1.0:
+            both = fftconvolve(masses, np.maximum(part, 0.0))
+            extra += _rounded_away(both, 0, 2, float(np.linalg.norm(masses)) + float(np.linalg.norm(part)))
+            part = both
+        masses = np.maximum(part, 0.0)
+        low, masses, cut = _trimmed(low, masses)
+        extra += cut
+    return _Losses(low, masses, min(1.0, extra * (1 + 1e-12)), shift)
+
+
+def _rounded_away(result: Floats, given: int, count: int, norm: float | None = None) -> float:
+    """How much mass the rounding of a Fourier transform can have taken from a convolution, at most (A8)."""
+    size = 4.0 * (len(result) + given)  # the transform is at most this long
+    width = float(np.linalg.norm(result)) ** (1 - 1 / count) if norm is None else norm
+    return sqrt(len(result)) * _UNIT * (count + 1) * (4 * log2(size) + 8) * width
+
+
+def _trimmed(low: int, masses: Floats) -> tuple[int, Floats, float]:
+    """Without the far ends: the upper one counts as infinite loss, the lower one moves up."""
+    above, below = np.cumsum(masses[::-1]), np.cumsum(masses)
+    end = max(1, len(masses) - int(np.searchsorted(above, _TAIL_MASS, side="right")))
+    start = min(int(np.searchsorted(below, _TAIL_MASS, side="right")), end - 1)
+    cut = float(above[len(masses) - end - 1]) if end < len(masses) else 0.0
+    kept = masses[start:end].copy()
+    kept[0] += float(below[start - 1]) if start else 0.0
+    return low + start, kept, cut
+
+
+def _read(losses: _Losses, step: float, epsilon: float) -> float:
+    """Delta at epsilon: the mean of 1 - e^(epsilon - loss), where that is positive, plus the infinite mass."""
+    below = epsilon - losses.shift - 1e-14 * (1 + epsilon)
+    begin = int(min(max(0.0, np.floor(below / step) - 1 - losses.low), len(losses.masses)))
+    at = (losses.low + np.arange(begin, len(losses.masses))) * step
+    finite = float(losses.masses[begin:] @ -np.expm1(-np.maximum(at - below, 0.0)))
+    return losses.infinite + finite * (1 + 1e-11) + _TINY

@@ -1,0 +1,139 @@
+"""How much noise, or which band, a promise needs: the inverse of the accountants, on the safe side of the line."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from math import ceil, exp, expm1, inf, log, log1p, nextafter, sqrt
+from typing import Any
+
+from radoboost.errors import ArgumentError
+from radoboost.privacy.accountants import LEAST_MULTIPLIER, checked_delta, delta_at, epsilon_at
+from radoboost.privacy.events import (
+    Event,
+    Gaussian,
+    Relation,
+    Repeated,
+    SubsampledGaussian,
+    TruncatedBinomialShift,
+    positive,
+)
+
+
+def gaussian_multiplier(
+    epsilon: float, delta: float, relation: Relation = Relation.RECORD, total_variation: float = 0.0
+) -> float:
+    """The least noise, in units of the L2 sensitivity, that makes one Gaussian (epsilon, delta)-private.
+
+    >>> round(1 / gaussian_multiplier(1.0, 1e-6), 4)
+    0.2367
+    """
+    epsilon, delta = _checked(epsilon, delta)
+    event = partial(Gaussian, relation=relation, total_variation=total_variation)
+    return _least(event, epsilon, delta, 1.0, 0.0)
+
+
+def subsampled_multiplier(
+    epsilon: float, delta: float, probability: float, count: int, total_variation: float = 0.0
+) -> float:
+    """The least noise, over one record's largest norm, for `count` sums over Poisson samples of the records.
+
+    Where hardly any noise would do, the answer is the least that the accountant vouches for, 0.05.
+
+    >>> round(subsampled_multiplier(1.0, 1e-5, 0.5, 100), 2)
+    18.75
+    """
+    epsilon, delta = _checked(epsilon, delta)
+
+    def event(noise: float) -> Event:
+        return Repeated(SubsampledGaussian(noise, probability, total_variation), count)
+
+    event(1.0)  # refuses what is not a probability or a count before anything is computed
+    guess = probability * sqrt(count) * gaussian_multiplier(epsilon, delta)
+    return _least(event, epsilon, delta, max(guess, LEAST_MULTIPLIER), LEAST_MULTIPLIER)
+
+
+def band(n_trials: int, epsilon: float) -> tuple[int, int]:
+    """The band [low, high] of the paper's DP-Feat for n_trials examples and epsilon.
+
+    >>> band(1000, 0.5), band(1000, 0.01)
+    ((439, 561), (500, 500))
+    """
+    TruncatedBinomialShift(n_trials, 0, n_trials)
+    epsilon, _ = _checked(epsilon, 0.5)
+    low = _low(n_trials, epsilon)
+    if low > n_trials - low:
+        raise ArgumentError(f"no rado of {n_trials} examples lies in the band of epsilon {epsilon}: raise epsilon")
+    return low, n_trials - low
+
+
+def least_band_epsilon(n_trials: int, count: int, delta: float) -> float | None:
+    """The least epsilon whose band leaves `count` rados a finite epsilon at delta; None where there is none.
+
+    A rado at the edge of the band gives the value away, so delta cannot be below 1 - (1 - P(edge))^count.
+
+    >>> least_band_epsilon(1000, 100, 1e-5) < 1 < least_band_epsilon(100, 100, 1e-5)
+    True
+    """
+    delta = checked_delta(delta)
+    Repeated(TruncatedBinomialShift(n_trials, 0, n_trials), count)
+
+    def enough(low: int) -> bool:
+        mass = _edge_mass(n_trials, low)
+        return mass < 1 and -expm1(count * log1p(-mass)) * (1 + 1e-12) <= delta
+
+    narrow, wide = n_trials // 2, 1  # the paper's low is at least 1: e^(epsilon/2) is finite
+    if wide > narrow or not enough(wide):
+        return None
+    if enough(narrow):
+        wide = narrow
+    while narrow - wide > 1:
+        middle = (narrow + wide) // 2
+        narrow, wide = (narrow, middle) if enough(middle) else (middle, wide)
+    # low = ceil((m + 1) / (1 + e^(eps/2))) is `wide` from eps = 2 log((m + 1) / wide - 1) on.
+    epsilon = 2 * log((n_trials + 1) / wide - 1)
+    while _low(n_trials, epsilon) > wide:
+        epsilon = nextafter(epsilon, inf)
+    return epsilon
+
+
+def _low(n_trials: int, epsilon: float) -> int:
+    """The paper's beta (m + 1), rounded up."""
+    return ceil((n_trials + 1) / (1 + exp(min(epsilon / 2, 700.0))))
+
+
+@lru_cache(maxsize=4096)
+def _edge_mass(n_trials: int, low: int) -> float:
+    """P(K = high) under the band [low, n_trials - low], rounded up: delta at an epsilon that only the edge exceeds."""
+    return delta_at(TruncatedBinomialShift(n_trials, low, n_trials - low), 1e6)
+
+
+def _checked(epsilon: Any, delta: Any) -> tuple[float, float]:
+    return positive(epsilon, "epsilon"), checked_delta(delta)
+
+
+def _least(event: Callable[[float], Event], epsilon: float, delta: float, guess: float, floor: float) -> float:
+    """The least noise, to a relative 1e-6, whose event keeps the promise."""
+    from scipy.optimize import brentq
+
+    def kept(noise: float) -> bool:
+        return delta_at(event(noise), epsilon) <= delta
+
+    low = high = guess
+    while not kept(high):
+        if high > 1e30:
+            raise ArgumentError(
+                f"no noise gives epsilon {epsilon} at delta {delta}: lower total_variation or raise delta"
+            )
+        low, high = high, 2 * high
+    while low > floor and kept(low):
+        low, high = max(low / 2, floor), low
+    if kept(low):
+        return low
+
+    def excess(log_noise: float) -> float:
+        return log(delta_at(event(exp(log_noise)), epsilon) / delta)
+
+    if excess(log(high)) < 0:  # else the doubling hit the line
+        high = exp(brentq(excess, log(low), log(high), xtol=1e-8))
+    while not kept(high) or epsilon_at(event(high), delta) > epsilon:
+        high *= 1 + 1e-8
+    return high

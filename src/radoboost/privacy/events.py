@@ -1,0 +1,352 @@
+"""What a private computation did, as frozen data, and between which tables it hides the difference.
+
+An event claims nothing by itself: `accountants` turns it into epsilon and delta. Steps A1, A2, ... are those of
+docs/proofs/accounting.md.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from math import isfinite, nan
+from numbers import Integral, Real
+from typing import Any
+
+from radoboost.errors import ArgumentError
+
+
+class Relation(StrEnum):
+    """Which two tables are neighbours: nobody shall tell one from the other.
+
+    >>> Relation("one label flipped") is Relation.LABEL
+    True
+    """
+
+    RECORD = "one record added or removed"
+    EDGE = "one edge vector replaced"
+    LABEL = "one label flipped"
+    VALUE = "one value of one column changed, seen in that column's marginal"
+
+
+_MOST_TIMES = 2**53  # beyond, a count is not exact as a float
+_JOINT = (Relation.RECORD, Relation.EDGE, Relation.LABEL)
+_MARGINAL_WITH_JOINT = "a claim about one column's marginal says nothing about the columns together"
+
+
+def _real(value: Any, name: str) -> float:
+    """A finite float."""
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
+    except OverflowError:
+        number = nan
+    if not isfinite(number):
+        raise ArgumentError(f"{name} must be a finite number; it is {value!r}")
+    return number
+
+
+def positive(value: Any, name: str) -> float:
+    """A finite float above 0."""
+    if not (number := _real(value, name)) > 0:
+        raise ArgumentError(f"{name} must be above 0; it is {value!r}")
+    return number
+
+
+def _integer(value: Any, name: str, least: int) -> int:
+    """An int of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ArgumentError(f"{name} must be a whole number of at least {least}; it is {value!r}")
+    return int(value)
+
+
+def _variation(value: Any) -> float:
+    """A total variation distance."""
+    if not 0 <= (number := _real(value, "total_variation")) < 1:
+        raise ArgumentError(f"total_variation must lie in [0, 1); it is {value!r}")
+    return number
+
+
+def _relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
+    """A relation, also from its text."""
+    relation = next((choice for choice in allowed if choice == value), None)
+    if relation is None:
+        names = ", ".join(repr(choice.value) for choice in allowed)
+        raise ArgumentError(f"relation must be one of {names}; it is {value!r}")
+    return relation
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Gaussian noise of `noise_multiplier` times the L2 sensitivity under `relation` (A2).
+
+    `total_variation` is how far the sampler may be from that noise on any input (A9).
+
+    >>> Gaussian(4.0, Relation.LABEL).noise_multiplier
+    4.0
+    """
+
+    noise_multiplier: float
+    relation: Relation
+    total_variation: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
+        _set(self, relation=_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
+
+
+@dataclass(frozen=True)
+class SubsampledGaussian:
+    """A sum over a Poisson sample of the records, with Gaussian noise (A5).
+
+    Each record is in with `probability`, on its own; `noise_multiplier` is the noise over the largest norm of one
+    record. Under another relation than RECORD it is charged as a group of two records (A4).
+
+    >>> SubsampledGaussian(18.75, 0.5).relation.value
+    'one record added or removed'
+    """
+
+    noise_multiplier: float
+    probability: float
+    total_variation: float = 0.0
+    relation: Relation = Relation.RECORD
+
+    def __post_init__(self) -> None:
+        _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
+        _set(self, probability=positive(self.probability, "probability"))
+        _set(self, relation=_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
+        if self.probability > 1:
+            raise ArgumentError(f"probability must lie in (0, 1]; it is {self.probability}")
+
+
+@dataclass(frozen=True)
+class TruncatedBinomialShift:
+    """One column of a rado: K ~ Binomial(n_trials, 1/2) kept in [low, high], moved by one between neighbours (A6).
+
+    The paper's DP-Feat has a band; plain rados have low = 0 and high = n_trials. All such events of one composition
+    must be about the same column.
+
+    >>> TruncatedBinomialShift(1000, 378, 622).relation.name
+    'VALUE'
+    """
+
+    n_trials: int
+    low: int
+    high: int
+    total_variation: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set(self, n_trials=_integer(self.n_trials, "n_trials", 1), low=_integer(self.low, "low", 0))
+        _set(self, high=_integer(self.high, "high", 0), total_variation=_variation(self.total_variation))
+        if not self.low <= self.high <= self.n_trials:
+            given = f"low {self.low}, high {self.high}, n_trials {self.n_trials}"
+            raise ArgumentError(f"the band must satisfy low <= high <= n_trials; it has {given}")
+
+    @property
+    def relation(self) -> Relation:
+        """Always the marginal one."""
+        return Relation.VALUE
+
+
+@dataclass(frozen=True)
+class NotPrivate:
+    """Something that no epsilon covers, and why.
+
+    >>> NotPrivate("the rados carry no noise", Relation.RECORD).reason
+    'the rados carry no noise'
+    """
+
+    reason: str
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reason, str) or not self.reason:
+            raise ArgumentError(f"reason must be a sentence; it is {self.reason!r}")
+        _set(self, relation=_relation(self.relation, tuple(Relation)))
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The same event `count` times, each with fresh randomness.
+
+    >>> flatten(Repeated(Repeated(Gaussian(4.0, Relation.LABEL), 2), 3))
+    {Gaussian(noise_multiplier=4.0, relation=<Relation.LABEL: 'one label flipped'>, total_variation=0.0): 6}
+    """
+
+    event: "Event"
+    count: int
+
+    def __post_init__(self) -> None:
+        _set(self, count=_integer(self.count, "count", 1))
+        _check_event(self.event)
+
+    @property
+    def relation(self) -> Relation | None:
+        """That of the event."""
+        return self.event.relation
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Several events on the same table, each free to depend on what the earlier ones gave out.
+
+    They must share one relation (see `converted`). A marginal claim next to a joint one is `NotPrivate`.
+
+    >>> Composed((Gaussian(4.0, Relation.LABEL), Gaussian(2.0, Relation.LABEL))).relation.name
+    'LABEL'
+    """
+
+    events: tuple["Event", ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.events, (tuple, list)):
+            raise ArgumentError(f"events must be a tuple of events; it is {self.events!r}")
+        _set(self, events=tuple(self.events))
+        for event in self.events:
+            _check_event(event)
+        joint = self._relations() - {Relation.VALUE}
+        if len(joint) > 1:
+            names = " and ".join(sorted(repr(relation.value) for relation in joint))
+            raise ArgumentError(
+                f"events compose within one relation only: use converted(event, relation); here {names}"
+            )
+
+    def _relations(self) -> set[Relation]:
+        relations: set[Relation | None] = set()
+        for event in self.events:
+            relations |= event._relations() if isinstance(event, Composed) else {event.relation}
+        return {relation for relation in relations if relation is not None}
+
+    @property
+    def relation(self) -> Relation | None:
+        """The one of all events, the joint one of a mixture; None for no events at all."""
+        relations = self._relations()
+        return next(iter(relations - {Relation.VALUE}), next(iter(relations), None))
+
+
+Leaf = Gaussian | SubsampledGaussian | TruncatedBinomialShift | NotPrivate
+Event = Leaf | Repeated | Composed
+
+EVENTS: dict[str, type[Event]] = {
+    event.__name__: event
+    for event in (Gaussian, SubsampledGaussian, TruncatedBinomialShift, NotPrivate, Repeated, Composed)
+}
+
+
+def _set(event: Any, **values: Any) -> None:
+    """Put the checked values in place of the given ones."""
+    for name, value in values.items():
+        object.__setattr__(event, name, value)
+
+
+def _check_event(event: Any) -> None:
+    if not isinstance(event, tuple(EVENTS.values())):
+        raise ArgumentError(f"an event is one of {', '.join(EVENTS)}; here it is {event!r}")
+
+
+def flatten(event: Event) -> dict[Leaf, int]:
+    """The normal form: each elementary event and how often it happened, so composing k times is count k.
+
+    >>> one = Gaussian(4.0, Relation.LABEL)
+    >>> flatten(Composed((one, Repeated(one, 2)))) == flatten(Repeated(one, 3)) == {one: 3}
+    True
+    """
+    _check_event(event)
+    counts: dict[Leaf, int] = {}
+    _count(event, 1, counts)
+    relations = {leaf.relation for leaf in counts}
+    if Relation.VALUE in relations and len(relations) > 1:
+        (joint,) = relations - {Relation.VALUE}
+        return {NotPrivate(_MARGINAL_WITH_JOINT, joint): 1}
+    return counts
+
+
+def _count(event: Event, times: int, counts: dict[Leaf, int]) -> None:
+    if isinstance(event, Repeated):
+        _count(event.event, times * event.count, counts)
+    elif isinstance(event, Composed):
+        for part in event.events:
+            _count(part, times, counts)
+    else:
+        counts[event] = counts.get(event, 0) + times
+        if counts[event] > _MOST_TIMES:
+            raise ArgumentError(f"an event can happen at most {_MOST_TIMES} times: give smaller counts")
+
+
+def converted(event: Event, relation: Relation) -> Event:
+    """The same computation under another relation, where that can be concluded (A4); refused elsewhere.
+
+    To replace a record is to remove one and to add one; to flip a label is to replace its edge vector.
+
+    >>> converted(Gaussian(4.0, Relation.RECORD), Relation.LABEL).noise_multiplier
+    2.0
+    """
+    _check_event(event)
+    relation = _relation(relation, tuple(Relation))
+    if isinstance(event, Repeated):
+        return Repeated(converted(event.event, relation), event.count)
+    if isinstance(event, Composed):
+        return Composed(tuple(converted(part, relation) for part in event.events))
+    if event.relation == relation:
+        return event
+    steps = {
+        (Relation.RECORD, Relation.EDGE): 2,
+        (Relation.RECORD, Relation.LABEL): 2,
+        (Relation.EDGE, Relation.LABEL): 1,
+    }
+    group = steps.get((event.relation, relation))
+    if group is None or isinstance(event, TruncatedBinomialShift):
+        raise ArgumentError(f"protection of {event.relation.value!r} does not give protection of {relation.value!r}")
+    if isinstance(event, Gaussian):
+        return replace(
+            event, noise_multiplier=positive(event.noise_multiplier / group, "noise_multiplier"), relation=relation
+        )
+    return replace(event, relation=relation)
+
+
+def to_dict(event: Event) -> dict[str, Any]:
+    """The event as JSON data, for a release file.
+
+    >>> to_dict(Repeated(TruncatedBinomialShift(10, 2, 8), 5))["event"]["high"]
+    8
+    """
+    _check_event(event)
+    data: dict[str, Any] = {"name": type(event).__name__}
+    for field in fields(event):
+        value = getattr(event, field.name)
+        if field.name == "event":
+            value = to_dict(value)
+        elif field.name == "events":
+            value = [to_dict(part) for part in value]
+        data[field.name] = value.value if isinstance(value, Relation) else value
+    return data
+
+
+def from_dict(data: Mapping[str, Any]) -> Event:
+    """The event that `to_dict` wrote; anything unknown is refused.
+
+    >>> event = Repeated(SubsampledGaussian(18.75, 0.5), 100)
+    >>> from_dict(to_dict(event)) == event
+    True
+    """
+    try:
+        return _read(data)
+    except RecursionError:
+        raise ArgumentError("an event is nested too deeply: write repetitions as a count") from None
+
+
+def _read(data: Any) -> Event:
+    if not isinstance(data, Mapping) or not isinstance(data.get("name"), str) or data["name"] not in EVENTS:
+        name = data.get("name") if isinstance(data, Mapping) else data
+        raise ArgumentError(f"the name of an event is one of {', '.join(EVENTS)}; here it is {name!r}")
+    kind = EVENTS[data["name"]]
+    given, known = set(data) - {"name"}, {field.name for field in fields(kind)}
+    if given != known:
+        odd = ", ".join(sorted(map(repr, given ^ known)))
+        raise ArgumentError(f"{kind.__name__} has the fields {', '.join(sorted(known))}; missing or unknown: {odd}")
+    values = {name: data[name] for name in known}
+    if kind is Repeated:
+        values["event"] = _read(values["event"])
+    elif kind is Composed:
+        if not isinstance(values["events"], list):
+            raise ArgumentError(f"the events of Composed are a list; here {values['events']!r}")
+        values["events"] = tuple(_read(part) for part in values["events"])
+    build: Callable[..., Event] = kind
+    return build(**values)

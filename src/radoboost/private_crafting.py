@@ -1,0 +1,199 @@
+"""Crafting for mechanisms that promise something about records: the table decides nothing but the sums.
+
+Columns, bounds and classes are declared, and whatever is missing is refused before the table is opened. Then there is
+one pass. What a record gives is a function of that record (`contributions`), a bad record gives nothing, and neither
+whether a release comes out nor its shape depends on a value. Counts of what was clipped or left out go to the
+holder as warnings, and never into the release.
+"""
+
+import secrets
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.bounds import Declared, check_bounds
+from radoboost.columns import Column, constant_column
+from radoboost.engines import Engine, Summation
+from radoboost.errors import ArgumentError, IgnoredRowsWarning
+from radoboost.labels import LabelRule
+from radoboost.mechanisms import Circumstances, PrivateMechanism
+from radoboost.mechanisms.contributions import LARGEST, contributions
+from radoboost.noise import rounded_normals
+from radoboost.passes import check_names, check_size, counted, fit_threads, report_clipped, share_out
+from radoboost.privacy import Event
+from radoboost.progress import Progress
+from radoboost.release import RADOS, Release
+from radoboost.signatures import AllSignatures, SignatureSet, check_enough_examples
+from radoboost.tables import Batch, Table, open_table
+
+NO_BOUNDS = (
+    "a promise about records needs declared bounds: what is read off the table tells of it; "
+    "write a template with: rado bounds TABLE --label COL, fill it in from public knowledge, and give it as bounds"
+)
+
+
+def craft_private(
+    table: Any,
+    y: Any,
+    *,
+    label: str | None,
+    classes: Sequence[Any] | None,
+    features: Sequence[str] | None,
+    drop: Sequence[str],
+    n_rados: int,
+    mechanism: PrivateMechanism,
+    signatures: SignatureSet,
+    scale: str | None,
+    declared: Declared,
+    intercept: bool,
+    key: bytes,
+    seeded: bool,
+    engine: Engine,
+    threads: int,
+    earlier: tuple[Event, ...],
+    bar: Progress,
+) -> Release:
+    """A release by a private mechanism; see `craft` for the arguments."""
+    rule = _check_declared(declared, scale, label, classes, mechanism, signatures)
+    names = _features(declared, features, drop)
+    if names is not None:
+        check_names(names, intercept)
+        declared = replace(declared, limits={name: dict(declared.limits)[name] for name in names})
+        check_bounds(declared, names, "bounds")
+    source = open_table(table, y, label=label, features=names, drop=drop if names is None else (), lenient=True)
+    check_names(source.features, intercept)
+    limits = check_bounds(declared, source.features, "bounds")
+    n_columns = len(source.features) + intercept
+    n_rows = None
+    if not mechanism.hides_size:
+        n_rows = _count(source, bar)
+        check_enough_examples(n_rados, n_rows, signatures)
+    plan = mechanism.plan(n_rados, n_columns, n_rows)
+    columns = [Column(name, "bounds", plan.step, *limits[name]) for name in source.features]
+    columns += [constant_column(plan.step)] * intercept
+    threads = fit_threads(engine, n_rados, n_columns, threads)
+
+    noise_key = secrets.token_bytes(32)  # never from a seed
+    on_examples = mechanism.noise_on == "examples"
+    summed = [Column(column.name, "none", plan.step) for column in columns]
+    prepared = signatures.prepare(key, n_rados, n_rows or 0, threads)
+    stop, lock = threading.Event(), threading.Lock()
+    ignored, clipped = 0, np.zeros(n_columns, dtype=np.int64)
+
+    def words(first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        if stop.is_set():
+            raise InterruptedError
+        return prepared.words(first_tile, n_tiles, out)
+
+    def jobs() -> Iterator[tuple[int, Batch]]:
+        rows = 0
+        for first, batch in counted(source, bar, "summing", n_rows):
+            rows = first + batch.n_rows
+            yield first, batch
+        check_size(source, rows)
+
+    def add(worker: Summation, job: tuple[int, Batch]) -> None:
+        nonlocal ignored, clipped
+        first, batch = job
+        values, signs = batch.values(), rule.signs_or_zero(batch.labels)
+        integers, good = contributions(values, signs, columns, plan.clip, plan.step)
+        if on_examples:
+            # One draw a row, whatever becomes of the row; beyond the grid it is cut off, which is post-processing.
+            integers += rounded_normals(noise_key, plan.noise_scale, first, len(integers), n_columns)
+            np.clip(integers, -LARGEST, LARGEST, out=integers)
+        worker.add(first, integers * plan.step, np.ones(len(integers), dtype=np.int8))
+        with lock:
+            ignored += int((~good).sum())
+            clipped += _beyond(values, good, columns)
+
+    workers = share_out(jobs(), lambda: engine.summation(summed, n_rados, words), add, threads, stop)
+    report_clipped(columns, clipped)
+    if ignored:
+        warnings.warn(
+            f"{ignored:,} rows contributed nothing: a value is missing or not finite, or the class is not declared",
+            IgnoredRowsWarning,
+            stacklevel=3,
+        )
+    totals = workers.pop().result()
+    while workers:
+        totals += workers.pop().result()
+    if mechanism.noise_on == "rados":
+        totals += rounded_normals(noise_key, plan.noise_scale, 0, n_rados, n_columns)
+    circumstances = Circumstances("bounds", seeded, n_rados, n_columns, n_rows, earlier)
+    return Release(
+        blocks={RADOS: totals * np.float64(plan.step)},
+        columns=tuple(columns),
+        classes=rule.declared,
+        mechanism={"name": mechanism.name, **mechanism.parameters(circumstances)},
+        signatures={"name": signatures.name, **signatures.parameters(n_rows or 0)},
+        statement=mechanism.statement(circumstances),
+        n_examples=n_rows,
+    )
+
+
+def _check_declared(
+    declared: Declared,
+    scale: str | None,
+    label: str | None,
+    classes: Sequence[Any] | None,
+    mechanism: PrivateMechanism,
+    signatures: SignatureSet,
+) -> LabelRule:
+    """Refuse what would have to be read off the table."""
+    if scale not in ("auto", "bounds"):
+        raise ArgumentError(
+            f"scale={scale!r} takes its constants from the table; a private mechanism needs scale='bounds' (or 'auto')"
+        )
+    if declared.from_data:
+        raise ArgumentError(
+            "these bounds were read off the table (from_data), so they tell of it; fill in a template from public "
+            "knowledge instead, made by rado bounds without --from-data"
+        )
+    if len(declared.limits) == 0:
+        raise ArgumentError(NO_BOUNDS)
+    if classes is None:
+        raise ArgumentError(
+            "a private mechanism needs the classes declared: give classes=(negative, positive), or --classes NEG POS"
+        )
+    if mechanism.hides_size and not isinstance(signatures, AllSignatures):
+        raise ArgumentError(
+            f"{mechanism.name} draws each example by a secret coin; leave signatures out (a fixed support needs the "
+            "number of examples, which is protected)"
+        )
+    return LabelRule(label or "y", classes)
+
+
+def _features(declared: Declared, features: Sequence[str] | None, drop: Sequence[str]) -> list[str] | None:
+    """The declared columns to use; None where bounds go by position."""
+    if declared.names is None:
+        return None
+    chosen = declared.names if features is None else [features] if isinstance(features, str) else list(features)
+    dropped = {drop} if isinstance(drop, str) else set(drop)
+    missing = [name for name in chosen if name not in declared.names]
+    if missing:
+        raise ArgumentError(f"the bounds do not declare {missing[0]!r}; add its low and high, or leave it out")
+    return [name for name in chosen if name not in dropped]
+
+
+def _count(source: Table, bar: Progress) -> int:
+    """How many rows there are, where that is public."""
+    if source.n_rows is not None:
+        n_rows = source.n_rows
+    else:
+        n_rows = sum(batch.n_rows for _, batch in counted(source, bar, "counting", None))
+    source.check_rows(n_rows)
+    return n_rows
+
+
+def _beyond(values: NDArray[Any], good: NDArray[np.bool_], columns: Sequence[Column]) -> NDArray[np.int64]:
+    """How many values lie beyond their bounds, by column."""
+    counts = np.zeros(len(columns), dtype=np.int64)
+    for k in range(values.shape[1]):
+        low, high = columns[k].constants[:2]
+        counts[k] = (good & ((values[:, k] < low) | (values[:, k] > high))).sum()
+    return counts

@@ -1,0 +1,144 @@
+"""The command rado where privacy is promised: templates, refusals, accounts, and what reaches stderr alone."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+import radoboost as rb
+
+
+@pytest.fixture
+def declared(clinic, tmp_path):
+    """A template for the clinic, filled in."""
+    path = tmp_path / "clinic.bounds.json"
+    columns = {"age": {"type": "number", "low": 0, "high": 100}, "dose": {"type": "number", "low": 0, "high": 1}}
+    template = {"radoboost_bounds": 1, "from_data": False, "label": "readmitted", "classes": ["no", "yes"]}
+    path.write_text(json.dumps({**template, "columns": columns}))
+    return path
+
+
+def test_the_way_from_a_template_to_predictions(rado, clinic):
+    code, out, err = rado("bounds", clinic, "--label", "readmitted")
+    assert (code, err) == (0, "") and out.startswith("wrote clinic.bounds.json: 2 columns\nfill in low and high")
+    template = json.loads(Path("clinic.bounds.json").read_text())
+    assert template["columns"] == {
+        "age": {"type": "number", "low": None, "high": None},
+        "dose": {"type": "number", "low": None, "high": None},
+    }
+    assert (template["classes"], template["label"], template["from_data"]) == ([None, None], "readmitted", False)
+    code, _, err = rado("craft", clinic, "--epsilon", 1, "--bounds", "clinic.bounds.json")
+    assert code == 1 and "has no low and high for 'age' yet" in err and err.count("\n") == 1
+    for name, pair in (("age", (0, 100)), ("dose", (0, 1))):
+        template["columns"][name]["low"], template["columns"][name]["high"] = pair
+    Path("clinic.bounds.json").write_text(json.dumps(template))
+    code, _, err = rado("craft", clinic, "--epsilon", 1, "--bounds", "clinic.bounds.json")
+    assert code == 1 and "--classes NEG POS" in err and err.count("\n") == 1
+    template["classes"] = ["no", "yes"]
+    Path("clinic.bounds.json").write_text(json.dumps(template))
+    code, out, err = rado("craft", clinic, "--epsilon", 1, "-n", 50, "--bounds", "clinic.bounds.json")
+    assert (code, err) == (0, "")
+    assert "50 rados of 3 features, from an undisclosed number of examples" in out
+    assert "epsilon 1, delta 1e-06, for one record added or removed as neighbours" in out
+    assert rado("learn", "clinic.rado.parquet")[0] == 0
+    code, out, _ = rado("predict", "clinic.model.json", clinic)
+    assert code == 0 and "60 rows" in out
+    assert "one record added or removed" in rado("show", "clinic.model.json")[1]
+
+
+def test_a_template_from_the_data_is_marked_and_refused(rado, clinic):
+    code, out, _ = rado("bounds", clinic, "-l", "readmitted", "--from-data", "--json")
+    filled = json.loads(out)
+    assert filled["from_data"] is True and filled["classes"] == ["no", "yes"]
+    assert filled["columns"]["age"] == {"type": "number", "low": 20.0, "high": 79.0}
+    code, _, err = rado("craft", clinic, "--epsilon", 1, "--bounds", "clinic.bounds.json")
+    assert code == 1 and "read off the table" in err and err.count("\n") == 1
+    assert sorted(os.listdir(".")) == ["clinic.bounds.json"]
+    assert rado("craft", clinic, "--bounds", "clinic.bounds.json", "--scale", "bounds", "-n", 5)[0] == 0
+
+
+def test_an_epsilon_without_bounds_is_explained_in_two_lines(rado, clinic):
+    code, out, err = rado("craft", clinic, "-l", "readmitted", "--epsilon", 1)
+    assert (code, out, len(err.splitlines())) == (1, "", 2)
+    assert "declared bounds" in err and "rado bounds" in err and "--bounds" in err
+    assert sorted(os.listdir(".")) == []
+
+
+REFUSED = {
+    "epsilon 0": (["--epsilon", 0], "epsilon must be positive"),
+    "epsilon below 0": (["--epsilon", -1], "epsilon must be positive"),
+    "epsilon NaN": (["--epsilon", "nan"], "epsilon must be a number"),
+    "delta 0": (["--epsilon", 1, "--delta", 0], "delta must lie between"),
+    "delta 1": (["--epsilon", 1, "--delta", 1], "delta must lie between"),
+    "standard": (["--epsilon", 1, "--scale", "standard"], "scale='bounds'"),
+    "a seed": (["--epsilon", 1, "--seed", 3], "--i-know"),
+    "a support": (["--epsilon", 1, "--support", "0.5"], "leave signatures out"),
+    "no support": (["--mechanism", "noisy-examples", "--epsilon", 1, "--support", "half"], "--support must be"),
+    "a band without a column": (["--mechanism", "feature-band", "--epsilon", 1], "needs --protect COL"),
+    "a band on numbers": (["--mechanism", "feature-band", "--epsilon", 9, "--protect", "age"], "'age' is not binary"),
+    "epsilon for plain": (["--mechanism", "plain", "--epsilon", 1], "plain has no --epsilon"),
+    "a clip for a band": (
+        ["--mechanism", "feature-band", "--epsilon", 1, "--protect", "age", "--clip", 1],
+        "feature-band has no --clip",
+    ),
+    "noise and epsilon": (["--epsilon", 1, "--noise-std", 1], "epsilon, or noise_std"),
+    "a column that is not declared": (["--epsilon", 1, "--feature", "weight"], "do not declare 'weight'"),
+    "something else to compose with": (["--epsilon", 1, "--compose", "none.parquet"], "cannot read none.parquet"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_are_one_line_and_leave_nothing(case, rado, clinic, declared):
+    options, message = REFUSED[case]
+    code, out, err = rado("craft", clinic, "--bounds", declared, *options)
+    assert (code, out) == (1, "") and message in err and err.count("\n") == 1
+    assert sorted(os.listdir(".")) == []
+
+
+def test_counts_reach_stderr_and_nothing_else(rado, clinic, declared, tmp_path):
+    dirty = tmp_path / "dirty.csv"
+    lines = clinic.read_text().splitlines()
+    lines[1], lines[2], lines[3], lines[4] = "nan,0.5,no", "30,inf,no", "30,0.5,maybe", "9000,0.5,no"
+    dirty.write_text("\n".join(lines) + "\n")
+    options = ["--epsilon", 1, "--bounds", declared, "-n", 20, "--json", "-o", "r.parquet"]
+    code, out, err = rado("craft", dirty, *options)
+    assert code == 0 and "3 rows contributed nothing" in err and "'age' 1" in err
+    clean = rado("craft", clinic, *options)
+    assert clean[2] == "" and clean[1] == out  # the same fields, with the same values
+
+
+def test_releases_compose_and_seeds_void(rado, clinic, declared):
+    common = ["craft", clinic, "--bounds", declared, "-n", 20, "--epsilon", 1]
+    assert rado(*common, "-o", "first.parquet")[0] == 0
+    out = rado(*common, "-o", "second.parquet", "--compose", "first.parquet")[1]
+    assert "together with 1 earlier: epsilon 1.4" in out
+    total = rb.load("second.parquet").statement.composed["epsilon"]
+    assert 1.4 < total < 1.6
+    out = rado(*common, "-o", "third.parquet", "--seed", 3, "--i-know")[1]
+    assert "epsilon infinite" in out and "drawn from a seed" in out and "no privacy guarantee" in out
+
+
+def test_fixed_support_on_the_command_line(rado, clinic, declared):
+    options = ["--mechanism", "noisy-examples", "--noise-std", 0.1, "--support", "0.25", "--bounds", declared]
+    assert rado("craft", clinic, "-n", 30, *options)[0] == 0
+    release = rb.load("clinic.rado.parquet")
+    assert release.signatures == {"name": "fixed-support", "support": 15} and release.n_examples == 60
+
+
+def test_account(rado):
+    answer = json.loads(rado("account", "--noise", 18.75, "-n", 100, "--delta", 1e-5, "--json")[1])
+    assert answer["epsilon"] == pytest.approx(0.9998, abs=5e-4)
+    assert answer["neighbours"] == "one record added or removed"
+    back = json.loads(rado("account", "--epsilon", answer["epsilon"], "-n", 100, "--delta", 1e-5, "--json")[1])
+    assert back["noise"] == pytest.approx(18.75, rel=1e-4) and back["epsilon"] <= answer["epsilon"]
+    band = rado("account", "--mechanism", "feature-band", "--epsilon", 0.1, "--rows", 1000, "-n", 1)[1]
+    assert "delta 0.033143 at epsilon 0.1; a plain one 0.0016" in band and "marginal" in band
+    examples = rado("account", "--mechanism", "noisy-examples", "--epsilon", 1)[1]
+    assert "8.44" in examples and "one edge vector replaced" in examples
+    for bad in (["--epsilon", 0], [], ["--mechanism", "plain", "--epsilon", 1], ["--mechanism", "feature-band"]):
+        code, out, err = rado("account", *bad)
+        assert (code, out, err.count("\n")) == (1, "", 1)
+    assert math.isfinite(json.loads(rado("account", "--epsilon", 1, "--json")[1])["noise"])
+    assert os.listdir(".") == []
