@@ -2,28 +2,20 @@
 
     python benchmarks/signatures.py [--repeats 9]
 
-`FixedSupport(0.5)` makes every rado sum half the examples. `FeatureInterval` takes the band of an epsilon of 0.5;
-turning bits over by the protected column, which a mechanism does besides, is not in it.
+`FixedSupport(0.5)` makes every rado sum half the examples. `FeatureBand` keeps one binary column within the band of an
+epsilon of 0.5. Its accounting, which takes as long for any number of rows, is done once before and kept.
 """
 
 import argparse
-import math
 
 import numpy as np
 
 import radoboost as rb
 from measuring import keep, side_by_side
-from radoboost.signatures import FeatureInterval
 
 ROWS, FEATURES, RADOS = 1_000_000, 28, 1000
 EPSILON = 0.5
 WANTED = 1.5  # at most so many times the time of plain crafting
-
-
-def band(m, epsilon):
-    """The sizes that the paper's feature-wise mechanism allows."""
-    low = math.ceil((m + 1) / (1 + math.exp(epsilon / 2)))
-    return FeatureInterval(low, m - low)
 
 
 def main():
@@ -33,12 +25,12 @@ def main():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((ROWS, FEATURES), dtype=np.float32)
     y = rng.choice(np.array([-1, 1], dtype=np.int8), ROWS)
-    interval = band(ROWS, EPSILON)
+    x[:, 0] = rng.choice([-1, 1], ROWS)
     times = side_by_side(
         {
             "all": lambda: rb.craft(x, y, n_rados=RADOS),
             "fixed-support": lambda: rb.craft(x, y, n_rados=RADOS, signatures=rb.FixedSupport(0.5)),
-            "feature-interval": lambda: rb.craft(x, y, n_rados=RADOS, signatures=interval),
+            "feature-band": lambda: rb.craft(x, y, n_rados=RADOS, mechanism=rb.FeatureBand("x0", EPSILON)),
         },
         repeats,
     )

@@ -11,7 +11,7 @@ import pytest
 import radoboost
 
 PACKAGE = Path(radoboost.__file__).parent
-SHARED = {"errors", "files", "tables", "labels", "columns", "release", "privacy", "progress"}
+SHARED = {"compiling", "errors", "files", "lenient", "tables", "labels", "columns", "release", "privacy", "progress"}
 HOLDER = {
     "bounds", "grid", "keystream", "signatures", "switching", "engines", "noise", "mechanisms", "passes", "crafting",
     "private_crafting",

@@ -100,14 +100,30 @@ def test_statement_and_figures(rng):
     assert statement.epsilon == pytest.approx(2.5945, abs=1e-4)
     assert statement.epsilon == epsilon_at(event_from_dict(statement.event), 1e-5)
     assert "marginal" in statement.neighbours and "alone" in statement.unit_of_privacy
-    assert "reveal" in statement.not_protected[0] and "plain rados" in statement.not_protected[1]
-    assert told["band"] == [378, 622] and told["theorem"]["epsilon"] == 100.0
-    assert (
-        told["plain_delta"]
-        < told["one_rado"]["delta"]
-        == pytest.approx(delta_at(event_from_dict({**statement.event, "count": 1}), 1.0))
-    )
+    assert "reveal" in statement.not_protected[0] and "does not help" in statement.not_protected[1]
+    assert told == {"name": "feature-band", "feature": "x0", "band_epsilon": 1.0, "band": [378, 622]}
+    exact = delta_at(event_from_dict({**statement.event, "count": 1}), 1.0)
+    assert f"{exact:.2e}"[:3] in statement.promises[1] and "claims epsilon 100 for 100 rados" in statement.promises[1]
+    assert statement.promises[2].startswith("Who sees the column 'x0' of the rados and no other")
+    assert "codings" in statement.not_protected[2] and "every column but 'x0'" in statement.not_protected[4]
     assert release.n_examples == 1000
+    declared = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 1.0, 1e-5, values=(0, 1)), n_rados=100)
+    assert "codings" not in declared.statement.not_protected[2]
+    with pytest.raises(rb.TableError, match="not binary"):
+        rb.craft(x, y, mechanism=rb.FeatureBand("x0", 1.0, 1e-5, values=(-1, 1)), n_rados=100)
+    with pytest.raises(rb.ArgumentError, match="values must be"):
+        rb.FeatureBand("x0", 1.0, values=(1, 2))
+
+
+def test_bands_of_different_columns_do_not_add_up(rng):
+    x, y = small_table(1000, rng)
+    x[:, 1] = rng.integers(0, 2, 1000)
+    other = rb.craft(x, y, mechanism=rb.FeatureBand("x1", 1.0, 1e-5), n_rados=50)
+    same = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 1.0, 1e-5), n_rados=50)
+    mixed = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 1.0, 1e-5), n_rados=50, compose=[other]).statement.composed
+    assert mixed["epsilon"] == "infinite" and "different columns" in mixed["why"]
+    alike = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 1.0, 1e-5), n_rados=50, compose=[same]).statement.composed
+    assert alike["epsilon"] == pytest.approx(2.5945, abs=1e-3)
 
 
 def test_vacuous_bands_are_refused_with_the_least_epsilon(rng):
@@ -115,6 +131,7 @@ def test_vacuous_bands_are_refused_with_the_least_epsilon(rng):
     with pytest.raises(rb.ArgumentError, match=r"a band of 1 values.*epsilon at least") as failure:
         rb.craft(x, y, mechanism=rb.FeatureBand("x0", 0.01, delta=1e-5), n_rados=100)
     least = float(str(failure.value).split("at least ")[1].split(",")[0])
+    rb.craft(x, y, mechanism=rb.FeatureBand("x0", least, delta=1e-5), n_rados=100)  # as it was printed
     with pytest.raises(rb.ArgumentError, match="too narrow"):
         rb.craft(x, y, mechanism=rb.FeatureBand("x0", least * 0.98, delta=1e-5), n_rados=100)
     assert rb.craft(x, y, mechanism=rb.FeatureBand("x0", least * 1.001, delta=1e-5), n_rados=100).statement.epsilon < 20

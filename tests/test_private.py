@@ -1,8 +1,13 @@
 """Mechanisms that promise something: what they refuse, what they release, and that no value decides anything."""
 
+import ast
 import json
 import math
+import re
+import shutil
 import warnings
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -258,6 +263,61 @@ def test_every_form_of_a_table_gives_the_same_sums(table, tmp_path, monkeypatch)
     assert rb.craft(x, y, bounds=[[0, 100], [0, 1]], **options).rados.tobytes() == expected.tobytes()
 
 
+# ---- no floating-point randomness on a private path
+
+PRIVATE_PATH = [
+    "private_crafting.py",
+    "noise.py",
+    "keystream.py",
+    "switching.py",
+    "signatures.py",
+    "mechanisms",
+    "engines",
+]
+FLOAT_RANDOMNESS = re.compile(r"^(.*\.)?(random|default_rng|normal|standard_normal|gauss|normalvariate|randn)$")
+
+
+def float_randomness(package):
+    """Names in the files of the private path that could draw random floats."""
+    found = []
+    for entry in PRIVATE_PATH:
+        place = package / entry
+        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "module", None) or ""
+                names = [name, *(alias.name for alias in getattr(node, "names", ()) if hasattr(alias, "name"))]
+                found += [f"{file.name}: {name}" for name in names if FLOAT_RANDOMNESS.match(str(name))]
+    return found
+
+
+def test_no_float_normal_is_on_the_private_path(tmp_path):
+    package = Path(rb.__file__).parent
+    assert float_randomness(package) == []
+    copy = tmp_path / "radoboost"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    place = copy / "private_crafting.py"
+    original = place.read_text()
+    for planted in (
+        "totals = totals + np.random.default_rng().normal(0, 1, totals.shape)",
+        "from random import gauss",
+        "import numpy.random",
+    ):
+        place.write_text(original + "\n" + planted + "\n")
+        assert float_randomness(copy) != []
+
+
+def test_a_float_normal_in_place_of_the_sampler_is_noticed(table, monkeypatch):
+    """What is added to integers must be integers: half steps would show in the release."""
+
+    def planted(key, scale, first_row, n_rows, n_columns, **options):
+        return scale * np.random.default_rng(0).standard_normal((n_rows, n_columns))
+
+    monkeypatch.setattr(private_crafting, "rounded_normals", planted)
+    for mechanism in PRIVATE.values():
+        with pytest.raises(TypeError):  # no sum of integers takes floats
+            craft(table, mechanism)
+
+
 # ---- refusals, before the table is opened
 
 
@@ -361,7 +421,11 @@ def test_releases_add_up(table, tmp_path):
     backwards = craft(table, rb.NoisyRados(epsilon=1.0), compose=[first]).statement.composed
     assert backwards["epsilon"] == "infinite" and backwards["why"]
     with_plain = craft(table, rb.NoisyRados(epsilon=1.0), compose=[rb.craft(table, label="ill", n_rados=5)])
-    assert with_plain.statement.composed["epsilon"] == "infinite"
+    assert with_plain.statement.composed["epsilon"] == "infinite" and "plain" in with_plain.statement.composed["why"]
+    for event in ({"name": "Composed", "events": []}, {**first.statement.event, "noise_multiplier": 0.1}):
+        forged = replace(first, statement=replace(first.statement, event=event))
+        with pytest.raises(rb.ArgumentError, match="not to be trusted"):
+            craft(table, rb.NoisyExamples(epsilon=1.0), compose=[forged])
 
 
 def test_statements_survive_the_file(table, tmp_path):

@@ -14,6 +14,7 @@
 #   errors        what can go wrong
 #   labels        two classes, as -1 and +1
 #   files         table files of every kind, as Arrow record batches
+#   lenient       tables read so that no value decides anything
 #   tables        a table in any form -> batches of columns and labels
 #   columns       what each feature of a rado means
 #   release       what leaves the building, and its file
@@ -23,6 +24,7 @@
 #   keystream     ChaCha20 bits for a block of rows
 #   switching     subsets of prescribed sizes, without rejection
 #   signatures    which subsets a rado may sum
+#   compiling     a place for compiled code
 #   engines       the summation: reference first, then kernel and its vectors
 #   noise         exact integer noise
 #   mechanisms    what protects a release: contract, contributions, claims; then plain, feature_band, noisy_examples

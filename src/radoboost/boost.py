@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from radoboost.compiling import prepare_cache
 from radoboost.errors import ArgumentError
 from radoboost.weak import Prudential, Strongest, WeakOracle
 
@@ -140,6 +141,7 @@ def _run(scaled: NDArray[np.float64], options: tuple[Any, ...], n_rounds: int) -
 @cache
 def _kernel() -> Callable[..., int]:
     """The loop itself, compiled; numba is imported only now."""
+    prepare_cache()
     from numba import njit
 
     # Sums may be taken in any order, so that dot products can use vectors; nothing else is relaxed.

@@ -6,7 +6,8 @@ A declaration is a mapping of column to (low, high), an array with a row for eac
     {"radoboost_bounds": 1, "from_data": false, "label": "readmitted", "classes": ["no", "yes"],
      "columns": {"age": {"type": "number", "low": 0, "high": 120}, ...}}
 
-A template names columns and their storage types and leaves the rest to be filled in from public knowledge. With
+A template names columns, and their storage types where a file has some (CSV has none), and leaves the rest to be filled
+in from public knowledge; columns that are not to be used are deleted. With
 `from_data` it was filled in from the table itself, so it tells about the table, and private mechanisms refuse it.
 """
 
@@ -107,7 +108,8 @@ def check_bounds(declared: Declared, names: Sequence[str], scale: str) -> dict[s
                 f"the shape is {bounds.shape}"
             )
         bounds = dict(zip(names, bounds.tolist(), strict=True))
-    unknown = [name for name in bounds if name not in set(names)]
+    known = set(names)
+    unknown = [name for name in bounds if name not in known]
     if unknown:
         raise ArgumentError(f"bounds name {unknown[0]!r}, which is not among the features; correct or drop it")
     missing = [name for name in names if name not in bounds]
@@ -147,7 +149,7 @@ def bounds_template(table: Any, *, label: str | None = None, from_data: bool = F
     >>> template["columns"]["age"], template["classes"]
     ({'type': 'number', 'low': None, 'high': None}, [None, None])
     """
-    types = table_types(table)
+    types = table_types(table, inferred=from_data)
     if label is not None and label not in types:
         raise TableError(f"the table has no column {label!r} for the label; its columns are {', '.join(types)}")
     columns = {

@@ -21,6 +21,7 @@ from radoboost.grid import ExactSums, grid_step, make_columns, resolve_scale
 from radoboost.keystream import TILE_ROWS, make_key
 from radoboost.labels import LabelRule
 from radoboost.mechanisms import Circumstances, FeatureBand, Mechanism, Plain, PrivateMechanism
+from radoboost.mechanisms.claims import DEFAULT_DELTA
 from radoboost.mechanisms.feature_band import column_bits
 from radoboost.passes import (
     check_names,
@@ -31,7 +32,7 @@ from radoboost.passes import (
     report_clipped,
     share_out,
 )
-from radoboost.privacy import Event, event_from_dict
+from radoboost.privacy import Event, epsilon_at, event_from_dict
 from radoboost.private_crafting import craft_private
 from radoboost.progress import Progress, no_progress, show_progress
 from radoboost.release import RADOS, Release, load
@@ -120,6 +121,8 @@ def craft(
     for name, value, needed in (("mechanism", chosen, "statement"), ("signatures", signatures, "prepare")):
         if value is not None and (not hasattr(value, needed) or isinstance(value, type)):
             raise ArgumentError(f"{name} must be an object such as Plain() or AllSignatures(); it is {value!r}")
+    if isinstance(signatures, FeatureInterval):
+        raise ArgumentError("a feature interval is made for one column; use mechanism=FeatureBand(column, epsilon)")
     if not isinstance(intercept, bool | np.bool_):
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
     if columns != "linear":
@@ -164,8 +167,6 @@ def craft(
         classes_found = rule.settle()
         described = make_columns(source.features, scale, limits, seen, intercept=bool(intercept))
         subsets = AllSignatures() if signatures is None else signatures
-        if isinstance(subsets, FeatureInterval):
-            raise ArgumentError("a feature interval is made for one column; use mechanism=FeatureBand(column, epsilon)")
         flips = None
         if band is not None and protected is not None:
             coding = band.coding(values_seen)
@@ -199,7 +200,12 @@ def _event(release: Release | str | os.PathLike[str]) -> Event:
         release = load(release)
     if not isinstance(release, Release):
         raise ArgumentError(f"compose needs releases, or paths of them; one is a {type(release).__name__}")
-    return event_from_dict(release.statement.event)
+    event, statement = event_from_dict(release.statement.event), release.statement
+    if event.relation is None or epsilon_at(event, statement.delta or DEFAULT_DELTA) > statement.epsilon:
+        raise ArgumentError(
+            "a release to compose with says less of its cost than its own account; it is not to be trusted"
+        )
+    return event
 
 
 # ---- the two passes

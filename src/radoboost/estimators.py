@@ -29,7 +29,7 @@ from radoboost.files import check_integers
 from radoboost.grid import edge_integers, make_columns, resolve_scale
 from radoboost.mechanisms import Mechanism
 from radoboost.model import Model
-from radoboost.moment_learner import learn_moments, noise_variance, rado_noise_std
+from radoboost.moment_learner import learn_moments, noise_uncertainty, noise_variance, rado_noise_std
 from radoboost.passes import check_names, report_clipped
 from radoboost.release import Release, load
 from radoboost.signatures import SignatureSet
@@ -132,7 +132,7 @@ class _RadoShell(_LinearShell):
             # Labels are what scikit-learn takes them for: the texts "1" and "1.0" are two classes here.
             y, declared = (y == positive).astype(np.int8), (0, 1)
         table = X
-        if hasattr(self, "feature_names_in_"):
+        if hasattr(self, "feature_names_in_") and not private:
             dense = X.toarray() if hasattr(X, "toarray") else X
             table = pa.table([np.ascontiguousarray(column) for column in dense.T], names=names)
         release = craft(
@@ -154,8 +154,8 @@ class _RadoShell(_LinearShell):
         """X and y as they are, for mechanisms whose releases must not depend on what a check of values says."""
         if self.classes is None or len(self.classes) != 2:
             raise ArgumentError("a private mechanism needs the two classes declared: give classes=(negative, positive)")
-        X = validate_data(self, X, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=0)
-        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
+        X = validate_data(self, X, skip_check_array=True)  # names and number of columns alone
+        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(self.n_features_in_)])
         return X, y, np.array(self.classes), list(names)
 
     def fit_rados(self, release: Release | str | os.PathLike[str]) -> Self:
@@ -339,7 +339,7 @@ class MomentsClassifier(_RadoShell):
 
     def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
         noise = noise_variance(release)
-        fit = learn_moments(release.rados, noise)
+        fit = learn_moments(release.rados, noise, noise_uncertainty(release))
         self.shrinkage_ = fit.shrinkage
         treated = {"noise_variance": noise, "floor": fit.floor} if noise else {"shrinkage": fit.shrinkage}
         return fit.theta, {"name": "moments", **treated}

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def _expand(items: Sequence[Any]) -> list[Path]:
 
 def open_file(path: Path) -> pa.NativeFile:
     """A file to read from: Arrow's own format is mapped, so that a record batch of any size costs no memory."""
-    return pa.memory_map(str(path)) if _kind(path) == "arrow" else pa.OSFile(str(path))
+    return pa.memory_map(str(path)) if file_kind(path) == "arrow" else pa.OSFile(str(path))
 
 
 def stamp(path: Path) -> tuple[int, int, int]:
@@ -70,7 +70,8 @@ def stamp(path: Path) -> tuple[int, int, int]:
     return state.st_ino, state.st_size, state.st_mtime_ns
 
 
-def _kind(path: Path) -> str:
+def file_kind(path: Path) -> str:
+    """csv, parquet or arrow, by the name."""
     for ending, kind in _KINDS.items():
         if path.name.lower().endswith(ending):
             return kind
@@ -129,44 +130,15 @@ def _arrow_batches(
         yield batch.select(wanted)
 
 
-def _csv_stream(path: Path, file: pa.NativeFile) -> Any:
+def csv_stream(path: Path, file: pa.NativeFile) -> Any:
+    """The bytes of a CSV file, unpacked."""
     return pa.CompressedInputStream(file, "gzip") if path.name.lower().endswith(".gz") else file
 
 
 def _csv_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
     """Types as the first block suggests: they tell truth values and text from numbers."""
-    with pa.csv.open_csv(_csv_stream(path, file), **_csv_options()) as reader:
+    with pa.csv.open_csv(csv_stream(path, file), **_csv_options()) as reader:
         return reader.schema, None
-
-
-def lenient_batches(path: Path, file: pa.NativeFile, wanted: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """The wanted columns of a file, whatever its values are.
-
-    Cells of a CSV file come as bytes. Rows with too few or too many cells come last, as empty ones: a row that is
-    there must count, whatever is in it.
-    """
-    if _kind(path) != "csv":
-        yield from _READERS[_kind(path)](path, file, wanted, None, rows)
-        return
-    convert = pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(wanted, pa.binary()), include_columns=wanted, check_utf8=False
-    )
-    odd: list[int] = []
-    options = _csv_options(on_odd_row=lambda row: odd.append(row.actual_columns))
-    with pa.csv.open_csv(_csv_stream(path, file), **options, convert_options=convert) as reader:
-        yield from reader
-    schema = pa.schema([(name, pa.binary()) for name in wanted])
-    for start in range(0, len(odd), rows):
-        empty = pa.nulls(min(rows, len(odd) - start), pa.binary())
-        yield pa.record_batch([empty] * len(wanted), schema=schema)
-
-
-def lenient_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
-    """The columns of a file by name; those of a CSV file without the types that its values suggest."""
-    if _kind(path) != "csv":
-        return read_schema(path, file)
-    with pa.csv.open_csv(_csv_stream(path, file), **_csv_options(on_odd_row=lambda row: None)) as reader:
-        return pa.schema([(name, pa.null()) for name in reader.schema.names]), None
 
 
 def _csv_batches(
@@ -181,7 +153,7 @@ def _csv_batches(
     options = pa.csv.ConvertOptions(column_types=kinds, include_columns=wanted, strings_can_be_null=True)
     row = 0
     try:
-        with pa.csv.open_csv(_csv_stream(path, file), **_csv_options(), convert_options=options) as reader:
+        with pa.csv.open_csv(csv_stream(path, file), **_csv_options(), convert_options=options) as reader:
             for batch in reader:
                 for name in whole:
                     check_integers(batch.column(name).drop_null().to_numpy(), name, row, LARGEST_INTEGER - 1)
@@ -191,16 +163,10 @@ def _csv_batches(
         raise TableError(f"cannot read {path}: {_csv_complaint(error, guessed)}") from None
 
 
-def _csv_options(on_odd_row: Callable[[Any], None] | None = None) -> dict[str, Any]:
-    def skip(row: Any) -> str:
-        if on_odd_row is not None:
-            on_odd_row(row)
-        return "skip"
-
-    handler = None if on_odd_row is None else skip
+def _csv_options() -> dict[str, Any]:
     return {
         "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-        "parse_options": pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
+        "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
     }
 
 
@@ -218,14 +184,14 @@ def _csv_complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
 
 def read_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
     """The columns of a file, and how many rows it has if it says so."""
-    return _SCHEMAS[_kind(path)](path, file)
+    return _SCHEMAS[file_kind(path)](path, file)
 
 
 def read_batches(
     path: Path, file: pa.NativeFile, wanted: list[str], label: str | None, rows: int
 ) -> Iterator[pa.RecordBatch]:
     """The wanted columns of a file, about so many rows at a time."""
-    yield from _READERS[_kind(path)](path, file, wanted, label, rows)
+    yield from _READERS[file_kind(path)](path, file, wanted, label, rows)
 
 
 _SCHEMAS = {"csv": _csv_schema, "parquet": _parquet_schema, "arrow": _arrow_schema}
@@ -236,17 +202,22 @@ def coalesced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
     """Batches of at most `rows` rows, and not much fewer."""
     waiting: list[pa.RecordBatch] = []
     count = 0
-    for batch in batches:
-        for start in range(0, batch.num_rows, rows):
-            piece = batch.slice(start, rows)
-            # Files may hold the same columns in different types.
-            if waiting and (count + piece.num_rows > rows or piece.schema != waiting[0].schema):
-                yield pa.concat_batches(waiting)
-                waiting, count = [], 0
-            waiting.append(piece)
-            count += piece.num_rows
+    for piece in sliced(batches, rows):
+        # Files may hold the same columns in different types.
+        if waiting and (count + piece.num_rows > rows or piece.schema != waiting[0].schema):
+            yield pa.concat_batches(waiting)
+            waiting, count = [], 0
+        waiting.append(piece)
+        count += piece.num_rows
     if waiting:
         yield pa.concat_batches(waiting)
+
+
+def sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at most `rows` rows, each a part of one that was there."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
 
 def check_integers(values: NDArray[Any], name: str, first_row: int, largest: int = LARGEST_INTEGER) -> None:

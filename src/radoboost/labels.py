@@ -37,21 +37,6 @@ def labels_array(y: Any) -> pa.Array:
     raise TableError(f"labels must be numbers, truth values or text; their type is {array.dtype}")
 
 
-def labels_or_text(y: Any) -> pa.Array:
-    """Labels in any container, and as text where they are of no one kind.
-
-    >>> labels_or_text([1, None, "x"]).to_pylist()
-    ['1', None, 'x']
-    """
-    try:
-        return labels_array(y)
-    except TableError:
-        array: Any = np.ma.asarray(y, dtype=object)
-        if array.ndim != 1:
-            raise
-        return pa.array([None if value is None or value is np.ma.masked else str(value) for value in array])
-
-
 def canonical_label(found: Any) -> Any:
     """One value for all spellings of a class: a text that reads as a number is that number.
 

@@ -58,8 +58,18 @@ def rado_noise_std(release: Release) -> float:
     return math.sqrt(noise_variance(release))
 
 
-def learn_moments(rados: ArrayLike, noise: float = 0.0) -> MomentFit:
+def noise_uncertainty(release: Release) -> float:
+    """How uncertain that variance is in any direction, as a share of it: noise on examples is only drawn m times."""
+    d = len(release.columns)
+    if release.mechanism.get("noise_on") == "examples" and release.n_examples is not None:
+        return 2 * math.sqrt(d / min(release.n_rados, release.n_examples))
+    return math.sqrt(d / release.n_rados)
+
+
+def learn_moments(rados: ArrayLike, noise: float = 0.0, uncertainty: float | None = None) -> MomentFit:
     """theta = covariance^-1 mean of the rados, the covariance shrunk, or rid of `noise`, the variance of their noise.
+
+    `uncertainty` is the least share of the noise that an eigenvalue keeps; sqrt(d / n) by default.
 
     A column that does not vary gets 0.
 
@@ -78,7 +88,7 @@ def learn_moments(rados: ArrayLike, noise: float = 0.0) -> MomentFit:
     _check_memory(matrix.shape[1])
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
-        return _shrunk(matrix) if noise == 0 else _rid_of_noise(matrix, noise)
+        return _shrunk(matrix) if noise == 0 else _rid_of_noise(matrix, noise, uncertainty)
 
 
 def _check_memory(n_columns: int) -> None:
@@ -113,7 +123,7 @@ def _shrunk(matrix: NDArray[np.float64]) -> MomentFit:
     return MomentFit(theta, float(shrinkage))
 
 
-def _rid_of_noise(matrix: NDArray[np.float64], noise: float) -> MomentFit:
+def _rid_of_noise(matrix: NDArray[np.float64], noise: float, uncertainty: float | None) -> MomentFit:
     """Noise is alike in all columns, so their common unit is kept; the sample's error in it sets the floor."""
     from scipy.linalg import eigh
 
@@ -121,5 +131,6 @@ def _rid_of_noise(matrix: NDArray[np.float64], noise: float) -> MomentFit:
     mean = matrix.mean(axis=0)
     values, vectors = eigh(np.cov(matrix.T).reshape(d, d))
     values = values - noise
-    floor = max(_LEAST_RATIO * float(values[-1]), noise * math.sqrt(d / n))
+    share = math.sqrt(d / n) if uncertainty is None else uncertainty
+    floor = max(_LEAST_RATIO * float(values[-1]), noise * share)
     return MomentFit(vectors @ (vectors.T @ mean / np.maximum(values, floor)), 0.0, floor)

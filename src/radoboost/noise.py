@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.compiling import prepare_cache
 from radoboost.errors import ArgumentError
 from radoboost.keystream import _fill
 
@@ -148,6 +149,7 @@ def _finish(
 @cache
 def _kernel() -> Callable[[NDArray[np.uint64], np.uint64, NDArray[np.int64]], NDArray[np.int64]]:
     """The sampler, compiled; numba is imported only now. It returns the rows whose words did not suffice."""
+    prepare_cache()
     from numba import njit
 
     # In numba a uint64 and an int64 make a float64, or an int64, by its version: all that meets a word is a uint64.

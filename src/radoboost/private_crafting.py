@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from radoboost.bounds import Declared, check_bounds
 from radoboost.columns import Column, constant_column
 from radoboost.engines import Engine, Summation
-from radoboost.errors import ArgumentError, IgnoredRowsWarning
+from radoboost.errors import ArgumentError, ClippedWarning, IgnoredRowsWarning
 from radoboost.labels import LabelRule
 from radoboost.mechanisms import Circumstances, PrivateMechanism
 from radoboost.mechanisms.contributions import LARGEST, contributions
@@ -31,6 +31,7 @@ from radoboost.release import RADOS, Release
 from radoboost.signatures import AllSignatures, SignatureSet, check_enough_examples
 from radoboost.tables import Batch, Table, open_table
 
+MAX_COLUMNS = 2**18
 NO_BOUNDS = (
     "a promise about records needs declared bounds: what is read off the table tells of it; "
     "write a template with: rado bounds TABLE --label COL, fill it in from public knowledge, and give it as bounds"
@@ -65,10 +66,11 @@ def craft_private(
         check_names(names, intercept)
         declared = replace(declared, limits={name: dict(declared.limits)[name] for name in names})
         check_bounds(declared, names, "bounds")
+        mechanism.plan(n_rados, _check_width(len(names) + intercept), 1)  # whatever is wrong with it is said now
     source = open_table(table, y, label=label, features=names, drop=drop if names is None else (), lenient=True)
     check_names(source.features, intercept)
     limits = check_bounds(declared, source.features, "bounds")
-    n_columns = len(source.features) + intercept
+    n_columns = _check_width(len(source.features) + intercept)
     n_rows = None
     if not mechanism.hides_size:
         n_rows = _count(source, bar)
@@ -95,7 +97,8 @@ def craft_private(
         for first, batch in counted(source, bar, "summing", n_rows):
             rows = first + batch.n_rows
             yield first, batch
-        check_size(source, rows)
+        if n_rows is not None:
+            check_size(source, rows)
 
     def add(worker: Summation, job: tuple[int, Batch]) -> None:
         nonlocal ignored, clipped
@@ -112,13 +115,19 @@ def craft_private(
             clipped += _beyond(values, good, columns)
 
     workers = share_out(jobs(), lambda: engine.summation(summed, n_rados, words), add, threads, stop)
-    report_clipped(columns, clipped)
-    if ignored:
-        warnings.warn(
-            f"{ignored:,} rows contributed nothing: a value is missing or not finite, or the class is not declared",
-            IgnoredRowsWarning,
-            stacklevel=3,
-        )
+    with warnings.catch_warnings():
+        # Where warnings are errors, a value would decide whether a release comes out.
+        for category in (ClippedWarning, IgnoredRowsWarning):
+            first = next((rule for rule in warnings.filters if issubclass(category, rule[2])), None)
+            if first is not None and first[0] == "error":
+                warnings.simplefilter("always", category)
+        report_clipped(columns, clipped)
+        if ignored:
+            warnings.warn(
+                f"{ignored:,} rows contributed nothing: a value is missing or not finite, or the class is not declared",
+                IgnoredRowsWarning,
+                stacklevel=3,
+            )
     totals = workers.pop().result()
     while workers:
         totals += workers.pop().result()
@@ -178,6 +187,13 @@ def _features(declared: Declared, features: Sequence[str] | None, drop: Sequence
     if missing:
         raise ArgumentError(f"the bounds do not declare {missing[0]!r}; add its low and high, or leave it out")
     return [name for name in chosen if name not in dropped]
+
+
+def _check_width(n_columns: int) -> int:
+    """The number of columns, if the sum of their squares fits 64 bits (C3)."""
+    if n_columns > MAX_COLUMNS:
+        raise ArgumentError(f"a private mechanism takes at most {MAX_COLUMNS:,} columns; there are {n_columns:,}")
+    return n_columns
 
 
 def _count(source: Table, bar: Progress) -> int:

@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -116,6 +117,18 @@ def finite_or_word(epsilon: float) -> float | str:
     (0.5, 'infinite')
     """
     return "infinite" if math.isinf(epsilon) else epsilon
+
+
+def rounded_up(value: float, digits: int) -> str:
+    """A number for people, never less than it is.
+
+    >>> rounded_up(2.59421, 4), rounded_up(1.0, 4), rounded_up(3.73e-17, 2), rounded_up(math.inf, 4)
+    ('2.595', '1', '3.8e-17', 'infinite')
+    """
+    if math.isinf(value):
+        return "infinite"
+    up = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value)
+    return f"{float(up):.{digits}g}"
 
 
 def _number(epsilon: float | str) -> float:

@@ -3,11 +3,10 @@
 import math
 import textwrap
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Context
 from typing import Any
 
 from radoboost.model import Model
-from radoboost.release import Release, Statement
+from radoboost.release import Release, Statement, rounded_up
 
 _WIDTH = 100
 _SHOWN_COLUMNS = 12
@@ -82,10 +81,10 @@ def describe_account(answer: Mapping[str, Any]) -> str:
     lines = [
         f"mechanism    {answer['mechanism']}",
         f"neighbours   {answer['neighbours']}",
-        f"epsilon      {_epsilon(answer['epsilon'])} at delta {answer['delta']:g}",
+        f"epsilon      {_epsilon(answer['epsilon'])} at delta {rounded_up(answer['delta'], 6)}",
     ]
     if "noise" in answer:
-        lines.append(f"noise        {answer['noise']:.6g} times the clipping norm")
+        lines.append(f"noise        {rounded_up(answer['noise'], 6)} times the clipping norm")
     if "n_rados" in answer:
         lines.append(f"rados        {answer['n_rados']:,}")
     if "band" in answer:
@@ -94,9 +93,10 @@ def describe_account(answer: Mapping[str, Any]) -> str:
         least = answer["least_epsilon"]
         lines += [
             f"band         {low:,} to {high:,} of {answer['n_examples']:,}",
-            f"one rado     delta {one['delta']:.6g} at epsilon {one['epsilon']:g}; a plain one {plain['delta']:.3g}",
-            f"plain rados  epsilon {_epsilon(answer['plain_epsilon'])} at the same delta",
-            f"least        {'no epsilon' if least is None else f'epsilon {least:.6g}'} gives a claim here",
+            f"one rado     delta {rounded_up(one['delta'], 6)} at epsilon {one['epsilon']:g}; without a band "
+            f"{rounded_up(plain['delta'], 3)}",
+            f"no band      epsilon {_epsilon(answer['plain_epsilon'])} at the same delta",
+            f"least        {'no epsilon' if least is None else f'epsilon {rounded_up(least, 6)}'} gives a claim here",
         ]
     at = ", ".join(f"{_epsilon(pair['epsilon'])} at {pair['delta']:g}" for pair in answer["epsilon_at"])
     lines += [
@@ -113,8 +113,8 @@ def _stated(statement: Statement) -> list[str]:
         *_listed(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
         *_listed(
             (
-                f"epsilon {_epsilon(statement.epsilon)}, delta {statement.delta:g}, for {statement.neighbours} "
-                "as neighbours",
+                f"epsilon {_epsilon(statement.epsilon)}, delta {rounded_up(statement.delta, 6)}, for "
+                f"{statement.neighbours} as neighbours",
             )
         ),
     ]
@@ -126,7 +126,7 @@ def _stated(statement: Statement) -> list[str]:
         lines += _listed(
             (
                 f"together with {total['earlier_releases']} earlier: epsilon {_epsilon(total['epsilon'])}, "
-                f"delta {total['delta']:g}, for {total['neighbours']} as neighbours"
+                f"delta {rounded_up(total['delta'], 6)}, for {total['neighbours']} as neighbours"
                 + (f" ({total['why']})" if "why" in total else ""),
             )
         )
@@ -143,14 +143,8 @@ def _stated(statement: Statement) -> list[str]:
 
 
 def _epsilon(value: float | str) -> str:
-    """Four digits, rounded up: what is shown is never less than what is accounted.
-
-    >>> _epsilon(2.59421), _epsilon(1.0), _epsilon(math.inf)
-    ('2.595', '1', 'infinite')
-    """
-    if value == "infinite" or value == math.inf:
-        return "infinite"
-    return f"{Context(prec=4, rounding=ROUND_CEILING).create_decimal(value).normalize():f}"
+    """Four digits, rounded up."""
+    return rounded_up(math.inf if isinstance(value, str) else value, 4)
 
 
 def _examples(count: int | None) -> str:

@@ -17,6 +17,7 @@ import psutil
 from numpy.typing import NDArray
 
 from radoboost import keystream
+from radoboost.compiling import prepare_cache
 from radoboost.errors import TooLargeError
 from radoboost.keystream import TILE_ROWS
 
@@ -250,6 +251,7 @@ _TYPES = {
 
 @functools.cache
 def _compiled(function: Callable[..., None]) -> Callable[..., None]:
+    prepare_cache()
     from numba import njit
 
     types = f"void({', '.join(_TYPES[function.__name__])})"

@@ -23,20 +23,20 @@ from radoboost.files import (
     check_integers,
     coalesced,
     expand_paths,
-    lenient_batches,
-    lenient_schema,
+    file_kind,
     open_file,
     read_batches,
     read_schema,
     readable,
+    sliced,
     stamp,
 )
-from radoboost.labels import labels_array, labels_or_text
+from radoboost.labels import labels_array
+from radoboost.lenient import csv_batches, csv_names, each_label, numbers_or_nan, take_columns
 
 SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array, where a batch costs nothing
 BATCH_VALUES, BATCH_ROWS = 1 << 21, 65536  # at most, in a batch read through Arrow
 _FILL_ROWS = 1024
-_NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$"
 
 
 class Batch(NamedTuple):
@@ -120,6 +120,10 @@ class _ArrayTable(Table):
 class _ArrowTable(Table):
     """Record batches from anywhere."""
 
+    def _cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+        """Batches of a good size; a lenient table's are not put together, which could fail on account of a value."""
+        return sliced(batches, rows) if self.lenient else coalesced(batches, rows)
+
     def _blocks(self, batches: Iterable[pa.RecordBatch], labels: pa.Array | None = None) -> Iterator[Batch]:
         row = 0
         for batch in batches:
@@ -132,7 +136,7 @@ class _ArrowTable(Table):
     def _values(self, batch: pa.RecordBatch, first_row: int) -> NDArray[Any]:
         columns = [batch.column(name) for name in self.features]
         if self.lenient:
-            numbers = [_numbers_or_nan(column) for column in columns]
+            numbers = [numbers_or_nan(column) for column in columns]
         else:
             numbers = [_numbers(column, name, first_row) for column, name in zip(columns, self.features, strict=True)]
         narrow = all(column.type in (pa.float32(), pa.float16()) for column in columns)
@@ -152,9 +156,8 @@ class _MemoryTable(_ArrowTable):
         self._table, self._labels = table, labels
 
     def batches(self) -> Iterator[Batch]:
-        yield from self._blocks(
-            coalesced(self._table.to_batches(), self._batch_rows(BATCH_VALUES, BATCH_ROWS)), self._labels
-        )
+        rows = self._batch_rows(BATCH_VALUES, BATCH_ROWS)
+        yield from self._blocks(self._cut(self._table.to_batches(), rows), self._labels)
 
 
 class _FileTable(_ArrowTable):
@@ -170,15 +173,17 @@ class _FileTable(_ArrowTable):
 
     def batches(self) -> Iterator[Batch]:
         rows = self._batch_rows(BATCH_VALUES, BATCH_ROWS)
-        yield from self._blocks(coalesced(self._record_batches(rows), rows))
+        yield from self._blocks(self._cut(self._record_batches(rows), rows))
 
     def _record_batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         wanted = [*self.features, *([] if self.label is None else [self.label])]
         self._bytes_before = 0
         for path in self._paths:
             with readable(path), open_file(path) as self._file:
-                if self.lenient:
-                    yield from lenient_batches(path, self._file, wanted, rows)
+                if self.lenient and file_kind(path) == "csv":
+                    with open_file(path) as first:
+                        names = csv_names(path, first)
+                    yield from csv_batches(path, self._file, names, wanted)
                 else:
                     yield from read_batches(path, self._file, wanted, self.label, rows)
             self._bytes_before += path.stat().st_size
@@ -226,8 +231,10 @@ def open_table(
     return opened
 
 
-def table_types(table: Any) -> dict[str, str]:
+def table_types(table: Any, *, inferred: bool = False) -> dict[str, str | None]:
     """The columns of a table with their storage types: "number", "binary" for truth values, or "text".
+
+    The cells of a CSV file have no type, so it is None, unless what they look like counts (`inferred`).
 
     >>> table_types(pa.table({"age": [1.0], "smokes": [True], "name": ["x"]}))
     {'age': 'number', 'smokes': 'binary', 'name': 'text'}
@@ -235,6 +242,8 @@ def table_types(table: Any) -> dict[str, str]:
     if _is_paths(table):
         path = expand_paths(table)[0]
         with readable(path), open_file(path) as file:
+            if file_kind(path) == "csv" and not inferred:
+                return dict.fromkeys(csv_names(path, file))
             schema, _ = read_schema(path, file)
     elif hasattr(table, "__arrow_c_stream__"):
         with readable("the table"):
@@ -250,6 +259,12 @@ def _storage(kind: pa.DataType) -> str:
         return "binary"
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return "number" if numeric or pa.types.is_null(kind) else "text"
+
+
+def _labels(y: Any, lenient: bool) -> pa.Array:
+    """Labels in any container; leniently, one by one unless their type says that all are alike."""
+    alike = isinstance(y, np.ndarray) and y.dtype.kind in "biuf" and not isinstance(y, np.ma.MaskedArray)
+    return each_label(y) if lenient and not alike else labels_array(y)
 
 
 def _is_paths(table: Any) -> bool:
@@ -274,14 +289,28 @@ def _open(
         if y is not None:
             raise ArgumentError("labels of a file are one of its columns; name it in label")
         return _open_files(expand_paths(table), label, features, drop, lenient)
-    labels = None if y is None else labels_or_text(y) if lenient else labels_array(y)
+    labels = None if y is None else _labels(y, lenient)
+    if lenient and hasattr(table, "__arrow_c_stream__"):
+        with readable("the table"):
+            table, found = take_columns(table, features, label)
+        if found is not None:
+            labels, label = found, None
     if hasattr(table, "__arrow_c_stream__"):
         with readable("the table"):
             arrow = pa.table(table)
             fields = _feature_fields(arrow.schema)
         chosen = _choose(fields, "the table", label, features, drop)
+        for name in chosen if lenient else ():
+            _check_type(arrow.schema.field(name).type, name)
         _check_length(labels, arrow.num_rows)
         return _MemoryTable(arrow, chosen, label if labels is None else "y", labels)
+    if lenient and not isinstance(table, np.ndarray) and not hasattr(table, "toarray"):
+        raise TableError(
+            f"a private mechanism takes NumPy arrays, sparse matrices, data frames and files; this is a "
+            f"{type(table).__name__}"
+        )
+    if lenient and isinstance(table, np.ma.MaskedArray) and table.dtype.kind in "fiub":
+        table = np.ma.filled(table.astype(np.float64), np.nan)
     with readable("the array"):
         x: Any = table if hasattr(table, "toarray") else np.asarray(table)
     if x.ndim != 2:
@@ -294,11 +323,9 @@ def _open(
     chosen = _choose(list(places), "the array", label, features, drop)
     if label is not None:
         column = x[:, [places[label]]]
-        labels = labels_array(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())
+        labels = _labels(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel(), lenient)
     _check_length(labels, x.shape[0])
-    if np.ma.is_masked(table) and lenient:
-        x = np.ma.filled(np.ma.asarray(table).astype(np.float64), np.nan)
-    elif np.ma.is_masked(table):
+    if np.ma.is_masked(table):
         row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
         raise TableError(f"column 'x{k}' has a missing value (row {row:,}); fill in or drop such rows or columns")
     return _ArrayTable(x, labels, chosen, [places[name] for name in chosen], label if labels is None else label or "y")
@@ -323,7 +350,10 @@ def _open_files(
     total: int | None = 0
     for path in paths:
         with readable(path), open_file(path) as file:
-            schema, n_rows = (lenient_schema if lenient else read_schema)(path, file)
+            if lenient and file_kind(path) == "csv":
+                schema, n_rows = pa.schema([(name, pa.null()) for name in csv_names(path, file)]), None
+            else:
+                schema, n_rows = read_schema(path, file)
             fields = _feature_fields(schema)
         found = _choose(fields, str(path), label, features, drop)
         for name in found:
@@ -404,21 +434,6 @@ def _numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
     if pa.types.is_integer(column.type):
         check_integers(values, name, first_row)
     return values
-
-
-def _numbers_or_nan(column: pa.Array) -> NDArray[np.float64]:
-    """A column as numbers, NaN where it has none."""
-    if pa.types.is_binary(column.type):
-        truth = pc.match_substring_regex(column, "^ *(?i:true) *$")
-        column = pc.if_else(truth, b"1", pc.if_else(pc.match_substring_regex(column, "^ *(?i:false) *$"), b"0", column))
-        column = pc.if_else(pc.match_substring_regex(column, _NUMBER), column, pa.scalar(None, pa.binary()))
-        column = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    elif pa.types.is_decimal(column.type):
-        column = column.cast(pa.string())
-    elif pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    filled: NDArray[np.float64] = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
-    return filled
 
 
 def _check_length(labels: pa.Array | None, n_rows: int) -> None:

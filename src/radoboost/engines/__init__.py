@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.columns import Column
+from radoboost.compiling import prepare_cache
 from radoboost.errors import ArgumentError
 from radoboost.grid import ExactSums
 
@@ -72,4 +73,5 @@ def get_engine(name: str) -> Engine:
     module = _MODULES.get("kernel" if name == "auto" else name) if isinstance(name, str) else None
     if module is None:
         raise ArgumentError(f"engine must be 'auto' or one of {', '.join(ENGINES)}; it is {name!r}")
+    prepare_cache()
     return cast(Engine, importlib.import_module(module))

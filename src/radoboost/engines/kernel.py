@@ -323,7 +323,7 @@ class Summation:
         # The step is a power of two: multiplying by its inverse is dividing by it.
         rows = [(*column.constants, 1.0 / column.step) for column in features]
         self._low, self._high, *constants = np.array(rows).T
-        self._bounded = bool(np.isfinite(self._low).any() or np.isfinite(self._high).any())
+        self._bounded = np.flatnonzero(np.isfinite(self._low) | np.isfinite(self._high))
         self._constants = _in_blocks(np.array(constants))
         self._constant = len(features) if len(features) < len(columns) else -1
         self.clipped = np.zeros(len(columns), dtype=np.int64)
@@ -359,10 +359,13 @@ class Summation:
         end = skip + len(values)
         self._edges[:skip] = 0
         self._edges[end:n_rows] = 0
-        if self._bounded:
-            outside = (values < self._low) | (values > self._high)
-            self.clipped[: outside.shape[1]] += outside.sum(axis=0)
-            values = np.minimum(np.maximum(values, self._low), self._high)
+        if len(self._bounded):
+            part, low, high = values[:, self._bounded], self._low[self._bounded], self._high[self._bounded]
+            outside = (part < low) | (part > high)
+            if outside.any():
+                self.clipped[self._bounded] += outside.sum(axis=0)
+                values = values.astype(np.float64)  # a bound need not be a float32
+                values[:, self._bounded] = np.minimum(np.maximum(part, low), high)
         values = _wide_enough(values)
         _snap(values.dtype.name)(values, labels, self._constants, self._edges[skip:end], self._constant)
 

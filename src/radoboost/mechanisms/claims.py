@@ -16,6 +16,7 @@ from radoboost.privacy import (
     converted,
     epsilon_at,
     event_to_dict,
+    flatten,
 )
 from radoboost.release import Statement, finite_or_word
 
@@ -25,12 +26,13 @@ TRUST_MODEL = "central: whoever crafts the release sees the whole table, and is 
 FROM_SYSTEM = "ChaCha20, under keys that come from the operating system and are forgotten"
 FROM_SEED = "ChaCha20, signatures under a key that follows from a seed; noise, if any, under a key from the system"
 SEEDED = (
-    "The signatures were drawn from a seed: who knows or guesses it knows which examples each rado sums, "
-    "and with enough rados can solve for every example. Release without a seed."
+    "The signatures were drawn from a seed: who knows or guesses it knows which examples each rado sums. Without noise "
+    "that is enough to solve for every example from enough rados; with noise, nothing is promised. Leave the seed out."
 )
 COMMON = (
     "Further releases about the same people add to what this one tells; --compose says what they amount to together.",
     "The random bits are ChaCha20's: promises hold against adversaries who cannot break it.",
+    "How long crafting took, from whoever can watch it.",
     "The digest detects damage, not forgery: it does not say who made the file.",
 )
 
@@ -44,8 +46,9 @@ def make_statement(
     unit: str,
     promises: Sequence[str],
     not_protected: Sequence[str],
+    adversary: str = "An adversary who knows everything else",
 ) -> Statement:
-    """A statement about an event; a seed makes every claim infinite."""
+    """A statement about an event; a seed makes every claim infinite. `adversary` is whose best guess it bounds."""
     relation = event.relation
     assert relation is not None
     if circumstances.seeded:
@@ -58,7 +61,7 @@ def make_statement(
     else:
         promises = [
             *promises,
-            "An adversary who knows everything else, and otherwise would toss a coin, is right about which of two "
+            f"{adversary}, and otherwise would toss a coin, is right about which of two "
             f"neighbours the table was at most {math.ceil(1000 * guess) / 10} % of the time.",
         ]
     return Statement(
@@ -85,6 +88,7 @@ def _composed(event: Event, relation: Relation, delta: float, earlier: Sequence[
     try:
         total = Composed((event, *(converted(other, relation) for other in earlier)))
         epsilon = epsilon_at(total, delta)
+        why = next((leaf.reason for leaf in flatten(total) if isinstance(leaf, NotPrivate)), None)
     except ArgumentError as error:
         why = str(error)
     return {

@@ -4,6 +4,7 @@ The column's value in a rado is m(+) - K, with K binomial and truncated to a ban
 nothing else. Proof, and what is wrong with the theorem: docs/proofs/feature-band.md, steps F1 to F7.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -23,7 +24,7 @@ from radoboost.privacy import (
     epsilon_at,
     least_band_epsilon,
 )
-from radoboost.release import Statement, finite_or_word
+from radoboost.release import Statement, rounded_up
 from radoboost.signatures import FeatureInterval, size_law_error
 
 _CODINGS = ((0.0, 1.0), (-1.0, 1.0))
@@ -36,7 +37,8 @@ class FeatureBand:
     Naming a column here declares it binary: 0 and 1, or -1 and +1. `epsilon` is the paper's, of a single rado, and
     sets the band; the statement gives the exact epsilon of all rados at `delta`. It speaks of the marginal of that
     column only: the other columns of the same rados reveal its values, and plain rados have the smaller marginal
-    delta. It is here to reproduce the paper, not to protect.
+    delta. It is here to reproduce the paper, not to protect. `values` declares the coding, (0, 1) or (-1, 1); without
+    it the table says which.
 
     >>> FeatureBand("smokes", epsilon=1.0).signatures(1000, 100)
     FeatureInterval(low=378, high=622)
@@ -45,6 +47,7 @@ class FeatureBand:
     feature: str
     epsilon: float
     delta: float = DEFAULT_DELTA
+    values: tuple[float, float] | None = None
 
     name: ClassVar[str] = "feature-band"
     private: ClassVar[bool] = False
@@ -54,25 +57,32 @@ class FeatureBand:
         if not isinstance(self.feature, str):
             raise ArgumentError(f"feature must be the name of a column; it is {self.feature!r}")
         check_epsilon(self.epsilon, self.delta)
+        if self.values is not None and self.values not in _CODINGS:
+            raise ArgumentError(f"values must be (0, 1) or (-1, 1); they are {self.values!r}")
 
     def signatures(self, n_examples: int, n_rados: int) -> FeatureInterval:
         """The signature set for so many rows, refused where the claim would be vacuous (F5)."""
         low, high = band(n_examples, self.epsilon)
-        event = self._event(n_examples, n_rados, low, high)
-        if epsilon_at(event, self.delta) == np.inf:
-            least = least_band_epsilon(n_examples, n_rados, self.delta)
-            hint = "no epsilon will do: ask for fewer rados, or a larger delta"
-            if least is not None:
-                hint = f"take epsilon at least {least:.6g}, fewer rados, or a larger delta"
+        if low > high or epsilon_at(self._event(n_examples, n_rados, low, high), self.delta) == math.inf:
             raise ArgumentError(
                 f"with {n_examples:,} rows and {n_rados:,} rados, epsilon {self.epsilon:g} leaves a band of "
-                f"{max(0, high - low + 1):,} values, too narrow for any claim at delta {self.delta:g}; {hint}"
+                f"{max(0, high - low + 1):,} values, too narrow for any claim at delta {self.delta:g}; "
+                f"{self._hint(n_examples, n_rados)}"
             )
         return FeatureInterval(low, high)
 
+    def _hint(self, n_examples: int, n_rados: int) -> str:
+        least = least_band_epsilon(n_examples, n_rados, self.delta)
+        if least is None:
+            return "no epsilon will do: ask for fewer rados, or a larger delta"
+        shown = rounded_up(least, 6)
+        if epsilon_at(self._event(n_examples, n_rados, *band(n_examples, float(shown))), self.delta) == math.inf:
+            return "so small a delta is below what the accountant resolves here: ask for fewer rados, or a larger delta"
+        return f"take epsilon at least {shown}, fewer rados, or a larger delta"
+
     def coding(self, seen: set[float]) -> tuple[float, float]:
         """(low, high) of the column's values, refusing a column that is not binary."""
-        for pair in _CODINGS:
+        for pair in _CODINGS if self.values is None else (self.values,):
             if seen <= set(pair):
                 return pair
         raise TableError(
@@ -81,31 +91,19 @@ class FeatureBand:
         )
 
     def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
-        """The column, the band, and exact figures of one rado beside the theorem's."""
-        assert circumstances.n_examples is not None
-        low, high = band(circumstances.n_examples, self.epsilon)
-        one = self._event(circumstances.n_examples, 1, low, high)
-        n = circumstances.n_rados
-        theorem_delta = 1.0 / (self.epsilon * circumstances.n_examples**2.5)
-        return {
-            "feature": self.feature,
-            "epsilon": self.epsilon,
-            "band": [low, high],
-            "one_rado": {"epsilon": self.epsilon, "delta": delta_at(one, self.epsilon)},
-            "theorem": {"epsilon": n * self.epsilon, "delta_order": min(1.0, n * theorem_delta)},
-            "plain_delta": delta_at(
-                self._event(circumstances.n_examples, 1, 0, circumstances.n_examples), self.epsilon
-            ),
-        }
+        """The column, the paper's epsilon of one rado, and the band it gives."""
+        return {"feature": self.feature, "band_epsilon": self.epsilon, "band": list(self._band(circumstances))}
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """Exact (epsilon, delta) of the marginal of one column over all rados (F6)."""
-        assert circumstances.n_examples is not None
-        low, high = band(circumstances.n_examples, self.epsilon)
-        event = self._event(circumstances.n_examples, circumstances.n_rados, low, high)
-        plain = self._event(circumstances.n_examples, circumstances.n_rados, 0, circumstances.n_examples)
-        plain_epsilon = finite_or_word(round(epsilon_at(plain, self.delta), 4))
-        name = repr(self.feature)
+        m, n, name = circumstances.n_examples, circumstances.n_rados, repr(self.feature)
+        assert m is not None
+        low, high = self._band(circumstances)
+        event, one = self._event(m, n, low, high), self._event(m, 1, low, high)
+        plain = self._event(m, n, 0, m)
+        coding = (
+            "" if self.values is not None else " So is which of the codings 0 / 1 and -1 / +1 it has, from its values."
+        )
         return make_statement(
             self.name,
             event,
@@ -115,21 +113,31 @@ class FeatureBand:
             promises=(
                 f"Who sees the column {name} of the rados, and no other column, learns about any one value of it no "
                 "more than epsilon and delta say, over all rados together.",
+                f"For that marginal, one rado has delta {rounded_up(delta_at(one, self.epsilon), 4)} at epsilon "
+                f"{self.epsilon:g}, exactly. The paper's theorem claims epsilon {n * self.epsilon:g} for {n:,} rados, "
+                "at a delta that it does not have.",
             ),
             not_protected=(
                 f"The other columns of the same rados reveal the values of {name}: one real-valued column can suffice. "
                 "The claim is about a marginal, and does not hold for the release as a whole.",
-                f"The band does not help the marginal: plain rados of the same table would have epsilon {plain_epsilon}"
-                " at the same delta. This mechanism reproduces the paper; it is not for protecting anybody.",
+                "The band does not help the marginal. Of a column of -1 and +1 without a band, and without scaling "
+                f"constants beside it, as many rados have epsilon {rounded_up(epsilon_at(plain, self.delta), 4)} at "
+                "the same delta. This mechanism reproduces the paper; it is not for protecting anybody.",
+                f"That the column {name} holds two values is in the release.{coding}",
                 "No other column is protected in any way, nor the number of examples, nor the label.",
-                *exposed_by_scale(circumstances.scale),
+                *(f"Of every column but {name}: {sentence}" for sentence in exposed_by_scale(circumstances.scale)),
                 *COMMON,
             ),
+            adversary=f"Who sees the column {name} of the rados and no other, knows everything else",
         )
+
+    def _band(self, circumstances: Circumstances) -> tuple[int, int]:
+        assert circumstances.n_examples is not None
+        return band(circumstances.n_examples, self.epsilon)
 
     def _event(self, n_examples: int, n_rados: int, low: int, high: int) -> Repeated:
         variation = size_law_error(n_examples)
-        return Repeated(TruncatedBinomialShift(n_examples, low, high, total_variation=variation), n_rados)
+        return Repeated(TruncatedBinomialShift(n_examples, low, high, variation, self.feature), n_rados)
 
 
 def column_bits(values: NDArray[Any], signs: NDArray[np.int8], coding: tuple[float, float]) -> NDArray[np.bool_]:

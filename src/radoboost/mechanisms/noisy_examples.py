@@ -1,6 +1,6 @@
 """Rados of noisy examples: the Gaussian mechanism on every edge vector, one draw a row, and then rados of the result.
 
-Proof: docs/proofs/noisy-examples.md, steps E1 to E5.
+Proof: docs/proofs/noisy-examples.md, steps E1 to E6.
 """
 
 import math
@@ -14,8 +14,8 @@ from radoboost.grid import grid_step
 from radoboost.mechanisms.claims import COMMON, DEFAULT_DELTA, make_statement
 from radoboost.mechanisms.contract import Circumstances, Plan
 from radoboost.mechanisms.contributions import check_clip, clip_steps
-from radoboost.mechanisms.noisy_rados import check_noise
-from radoboost.noise import TOTAL_VARIATION, round_scale_up
+from radoboost.mechanisms.noisy_rados import check_noise, noise_scale
+from radoboost.noise import TOTAL_VARIATION
 from radoboost.privacy import Event, Gaussian, NotPrivate, Relation, gaussian_multiplier
 from radoboost.release import Statement
 
@@ -71,7 +71,11 @@ class NoisyExamples:
         else:
             wanted = self.noise_std
         step = grid_step(largest + _REACH * wanted, "")
-        scale = round_scale_up(wanted / step)
+        if clip_steps(largest, step) < 1:
+            raise ArgumentError(
+                f"noise of {wanted:.3g} leaves nothing of rows of norm {largest:g}; take a larger epsilon or less noise"
+            )
+        scale = noise_scale(wanted / step)
         event: Event = NotPrivate("noise without a clipping norm promises nothing", Relation.EDGE)
         if self.clip is not None:
             reach = 2 * clip_steps(self.clip, step)

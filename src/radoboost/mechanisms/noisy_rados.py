@@ -1,6 +1,6 @@
 """Rados with noise: rows are clipped, each joins each rado by a secret coin, and every rado gets noise as one vector.
 
-Proof: docs/proofs/noisy-rados.md, steps R1 to R6.
+Proof: docs/proofs/noisy-rados.md, steps R1 to R7.
 """
 
 import math
@@ -14,7 +14,7 @@ from radoboost.grid import grid_step
 from radoboost.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
 from radoboost.mechanisms.contract import Circumstances, Plan
 from radoboost.mechanisms.contributions import check_clip, clip_steps
-from radoboost.noise import TOTAL_VARIATION, round_scale_up
+from radoboost.noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_scale_up
 from radoboost.privacy import Event, Repeated, SubsampledGaussian, subsampled_multiplier
 from radoboost.release import Statement
 
@@ -62,9 +62,9 @@ class NoisyRados:
         if self.noise_std is None:
             assert self.epsilon is not None
             multiplier = subsampled_multiplier(self.epsilon, self.delta, INCLUSION, n_rados, total_variation=per_rado)
-            scale = round_scale_up(multiplier * reach * (1 + 1e-12))
+            scale = noise_scale(multiplier * reach * (1 + 1e-12))
         else:
-            scale = round_scale_up(self.noise_std / step)
+            scale = noise_scale(self.noise_std / step)
         # Rounded down, so that what is accounted is no more noise than there is.
         actual = math.nextafter(scale / reach, 0.0)
         event: Event = SubsampledGaussian(actual, INCLUSION, total_variation=per_rado)
@@ -93,6 +93,16 @@ class NoisyRados:
 
     def _plan(self, circumstances: Circumstances) -> Plan:
         return self.plan(circumstances.n_rados, circumstances.n_columns, None)
+
+
+def noise_scale(wanted: float) -> float:
+    """The noise in grid steps, rounded up to what can be sampled."""
+    if not LEAST_SCALE <= wanted <= LARGEST_SCALE:
+        raise ArgumentError(
+            f"noise of {wanted:.3g} grid steps cannot be sampled; choose noise_std, or epsilon, so that it is between "
+            f"{LEAST_SCALE:g} and {LARGEST_SCALE:.3g}"
+        )
+    return round_scale_up(wanted)
 
 
 def check_noise(epsilon: Any, delta: Any, noise_std: Any) -> None:

@@ -12,6 +12,7 @@ from radoboost.privacy.events import (
     SubsampledGaussian,
     TruncatedBinomialShift,
     converted,
+    flatten,
 )
 from radoboost.privacy.events import from_dict as event_from_dict
 from radoboost.privacy.events import to_dict as event_to_dict
@@ -33,6 +34,7 @@ __all__ = [
     "epsilon_at",
     "event_from_dict",
     "event_to_dict",
+    "flatten",
     "gaussian_multiplier",
     "least_band_epsilon",
     "subsampled_multiplier",

@@ -59,7 +59,11 @@ def epsilon_at(event: Event, delta: float) -> float:
     >>> epsilon_at(Gaussian(4.0, Relation.RECORD), 1e-6) >= 1.0
     True
     """
-    delta = checked_delta(delta)
+    return _least_epsilon(event, checked_delta(delta))
+
+
+@lru_cache(maxsize=1024)
+def _least_epsilon(event: Event, delta: float) -> float:
     curve = _account(event)
     if curve.at(0.0) <= delta:
         return 0.0
@@ -84,7 +88,11 @@ def delta_at(event: Event, epsilon: float) -> float:
     >>> round(delta_at(TruncatedBinomialShift(100, 39, 61), 1.0), 7)
     0.0072631
     """
-    epsilon = _checked_epsilon(epsilon)
+    return _least_delta(event, _checked_epsilon(epsilon))
+
+
+@lru_cache(maxsize=1024)
+def _least_delta(event: Event, epsilon: float) -> float:
     curve = _account(event)
     return curve.at(min(epsilon, curve.last))  # what is (last, delta)-private is so at every larger epsilon
 
@@ -101,7 +109,7 @@ def trade_off(event: Event, alphas: ArrayLike) -> Floats:
         raise ArgumentError("alphas must be rates in [0, 1]")
     last = next((last for delta in (1e-6, 1e-3, 0.1) if isfinite(last := epsilon_at(event, delta))), 1.0)
     misses = np.zeros_like(rates)
-    for epsilon in np.linspace(0.0, max(last, 1e-6), 200):
+    for epsilon in np.linspace(0.0, min(max(last, 1e-6), 700.0), 200):
         kept, growth = 1.0 - delta_at(event, float(epsilon)), np.exp(epsilon)
         np.maximum(misses, kept - growth * rates, out=misses)
         np.maximum(misses, (kept - rates) / growth, out=misses)
@@ -204,7 +212,7 @@ def _charged(counts: tuple[tuple[Leaf, int], ...], variation: float) -> _Curve:
     def charged(epsilon: float) -> float:
         return min(1.0, (curve(epsilon) + (1 + exp(min(epsilon, 700.0))) * variation) * (1 + 8 * _UNIT))
 
-    return _turned(charged, min(last, -log(variation)))
+    return _turned(charged, min(last, 700.0, -log(variation)))
 
 
 def _turned(curve: Callable[[float], float], last: float) -> _Curve:

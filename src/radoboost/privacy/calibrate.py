@@ -121,7 +121,8 @@ def _least(event: Callable[[float], Event], epsilon: float, delta: float, guess:
     while not kept(high):
         if high > 1e30:
             raise ArgumentError(
-                f"no noise gives epsilon {epsilon} at delta {delta}: lower total_variation or raise delta"
+                f"no noise can be shown to give epsilon {epsilon} at delta {delta}: for so many uses so small a delta "
+                "is below what the accountant resolves; raise delta, or ask for fewer"
             )
         low, high = high, 2 * high
     while low > floor and kept(low):

@@ -29,6 +29,7 @@ class Relation(StrEnum):
 
 _MOST_TIMES = 2**53  # beyond, a count is not exact as a float
 _JOINT = (Relation.RECORD, Relation.EDGE, Relation.LABEL)
+_TWO_COLUMNS = "claims about the marginals of different columns do not add up: each release exposes the other's column"
 _MARGINAL_WITH_JOINT = "a claim about one column's marginal says nothing about the columns together"
 
 
@@ -120,8 +121,8 @@ class SubsampledGaussian:
 class TruncatedBinomialShift:
     """One column of a rado: K ~ Binomial(n_trials, 1/2) kept in [low, high], moved by one between neighbours (A6).
 
-    The paper's DP-Feat has a band; plain rados have low = 0 and high = n_trials. All such events of one composition
-    must be about the same column.
+    The paper's DP-Feat has a band; plain rados have low = 0 and high = n_trials. The band must be symmetric, so that it
+    does not matter which way a value moves. Events about different columns do not compose: `NotPrivate`.
 
     >>> TruncatedBinomialShift(1000, 378, 622).relation.name
     'VALUE'
@@ -131,13 +132,22 @@ class TruncatedBinomialShift:
     low: int
     high: int
     total_variation: float = 0.0
+    column: str = ""
 
     def __post_init__(self) -> None:
         _set(self, n_trials=_integer(self.n_trials, "n_trials", 1), low=_integer(self.low, "low", 0))
+        if self.n_trials >= 2**31 or not isinstance(self.column, str):
+            raise ArgumentError(
+                f"n_trials must be below 2**31, and column a name; they are {self.n_trials}, {self.column!r}"
+            )
         _set(self, high=_integer(self.high, "high", 0), total_variation=_variation(self.total_variation))
         if not self.low <= self.high <= self.n_trials:
             given = f"low {self.low}, high {self.high}, n_trials {self.n_trials}"
             raise ArgumentError(f"the band must satisfy low <= high <= n_trials; it has {given}")
+        if self.low + self.high != self.n_trials:
+            raise ArgumentError(
+                f"the band must be symmetric, low + high = n_trials; it has low {self.low}, high {self.high}"
+            )
 
     @property
     def relation(self) -> Relation:
@@ -255,6 +265,8 @@ def flatten(event: Event) -> dict[Leaf, int]:
     if Relation.VALUE in relations and len(relations) > 1:
         (joint,) = relations - {Relation.VALUE}
         return {NotPrivate(_MARGINAL_WITH_JOINT, joint): 1}
+    if len({leaf.column for leaf in counts if isinstance(leaf, TruncatedBinomialShift)}) > 1:
+        return {NotPrivate(_TWO_COLUMNS, Relation.VALUE): 1}
     return counts
 
 

@@ -1,0 +1,251 @@
+"""Reading for private mechanisms: what one row holds changes neither how another is read, nor what comes out."""
+
+import gzip
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import radoboost as rb
+from radoboost import files, lenient
+from radoboost.bounds import bounds_template
+from radoboost.labels import LabelRule
+from radoboost.tables import open_table
+
+RULE = LabelRule("y", ("no", "yes"))
+CELLS = [
+    b"", b" ", b"nan", b"inf", b"-inf", b"1e999", b"0x10", b"1_000", b"few", b"\xff\xfe", b"\x00", b'"', b'"5', b'5"',
+    b'""', b'"a,b"', b'"a""b"', b"\r", b"1\r2", b"1,2", b",", b",,,", b"9" * 5000, b"true", b"- 1", b"\xef\xbb\xbf1",
+    b"1e-400", b"yes", b"#", b"'", b"\\", b"1;2", b"\xc3\xa9",
+]  # fmt: skip
+
+
+def rows_of(path):
+    """Every row as (values, sign), as private crafting sees it."""
+    table = open_table(path, label="y", features=["a", "b"], lenient=True)
+    found = []
+    for batch in table.batches():
+        signs = RULE.signs_or_zero(batch.labels)
+        found += [(values.tobytes(), int(sign)) for values, sign in zip(batch.values(), signs, strict=True)]
+    return found
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_a_line_of_a_file_is_a_row_and_moves_no_other(data, tmp_path_factory):
+    """Any line in place of one: the same number of rows, and every other row to the last bit."""
+    lines = [b"a,b,y", *(b"%d,%d.5,%s" % (k, k % 7, b"yes" if k % 3 else b"no") for k in range(12))]
+    cells = st.lists(st.sampled_from(CELLS), min_size=0, max_size=5)
+    odd = b",".join(data.draw(cells)).replace(b"\n", b"")
+    place = data.draw(st.integers(1, 12))
+    folder = tmp_path_factory.mktemp("lines")
+    ending = data.draw(st.sampled_from([b"\n", b"\r\n"]))
+    before, after = folder / "before.csv", folder / "after.csv.gz"
+    before.write_bytes(ending.join(lines) + ending)
+    lines[place] = odd
+    after.write_bytes(gzip.compress(ending.join(lines) + ending))
+    clean, dirty = rows_of(before), rows_of(after)
+    assert len(clean) == len(dirty) == 12
+    assert clean[: place - 1] + clean[place:] == dirty[: place - 1] + dirty[place:]
+
+
+def test_cells_are_read_as_they_should_be(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b'\xef\xbb\xbfa,"b",y\r\n1,"2",yes\n" 3 ",4,"no"\n5,6\n\nTRUE,1e3,yes\n7,8,maybe\n9,x,no')
+    found = rows_of(path)
+    expected = [
+        ((1, 2), 1), ((3, 4), -1), ((np.nan, np.nan), 0), ((np.nan, np.nan), 0), ((1, 1000), 1), ((7, 8), 0),
+        ((9, np.nan), -1),
+    ]  # fmt: skip
+    assert found == [(np.array(values, dtype=np.float64).tobytes(), sign) for values, sign in expected]
+
+
+@pytest.mark.parametrize("text", [b"a,b,y", b"a,b,y\n", b"a,b,y\r\n"])
+def test_a_file_without_rows_has_none(text, tmp_path):
+    (tmp_path / "t.csv").write_bytes(text)
+    assert rows_of(tmp_path / "t.csv") == []
+    (tmp_path / "u.csv").write_bytes(b"\n1,2,3\n")
+    with pytest.raises(rb.TableError, match="names no columns"):
+        rows_of(tmp_path / "u.csv")
+
+
+@pytest.mark.parametrize("length", [10, 1000, 5000, 50_000])
+def test_long_lines_count_as_one_row(length, tmp_path, monkeypatch):
+    monkeypatch.setattr(lenient, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(lenient, "CSV_BLOCK_BYTES", 700)
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b,y\n" + b"1,2,yes\n" * 300 + b"x" * length + b"\n" + b"3,4,no\n" * 300)
+    found = rows_of(path)
+    assert len(found) == 601 and found[300][1] == 0
+    assert len(set(found[:300])) == len(set(found[301:])) == 1
+
+
+# ---- labels, one by one
+
+
+ODD_LABELS = [
+    float("nan"), None, "maybe", b"\xff", 5, True, 2.5, 10**5000, "\ud800", [1], object(), np.ma.masked, pd.NA,
+    np.datetime64("2020-01-01"), np.float32(1), 2**70, "", "yes ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind", [list, tuple, lambda y: pd.Series(y, dtype=object), lambda y: np.array(y, dtype=object)]
+)
+@pytest.mark.parametrize("usual", ["yes", b"yes", np.str_("yes")])
+@pytest.mark.parametrize("odd", ODD_LABELS, ids=range(len(ODD_LABELS)))
+def test_one_odd_label_moves_no_other(kind, usual, odd):
+    y = [usual] * 6
+    y[3] = odd
+    signs = RULE.signs_or_zero(lenient.each_label(kind(y)))
+    assert np.delete(signs, 3).tolist() == [1] * 5
+
+
+def test_labels_of_numbers_and_truth_values():
+    rule = LabelRule("y", (0, 1))
+    for y in (
+        [0, 1, 2],
+        np.array([0.0, 1.0, np.nan]),
+        ["0", "1", "x"],
+        np.array([False, True, True])[[0, 1]],
+        [0.0, 1],
+    ):
+        signs = rule.signs_or_zero(lenient.each_label(y))
+        assert signs.tolist()[:2] == [-1, 1] and set(signs.tolist()[2:]) <= {0}
+    masked = np.ma.masked_array([0, 1, 1], [False, False, True])
+    assert rule.signs_or_zero(lenient.each_label(masked)).tolist() == [-1, 1, 0]
+    for bad in ("yes", np.eye(2), 5):
+        with pytest.raises(rb.TableError, match="sequence of labels"):
+            lenient.each_label(bad)
+
+
+# ---- whatever the container, a value does not decide
+
+
+MECHANISMS = [rb.NoisyRados(epsilon=1.0), rb.NoisyExamples(epsilon=1.0)]
+
+
+def craft(table, y=None, **options):
+    given_label = {} if y is not None else {"label": "y"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # not even warnings that are errors
+        warnings.simplefilter("ignore", ResourceWarning)
+        return [
+            rb.craft(table, y, mechanism=mechanism, n_rados=5, classes=("no", "yes"), **{**given_label, **options})
+            for mechanism in MECHANISMS
+        ]
+
+
+def same_but_for_rados(clean, dirty):
+    for a, b in zip(clean, dirty, strict=True):
+        assert a.to_dict() == b.to_dict() and a.rados.shape == b.rados.shape
+
+
+BOUNDS = {"a": (0, 10), "b": (0, 10)}
+A, B, Y = [1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], ["no", "yes", "no", "yes"]
+
+
+@pytest.mark.filterwarnings("ignore::radoboost.errors.IgnoredRowsWarning", "ignore::radoboost.errors.ClippedWarning")
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -1e300, 5e-324])
+def test_numbers_in_every_container(odd, tmp_path):
+    clean = np.column_stack([A, B])
+    dirty = clean.copy()
+    dirty[2, 1] = odd
+    bounds = [[0, 10], [0, 10]]
+    for make in (np.array, lambda x: np.ma.masked_invalid(x), sparse.csr_array, sparse.csc_matrix, np.asfortranarray):
+        same_but_for_rados(craft(make(clean), Y, bounds=bounds), craft(make(dirty), Y, bounds=bounds))
+    for frame in (pd.DataFrame, pl.DataFrame, pa.table):
+        same_but_for_rados(*(craft(frame({"a": x[:, 0], "b": x[:, 1], "y": Y}), bounds=BOUNDS) for x in (clean, dirty)))
+    for k, x in enumerate((clean, dirty)):
+        pq.write_table(pa.table({"a": x[:, 0], "b": x[:, 1], "y": Y}), tmp_path / f"{k}.parquet")
+    same_but_for_rados(*(craft(tmp_path / f"{k}.parquet", bounds=BOUNDS) for k in range(2)))
+
+
+@pytest.mark.filterwarnings("ignore::radoboost.errors.IgnoredRowsWarning")
+def test_nulls_odd_labels_and_columns_that_are_not_used():
+    frame = {"a": A, "b": B, "y": Y}
+    clean = craft(pd.DataFrame(frame), bounds=BOUNDS)
+    for y in (["no", None, "no", "yes"], ["no", 5, "no", "yes"], ["no", "perhaps", b"no", "yes"]):
+        same_but_for_rados(clean, craft(pd.DataFrame({**frame, "y": pd.Series(y, dtype=object)}), bounds=BOUNDS))
+    same_but_for_rados(clean, craft(pd.DataFrame({**frame, "note": ["k", "k", 5, "k"]}), bounds=BOUNDS))
+    gap = pa.table({"a": pa.array([1, None, 3, 2**62]), "b": pa.array([True, False, None, True]), "y": Y})
+    same_but_for_rados(clean, craft(gap, bounds=BOUNDS))
+    same_but_for_rados(clean, craft(pl.DataFrame({**frame, "y": ["no", None, "x", "yes"]}), bounds=BOUNDS))
+
+
+def test_what_is_refused_is_refused_by_type():
+    """With and without an odd value alike."""
+    for values in (["1", "2", "3", "4"], ["1", "x", "3", "4"]):
+        for frame in (pd.DataFrame, pl.DataFrame, pa.table):
+            with pytest.raises(rb.TableError, match="column 'a' holds"):
+                craft(frame({"a": values, "b": B, "y": Y}), bounds=BOUNDS)
+    for column in ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, "x", 4.0], [1.0, None, 2**70, 4.0]):
+        with pytest.raises(rb.TableError, match="holds Python objects"):
+            craft(pd.DataFrame({"a": pd.Series(column, dtype=object), "b": B, "y": Y}), bounds=BOUNDS)
+        with pytest.raises(rb.TableError, match="takes NumPy arrays"):
+            craft([[value, 1.0] for value in column], Y, bounds=[[0, 1]] * 2)
+        with pytest.raises(rb.TableError, match="must hold real numbers"):
+            craft(np.array([[value, 1.0] for value in column], dtype=object), Y, bounds=[[0, 1]] * 2)
+
+
+@pytest.mark.filterwarnings("ignore::radoboost.errors.IgnoredRowsWarning")
+def test_categories_that_one_file_has_and_another_has_not(tmp_path):
+    """Dictionaries with a narrow index, which cannot be put together."""
+    for k, size in enumerate((64, 64)):
+        words = pa.array([f"{k}-{j}" for j in range(size)])
+        labels = pa.DictionaryArray.from_arrays(pa.array(range(size), pa.int8()), words)
+        pq.write_table(pa.table({"a": np.ones(size), "b": np.ones(size), "y": labels}), tmp_path / f"{k}.parquet")
+    releases = craft([tmp_path / "0.parquet", tmp_path / "1.parquet"], bounds=BOUNDS)
+    assert releases[1].n_examples == 128
+
+
+def test_a_masked_label_is_missing():
+    table = np.ma.masked_array([[1.0, 0], [2.0, 1], [3.0, 1]], [[False] * 2, [False] * 2, [False, True]])
+    with pytest.warns(rb.IgnoredRowsWarning, match="1 rows contributed nothing"):
+        rb.craft(table, label="x1", mechanism=MECHANISMS[0], classes=(0, 1), bounds={"x0": (0, 5)}, n_rados=2)
+
+
+def test_templates_do_not_look_at_values(tmp_path):
+    path = tmp_path / "t.csv"
+    found = []
+    for cell in (b"40", b"unknown", b"true", b"", b"1,2"):
+        path.write_bytes(b"age,dose,y\n30,1,no\n" + cell + b",2,yes\n")
+        found.append(bounds_template(path, label="y"))
+    assert all(template == found[0] for template in found)
+    assert list(found[0]["columns"]) == ["age", "dose"]
+
+
+# ---- parameters that cannot be used are refused before anything is read
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        (rb.NoisyRados(noise_std=1e-12), "cannot be sampled"),
+        (rb.NoisyRados(noise_std=1e12), "cannot be sampled"),
+        (rb.NoisyExamples(noise_std=1e-9), "cannot be sampled"),
+        (rb.NoisyExamples(noise_std=1e7), "leaves nothing of rows"),
+        (rb.NoisyExamples(epsilon=1e-6, delta=1e-9), "leaves nothing of rows"),
+    ],
+)
+def test_noise_that_cannot_be_had(mechanism, message):
+    with pytest.raises(rb.ArgumentError, match=message):
+        rb.craft("there-is-no-such-file.csv", label="y", mechanism=mechanism, bounds=BOUNDS, classes=("no", "yes"))
+
+
+def test_too_many_columns_for_the_norm_test():
+    wide = sparse.csr_array((3, 2**18))
+    with pytest.raises(rb.ArgumentError, match="at most 262,144 columns"):
+        rb.craft(wide, [0, 1, 0], mechanism=MECHANISMS[0], bounds=[[0, 1]] * 2**18, classes=(0, 1), n_rados=1)
+
+
+def test_slices_are_parts_of_batches():
+    batches = [pa.record_batch({"x": pa.array(range(k))}) for k in (5, 0, 3)]
+    assert [batch.num_rows for batch in files.sliced(batches, 2)] == [2, 2, 1, 2, 1]
