@@ -134,7 +134,7 @@ MECHANISMS = [rb.NoisyRados(epsilon=1.0), rb.NoisyExamples(epsilon=1.0)]
 
 def craft(table, y=None, **options):
     given_label = {} if y is not None else {"label": "y"}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True):
         warnings.simplefilter("error")  # not even warnings that are errors
         warnings.simplefilter("ignore", ResourceWarning)
         return [
@@ -152,7 +152,6 @@ BOUNDS = {"a": (0, 10), "b": (0, 10)}
 A, B, Y = [1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], ["no", "yes", "no", "yes"]
 
 
-@pytest.mark.filterwarnings("ignore::radoboost.errors.IgnoredRowsWarning", "ignore::radoboost.errors.ClippedWarning")
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -1e300, 5e-324])
 def test_numbers_in_every_container(odd, tmp_path):
     clean = np.column_stack([A, B])
@@ -168,7 +167,6 @@ def test_numbers_in_every_container(odd, tmp_path):
     same_but_for_rados(*(craft(tmp_path / f"{k}.parquet", bounds=BOUNDS) for k in range(2)))
 
 
-@pytest.mark.filterwarnings("ignore::radoboost.errors.IgnoredRowsWarning")
 def test_nulls_odd_labels_and_columns_that_are_not_used():
     frame = {"a": A, "b": B, "y": Y}
     clean = craft(pd.DataFrame(frame), bounds=BOUNDS)
@@ -195,7 +193,6 @@ def test_what_is_refused_is_refused_by_type():
             craft(np.array([[value, 1.0] for value in column], dtype=object), Y, bounds=[[0, 1]] * 2)
 
 
-@pytest.mark.filterwarnings("ignore::radoboost.errors.IgnoredRowsWarning")
 def test_categories_that_one_file_has_and_another_has_not(tmp_path):
     """Dictionaries with a narrow index, which cannot be put together."""
     for k, size in enumerate((64, 64)):

@@ -39,8 +39,6 @@ from radoboost.release import RADOS, Release, load
 from radoboost.signatures import AllSignatures, FeatureInterval, SignatureSet, check_enough_examples, check_n_rados
 from radoboost.tables import Batch, Table, open_table
 
-_FEW = 4  # values of a column that is declared binary, before it is clear that it is not
-
 
 def craft(
     table: Any,
@@ -162,21 +160,29 @@ def craft(
         if source.n_rows is not None:
             n_threads = min(n_threads, -(-source.n_rows // TILE_ROWS))
 
-        protected = None if band is None else source.features.index(band.feature)
-        seen, values_seen = _survey(source, rule, machine, limits, scale == "standard", n_threads, bar, protected)
+        if band is not None:
+            limits.pop(band.feature, None)  # its two values are its bounds
+        moments = scale == "standard" or band is not None
+        seen = _survey(source, rule, machine, limits, moments, n_threads, bar)
         classes_found = rule.settle()
         described = make_columns(source.features, scale, limits, seen, intercept=bool(intercept))
+        summed = described
         subsets = AllSignatures() if signatures is None else signatures
         flips = None
-        if band is not None and protected is not None:
-            coding = band.coding(values_seen)
+        if band is not None:
+            protected = source.features.index(band.feature)
+            low, high = band.coding(seen, protected)
             subsets = band.signatures(seen.n_rows, n_rados)
-            binary = Column(band.feature, "bounds", grid_step(1.0, band.feature), *coding)
+            step = grid_step(1.0, band.feature)
+            binary = Column(band.feature, "bounds", step, low, high)
             described = (*described[:protected], binary, *described[protected + 1 :])
-            flips = protected, coding
+            # For the sums the same numbers, without bounds to look at: nothing lies beyond them.
+            binary = Column(band.feature, "standard", step, mean=(low + high) / 2, std=(high - low) / 2)
+            summed = (*summed[:protected], binary, *summed[protected + 1 :])
+            flips = protected, (low, high)
         else:
             check_enough_examples(n_rados, seen.n_rows, subsets)
-        workers = _sum(source, rule, machine, described, n_rados, subsets, key, n_threads, seen.n_rows, bar, flips)
+        workers = _sum(source, rule, machine, summed, n_rados, subsets, key, n_threads, seen.n_rows, bar, flips)
     report_clipped(described, np.sum([worker.clipped for worker in workers], axis=0))
     totals = workers.pop().result()
     while workers:
@@ -219,14 +225,9 @@ def _survey(
     moments: bool,
     threads: int,
     bar: Progress,
-    watched: int | None,
-) -> tuple[ExactSums, set[float]]:
-    """Count rows, note the classes, refuse values that are not finite, take exact statistics.
-
-    Of the watched column it also gives the values found, up to a few.
-    """
+) -> ExactSums:
+    """Count rows, note the classes, refuse values that are not finite, take exact statistics."""
     low, high = limit_arrays(limits, table.features)
-    values_seen: set[float] = set()
 
     def batches() -> Iterator[tuple[int, Batch]]:
         for first, batch in counted(table, bar, "checking", None):
@@ -238,8 +239,6 @@ def _survey(
         values = batch.values()
         if not worker.add(values):
             table.refuse_not_finite(first, values)
-        if watched is not None and len(values_seen) < _FEW:
-            values_seen.update(np.unique(values[:, watched])[:_FEW].tolist())
 
     workers = share_out(batches(), lambda: engine.survey(low, high, moments=moments), add, threads, threading.Event())
     total = workers.pop().result()
@@ -247,7 +246,7 @@ def _survey(
         total.merge(worker.result())
     table.check_rows(total.n_rows)
     check_size(table, total.n_rows)
-    return total, values_seen
+    return total
 
 
 def _sum(

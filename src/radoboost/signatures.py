@@ -235,7 +235,9 @@ def size_weights(n_examples: int, low: int, high: int) -> tuple[int, list[int]]:
             break
         above.append(weight)
     below, weight = [], 1 << _WEIGHT_BITS
-    for k in range(centre, low, -1):
+    if low + high == n_examples:
+        below = above[1 + n_examples % 2 :]  # going down meets the same ratios as going up, in the same order
+    for k in range(centre, low, -1) if low + high != n_examples else ():
         weight = weight * k // (n_examples - k + 1)
         if not weight:
             break

@@ -7,12 +7,14 @@ nothing else. Proof, and what is wrong with the theorem: docs/proofs/feature-ban
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
+from radoboost.grid import EXACT_UNIT, ExactSums
 from radoboost.mechanisms.claims import COMMON, DEFAULT_DELTA, check_epsilon, make_statement
 from radoboost.mechanisms.contract import Circumstances
 from radoboost.mechanisms.plain import exposed_by_scale
@@ -80,11 +82,18 @@ class FeatureBand:
             return "so small a delta is below what the accountant resolves here: ask for fewer rados, or a larger delta"
         return f"take epsilon at least {shown}, fewer rados, or a larger delta"
 
-    def coding(self, seen: set[float]) -> tuple[float, float]:
-        """(low, high) of the column's values, refusing a column that is not binary."""
-        for pair in _CODINGS if self.values is None else (self.values,):
-            if seen <= set(pair):
-                return pair
+    def coding(self, seen: ExactSums, feature: int) -> tuple[float, float]:
+        """(low, high) of the column's values, refusing a column that is not binary.
+
+        Within [low, high] no (x - low)(x - high) is positive, so they are all 0 if their exact sum is.
+        """
+        total, squares = Fraction(seen.sums[feature]), Fraction(seen.squares[feature])
+        unit = Fraction(2) ** -EXACT_UNIT
+        for low, high in _CODINGS if self.values is None else (self.values,):
+            products = squares / unit**2 - (Fraction(low) + Fraction(high)) * total / unit
+            products += seen.n_rows * Fraction(low) * Fraction(high)
+            if low <= seen.lowest[feature] and seen.highest[feature] <= high and products == 0:
+                return float(low), float(high)
         raise TableError(
             f"column {self.feature!r} is not binary: it must hold 0 and 1, or -1 and +1, alone; "
             "the band of a real-valued column protects nothing for some tables"
