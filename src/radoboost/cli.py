@@ -427,6 +427,42 @@ def account(
 
 @app.command()
 @_in_one_line
+def audit(
+    mechanism: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", autocompletion=_complete_mechanism, help="noisy-rados by default."),
+    ] = None,
+    epsilon: Annotated[float, typer.Option(help="The claim to attack.")] = 1.0,
+    delta: Annotated[float | None, typer.Option(help="The delta that goes with it; 1e-6 by default.")] = None,
+    n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados.")] = 100,
+    rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
+    runs: Annotated[int, typer.Option(help="Runs of either table; more prove more.")] = 40_000,
+    as_json: JsonFlag = False,
+) -> None:
+    """Attack a mechanism as an adversary would, and say how much of its epsilon that proves.
+
+    Needs no data: a canary is made up. An audit that proves more than is claimed ends with exit code 1.
+
+    \b
+    Examples:
+      rado audit --epsilon 1
+      rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
+      rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
+    """
+    from radoboost.audits import audit as attack
+    from radoboost.report import describe_audit
+
+    name = mechanism or "noisy-rados"
+    protect = "x" if name == "feature-band" else None
+    chosen = _mechanism(name, None if name == "plain" else epsilon, delta, None, None, protect)
+    result = attack(chosen, n_rados=n_rados, n_examples=rows, runs=runs)
+    print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
+    if not result.holds:
+        raise ArgumentError(f"the audit proves more than {name} claims: do not use it, and report this")
+
+
+@app.command()
+@_in_one_line
 def demo(
     directory: Annotated[Path, typer.Option("--directory", "-d", metavar="DIR", help="Where the files go.")] = Path(
         "rado-demo"

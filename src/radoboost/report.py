@@ -3,10 +3,13 @@
 import math
 import textwrap
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from radoboost.model import Model
 from radoboost.release import Release, Statement, rounded_up
+
+if TYPE_CHECKING:
+    from radoboost.audits import Audit
 
 _WIDTH = 100
 _SHOWN_COLUMNS = 12
@@ -105,6 +108,21 @@ def describe_account(answer: Mapping[str, Any]) -> str:
         f"accountant   {answer['accountant']}",
     ]
     return "\n".join(lines)
+
+
+def describe_audit(result: "Audit") -> str:
+    """An audit, as text for a terminal."""
+    how = "by its exact law" if not result.runs else f"by {result.runs:,} runs of either table"
+    share = "" if math.isinf(result.claim) else f", {100 * result.found / result.claim:.0f} % of it"
+    return "\n".join(
+        [
+            f"mechanism    {result.mechanism}",
+            f"neighbours   {result.neighbours}",
+            f"claimed      epsilon {_epsilon(result.claim)} at delta {rounded_up(result.delta, 6)}",
+            f"proved       at least {result.found:.4g}{share}, {how}",
+            f"attack       {result.score}, at confidence {result.confidence:.7g}",
+        ]
+    )
 
 
 def _stated(statement: Statement) -> list[str]:

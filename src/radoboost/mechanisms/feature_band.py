@@ -107,8 +107,7 @@ class FeatureBand:
         """Exact (epsilon, delta) of the marginal of one column over all rados (F6)."""
         m, n, name = circumstances.n_examples, circumstances.n_rados, repr(self.feature)
         assert m is not None
-        low, high = self._band(circumstances)
-        event, one = self._event(m, n, low, high), self._event(m, 1, low, high)
+        event, one = self.event(m, n), self.event(m, 1)
         plain = self._event(m, n, 0, m)
         coding = (
             "" if self.values is not None else " So is which of the codings 0 / 1 and -1 / +1 it has, from its values."
@@ -139,6 +138,10 @@ class FeatureBand:
             ),
             adversary=f"Who sees the column {name} of the rados and no other, knows everything else",
         )
+
+    def event(self, n_examples: int, n_rados: int) -> Repeated:
+        """What is done to the column's marginal."""
+        return self._event(n_examples, n_rados, *band(n_examples, self.epsilon))
 
     def _band(self, circumstances: Circumstances) -> tuple[int, int]:
         assert circumstances.n_examples is not None

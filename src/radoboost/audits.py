@@ -1,0 +1,311 @@
+"""Audits: mechanisms attacked as an adversary would, with what the attack proves about epsilon.
+
+A canary makes two neighbouring tables as different as they can be, and a score tells them apart. From many runs of
+either table come a rate of false alarms and a rate of hits, with Clopper-Pearson bounds at a stated confidence. Among
+all mechanisms of the same kind with more or less noise, those with too much noise could not have given such rates; the
+most that could gives the least epsilon that is proved. An honest mechanism's claim is above that; a faulty one's is
+not.
+
+What is run is the code that crafts: the contribution of the canary's row, the signatures, the sampler of noise, the
+plan that sets its scale. Only the sums of other rows are left out, for they are the same in both tables.
+"""
+
+import hashlib
+import math
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.columns import Column
+from radoboost.errors import ArgumentError
+from radoboost.mechanisms import FeatureBand, Mechanism, NoisyExamples, NoisyRados, PrivateMechanism
+from radoboost.mechanisms.claims import DEFAULT_DELTA
+from radoboost.mechanisms.contributions import LARGEST, contributions
+from radoboost.mechanisms.noisy_rados import INCLUSION
+from radoboost.noise import rounded_normals
+from radoboost.privacy import (
+    Event,
+    Gaussian,
+    Relation,
+    Repeated,
+    SubsampledGaussian,
+    band,
+    epsilon_at,
+    trade_off,
+)
+from radoboost.release import finite_or_word
+from radoboost.signatures import AllSignatures, size_weights
+
+CONFIDENCE = 1 - 1e-6
+_CHOOSING = 0.25  # of the runs, to choose a threshold by; the rest are what is counted
+_LEAST_RUNS = 1000
+_ROWS_AT_A_TIME = 1 << 18
+
+Noise = Callable[[bytes, float, int, int, int], NDArray[np.int64]]
+Clipped = Callable[..., tuple[NDArray[np.int64], NDArray[np.bool_]]]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a mechanism claims, and the least epsilon that the attack proves, at the same delta and relation."""
+
+    mechanism: str
+    neighbours: str
+    delta: float
+    claim: float
+    found: float
+    runs: int
+    score: str
+    confidence: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the attack proves no more than is claimed."""
+        return self.found <= self.claim
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        fields = {**self.__dict__, "claim": finite_or_word(self.claim), "found": finite_or_word(self.found)}
+        return {**fields, "holds": self.holds}
+
+
+def audit(
+    mechanism: Mechanism,
+    *,
+    n_rados: int = 100,
+    n_examples: int = 1000,
+    runs: int = 40_000,
+    key: bytes | None = None,
+) -> Audit:
+    """Attack a mechanism with the canary that is made for it; `key` makes the attack repeatable.
+
+    >>> audit(FeatureBand("x", 1.0, delta=1e-5)).holds
+    True
+    """
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < _LEAST_RUNS:
+        raise ArgumentError(f"an audit needs at least {_LEAST_RUNS} runs; it is given {runs!r}")
+    if isinstance(mechanism, NoisyRados):
+        return audit_noisy_rados(mechanism, n_rados=n_rados, runs=runs, key=key)
+    if isinstance(mechanism, NoisyExamples):
+        return audit_noisy_examples(mechanism, runs=runs, key=key)
+    if isinstance(mechanism, FeatureBand):
+        return audit_feature_band(mechanism, n_examples=n_examples)
+    raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
+
+
+def audit_noisy_rados(
+    mechanism: NoisyRados,
+    *,
+    n_rados: int = 100,
+    runs: int = 40_000,
+    key: bytes | None = None,
+    noise: Noise = rounded_normals,
+    clipped: Clipped = contributions,
+) -> Audit:
+    """Attack `noisy-rados`: tell a table of the canary alone from one of nobody.
+
+    `noise` and `clipped` are the sampler and the clipping, for audits of faulty ones.
+
+    >>> audit_noisy_rados(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32)).holds
+    True
+    """
+    plan = mechanism.plan(n_rados, 1, None)
+    canary = _canary(mechanism, plan.step, clipped)
+    reach, sigma = float(canary), plan.noise_scale
+    signature_key, noise_keys = _keys(key, 3)
+    out = np.empty((runs, n_rados), dtype=np.uint64)  # row r * 64 of the keystream is run r's canary
+    member = AllSignatures().prepare(signature_key, n_rados, 64 * runs).words(0, runs, out) & np.uint64(1)
+    present, absent = (_rados(noise, noise_key, sigma, runs, n_rados) for noise_key in noise_keys)
+    present = present + member.astype(np.int64) * canary
+
+    def ratio(rados: NDArray[np.int64]) -> NDArray[np.float64]:
+        gains = (rados * reach - reach**2 / 2) / sigma**2
+        return np.asarray(np.logaddexp(math.log(1 - INCLUSION), math.log(INCLUSION) + gains).sum(axis=1))
+
+    def spread(rados: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.asarray(rados.var(axis=1))
+
+    def family(multiplier: float) -> Event:
+        return Repeated(SubsampledGaussian(multiplier, INCLUSION), n_rados)
+
+    scores = {"likelihood ratio": ratio, "spread among rados": spread}
+    return _audit(mechanism, plan.event, family, scores, present, absent)
+
+
+def audit_noisy_examples(
+    mechanism: NoisyExamples,
+    *,
+    runs: int = 40_000,
+    key: bytes | None = None,
+    noise: Noise = rounded_normals,
+    clipped: Clipped = contributions,
+) -> Audit:
+    """Attack the noisy edge vectors of `noisy-examples`: tell the canary from its opposite, beside a row that is known.
+
+    >>> audit_noisy_examples(NoisyExamples(epsilon=4.0), runs=2000, key=bytes(32)).holds
+    True
+    """
+    if mechanism.clip is None:
+        raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
+    plan = mechanism.plan(1, 1, 2)
+    canary = _canary(mechanism, plan.step, clipped)
+    _, noise_keys = _keys(key, 3)
+    tables = []
+    for sign, noise_key in zip((1, -1), noise_keys, strict=True):
+        rows = _rados(noise, noise_key, plan.noise_scale, runs, 2)
+        rows[:, 0] += sign * canary
+        tables.append(np.clip(rows, -LARGEST, LARGEST))
+
+    def value(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return rows[:, 0].astype(np.float64)
+
+    def difference(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return (rows[:, 0] - rows[:, 1]).astype(np.float64)
+
+    def family(multiplier: float) -> Event:
+        return Gaussian(multiplier, Relation.EDGE)
+
+    scores = {"the row": value, "the row less another": difference}
+    return _audit(mechanism, plan.event, family, scores, *tables)
+
+
+def audit_feature_band(
+    mechanism: FeatureBand, *, n_examples: int = 1000, limits: tuple[int, int] | None = None
+) -> Audit:
+    """Attack the marginal of one rado of `feature-band`, exactly: from the weights by which sizes are drawn.
+
+    There is nothing to sample: the law of the column's value is a table of integers. `limits` are those of the band,
+    for audits of faulty ones.
+
+    >>> audit = audit_feature_band(FeatureBand("x", 1.0, delta=1e-5))
+    >>> audit.holds, audit.found > 0.99 * audit.claim
+    (True, True)
+    """
+    low, high = band(n_examples, mechanism.epsilon) if limits is None else limits
+    first, sums = size_weights(n_examples, low, high)
+    weights = np.diff([0, *sums])
+    law = {first + k: Fraction(int(weight), sums[-1]) for k, weight in enumerate(weights.tolist())}
+    found = max(_exact_epsilon(law, shift, mechanism.delta) for shift in (1, -1))
+    event = mechanism.event(n_examples, 1)
+    relation = event.relation
+    assert relation is not None
+    claim = epsilon_at(event, mechanism.delta)
+    return Audit(mechanism.name, relation.value, mechanism.delta, claim, found, 0, "the exact law", 1.0)
+
+
+def _exact_epsilon(law: dict[int, Fraction], shift: int, delta: float) -> float:
+    """The least epsilon at delta between a law on integers and itself moved by `shift`, rounded down."""
+    pairs = [(p, law.get(k - shift, Fraction(0))) for k, p in law.items()]
+    if sum(p for p, q in pairs if q == 0) > Fraction(delta):
+        return math.inf
+    low, high = 0.0, 50.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        growth = Fraction(math.exp(middle))
+        if sum(max(Fraction(0), p - growth * q) for p, q in pairs) > Fraction(delta):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+# ---- from runs to an epsilon
+
+
+def _canary(mechanism: PrivateMechanism, step: float, clipped: Clipped) -> int:
+    """What a record contributes that is as large as it can be, and larger before it is clipped."""
+    column = Column("x", "none", step)
+    far = 2.0 * getattr(mechanism, "clip", 1.0)
+    integers, _ = clipped(np.array([[far]]), np.array([1], np.int8), [column], getattr(mechanism, "clip", None), step)
+    return int(integers[0, 0])
+
+
+def _keys(key: bytes | None, count: int) -> tuple[bytes, list[bytes]]:
+    """A key for signatures, and one for the noise of each table."""
+    if key is None:
+        keys = [secrets.token_bytes(32) for _ in range(count)]
+    else:
+        keys = [hashlib.sha256(b"radoboost/audit/" + bytes([k]) + key).digest() for k in range(count)]
+    return keys[0], keys[1:]
+
+
+def _rados(noise: Noise, key: bytes, scale: float, runs: int, width: int) -> NDArray[np.int64]:
+    """Noise alone, a row a run: column j of a row stands for rado, or row, j."""
+    parts = [
+        noise(key, scale, first * width, min(_ROWS_AT_A_TIME, (runs - first)) * width, 1).reshape(-1, width)
+        for first in range(0, runs, _ROWS_AT_A_TIME)
+    ]
+    return np.concatenate(parts)
+
+
+def _audit(
+    mechanism: PrivateMechanism,
+    event: Event,
+    family: Callable[[float], Event],
+    scores: Mapping[str, Callable[[NDArray[np.int64]], NDArray[np.float64]]],
+    present: NDArray[np.int64],
+    absent: NDArray[np.int64],
+) -> Audit:
+    delta: float = getattr(mechanism, "delta", DEFAULT_DELTA)
+    relation = event.relation
+    assert relation is not None
+    found, best = 0.0, next(iter(scores))
+    for name, score in scores.items():
+        rates = _rates(score(present), score(absent), (1 - CONFIDENCE) / (2 * len(scores)))
+        epsilon = _least_epsilon(family, rates, delta)
+        if epsilon > found:
+            found, best = epsilon, name
+    claim = epsilon_at(event, delta)
+    return Audit(mechanism.name, relation.value, delta, claim, found, len(present), best, CONFIDENCE)
+
+
+def _rates(hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float) -> tuple[float, float]:
+    """An upper bound on the rate of false alarms and a lower one on that of hits, each wrong with probability `risk`.
+
+    The threshold is chosen on some of the runs, and the rates are counted on the others.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import beta
+
+    cut = int(_CHOOSING * len(hits))
+    n = len(hits) - cut
+    thresholds = np.quantile(np.concatenate([hits[:cut], alarms[:cut]]), np.linspace(0.02, 0.999, 300))
+    hit = np.array([(hits[:cut] > threshold).mean() for threshold in thresholds])
+    alarm = np.array([(alarms[:cut] > threshold).mean() for threshold in thresholds])
+    # About what the bounds will be, as the distance of two normal deviates that have such rates.
+    some, reach = 1 / (cut + 2), -ndtri(risk) / math.sqrt(n)
+    hit, alarm = np.clip(hit, 20 * some, 1 - 20 * some), np.clip(alarm, 20 * some, 1 - 20 * some)
+    surely_hit = np.clip(hit - reach * np.sqrt(hit * (1 - hit)), some, 1 - some)
+    perhaps_alarm = np.clip(alarm + reach * np.sqrt(alarm * (1 - alarm)), some, 1 - some)
+    threshold = thresholds[int(np.argmax(ndtri(surely_hit) - ndtri(perhaps_alarm)))]
+    false_alarms, true_hits = int((alarms[cut:] > threshold).sum()), int((hits[cut:] > threshold).sum())
+    upper = 1.0 if false_alarms == n else float(beta.ppf(1 - risk, false_alarms + 1, n - false_alarms))
+    lower = 0.0 if true_hits == 0 else float(beta.ppf(risk, true_hits, n - true_hits + 1))
+    return upper, lower
+
+
+def _least_epsilon(family: Callable[[float], Event], rates: tuple[float, float], delta: float) -> float:
+    """The epsilon of the family's member with the most noise that could have such rates."""
+    alarms, hits = rates
+    if hits <= alarms:
+        return 0.0
+
+    def possible(multiplier: float) -> bool:
+        return bool(trade_off(family(multiplier), [alarms])[0] <= 1 - hits)
+
+    low, high = 0.06, 1.0
+    if not possible(low):
+        return math.inf
+    while possible(high):
+        if high > 1e6:
+            return 0.0
+        low, high = high, 4 * high
+    while high / low > 1 + 1e-3:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if possible(middle) else (low, middle)
+    return epsilon_at(family(high), delta)

@@ -1,0 +1,92 @@
+"""Audits find less than is claimed, and enough of it; and they find planted faults."""
+
+import json
+
+import numpy as np
+import pytest
+
+import radoboost as rb
+from radoboost.audits import audit, audit_feature_band, audit_noisy_examples, audit_noisy_rados
+from radoboost.mechanisms.contributions import contributions
+from radoboost.noise import SCALE_UNIT, rounded_normals
+from radoboost.privacy import band
+
+KEY = b"an audit key, fixed for the test"  # so that nothing here depends on luck
+AUDITS = {"noisy-rados": (audit_noisy_rados, rb.NoisyRados), "noisy-examples": (audit_noisy_examples, rb.NoisyExamples)}
+
+
+@pytest.mark.parametrize("name", AUDITS)
+@pytest.mark.parametrize(("epsilon", "runs"), [(4.0, 6000), pytest.param(1.0, 60_000, marks=pytest.mark.slow)])
+def test_an_honest_mechanism_gives_less_than_it_claims_and_most_of_it(name, epsilon, runs):
+    attack, mechanism = AUDITS[name]
+    result = attack(mechanism(epsilon=epsilon), runs=runs, key=KEY)
+    assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= epsilon
+    assert result.neighbours == mechanism(epsilon=epsilon).plan(100, 1, 2).event.relation.value
+    assert json.loads(json.dumps(result.to_dict()))["holds"] is True
+
+
+def halved(key, scale, first_row, n_rows, n_columns):
+    return rounded_normals(key, np.floor(scale / 2 / SCALE_UNIT) * SCALE_UNIT, first_row, n_rows, n_columns)
+
+
+def reused(width):
+    """One noise vector for all rados of a release, or all rows of a table."""
+
+    def noise(key, scale, first_row, n_rows, n_columns):
+        once = rounded_normals(key, scale, first_row // width, n_rows // width, n_columns)
+        return np.repeat(once, width, axis=0)
+
+    return noise
+
+
+def not_clipped(values, signs, columns, clip, step):
+    return contributions(values, signs, columns, None, step)
+
+
+@pytest.mark.parametrize("name", AUDITS)
+@pytest.mark.parametrize("fault", ["halved noise", "no clipping", "reused noise"])
+def test_planted_faults_are_caught(name, fault):
+    attack, mechanism = AUDITS[name]
+    width = 100 if name == "noisy-rados" else 2
+    planted = {
+        "halved noise": {"noise": halved},
+        "no clipping": {"clipped": not_clipped},
+        "reused noise": {"noise": reused(width)},
+    }
+    result = attack(mechanism(epsilon=4.0), runs=6000, key=KEY, **planted[fault])
+    assert not result.holds
+
+
+def test_a_band_that_is_too_narrow_on_one_side_is_caught():
+    mechanism = rb.FeatureBand("x", 1.0, delta=1e-5)
+    low, high = band(1000, 1.0)
+    honest = audit_feature_band(mechanism)
+    assert honest.holds and honest.found > 0.999 * honest.claim
+    # At this delta the edges are far out; a delta near their mass sees one value less.
+    tight = rb.FeatureBand("x", 0.1, delta=0.034)
+    low, high = band(1000, 0.1)
+    assert audit_feature_band(tight).holds
+    for limits in ((low + 1, high), (low, high - 1)):
+        assert not audit_feature_band(tight, limits=limits).holds
+
+
+def test_audits_by_mechanism():
+    assert audit(rb.NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=KEY).mechanism == "noisy-rados"
+    assert audit(rb.NoisyExamples(epsilon=4.0), runs=2000, key=KEY).mechanism == "noisy-examples"
+    assert audit(rb.FeatureBand("x", 1.0, delta=1e-5), n_examples=500).mechanism == "feature-band"
+    for nothing in (rb.Plain(), rb.NoisyExamples(noise_std=1.0, clip=None)):
+        with pytest.raises(rb.ArgumentError, match="nothing to audit"):
+            audit(nothing)
+    with pytest.raises(rb.ArgumentError, match="at least 1000 runs"):
+        audit(rb.NoisyRados(epsilon=1.0), runs=10)
+
+
+def test_the_command(rado):
+    code, out, err = rado("audit", "--mechanism", "noisy-examples", "--epsilon", 4, "--runs", 4000)
+    assert (code, err) == (0, "") and "one edge vector replaced" in out and "claimed" in out and "proved" in out
+    code, out, _ = rado(
+        "audit", "--mechanism", "feature-band", "--epsilon", 1, "--delta", 1e-5, "--rows", 500, "--json"
+    )
+    assert code == 0 and json.loads(out)["holds"] is True
+    code, out, err = rado("audit", "--mechanism", "plain")
+    assert (code, out, err.count("\n")) == (1, "", 1)
