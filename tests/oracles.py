@@ -416,8 +416,11 @@ def subset_of_size(key: bytes, m: int, n: int, rado: int, size: int, quarters: i
     return bits
 
 
-def size_of_interval(key: bytes, m: int, rado: int, low: int, high: int) -> int:
-    """K by inversion of fixed-point weights C(m, k) / C(m, c), from 384 bits of plane 2**32 - 2, slab j."""
+def size_of_interval(key: bytes, m: int, n: int, rado: int, low: int, high: int) -> int:
+    """The number of start bits if it fits; else K by inversion of weights, from 384 bits of plane 2**32 - 2, slab j."""
+    at_start = sum(start_bit(key, n, row, rado, 2) for row in range(m))
+    if low <= at_start <= high:
+        return at_start
     centre = min(range(low, high + 1), key=lambda k: abs(2 * k - m))
     weights = {centre: 2**256}
     for k in range(centre, high):

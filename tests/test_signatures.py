@@ -113,7 +113,7 @@ def test_feature_intervals_are_what_the_text_says(m, n):
         prepared = FeatureInterval(low, high).prepare(key, n, m)
         found = members(prepared, m, n)
         for j in range(n):
-            size = oracles.size_of_interval(key, m, j, low, high)
+            size = oracles.size_of_interval(key, m, n, j, low, high)
             assert prepared.sizes[j] == size
             assert found[:, j].tolist() == oracles.subset_of_size(key, m, n, j, size, 2), (low, high, j)
 

@@ -11,6 +11,7 @@ plan that sets its scale. Only the sums of other rows are left out, for they are
 """
 
 import hashlib
+import itertools
 import math
 import secrets
 from collections.abc import Callable, Mapping
@@ -179,23 +180,31 @@ def audit_feature_band(
 ) -> Audit:
     """Attack the marginal of one rado of `feature-band`, exactly: from the weights by which sizes are drawn.
 
-    There is nothing to sample: the law of the column's value is a table of integers. `limits` are those of the band,
-    for audits of faulty ones.
+    There is nothing to sample: the law of the column's value follows from tables of integers. `limits` are those of the
+    band, for audits of faulty ones.
 
     >>> audit = audit_feature_band(FeatureBand("x", 1.0, delta=1e-5))
     >>> audit.holds, audit.found > 0.99 * audit.claim
     (True, True)
     """
     low, high = band(n_examples, mechanism.epsilon) if limits is None else limits
-    first, sums = size_weights(n_examples, low, high)
-    weights = np.diff([0, *sums])
-    law = {first + k: Fraction(int(weight), sums[-1]) for k, weight in enumerate(weights.tolist())}
+    law = _size_law(n_examples, low, high)
     found = max(_exact_epsilon(law, shift, mechanism.delta) for shift in (1, -1))
     event = mechanism.event(n_examples, 1)
     relation = event.relation
     assert relation is not None
     claim = epsilon_at(event, mechanism.delta)
     return Audit(mechanism.name, relation.value, mechanism.delta, claim, found, 0, "the exact law", 1.0)
+
+
+def _size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
+    """The law of K as it is drawn: a start within the band stays, any other goes by the table of weights."""
+    first, sums = size_weights(n_examples, low, high)
+    fair = {k: Fraction(math.comb(n_examples, k), 2**n_examples) for k in range(low, high + 1)}
+    outside = 1 - sum(fair.values())
+    for k, (before, after) in enumerate(itertools.pairwise([0, *sums])):
+        fair[first + k] += outside * Fraction(after - before, sums[-1])
+    return fair
 
 
 def _exact_epsilon(law: dict[int, Fraction], shift: int, delta: float) -> float:

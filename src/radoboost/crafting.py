@@ -165,23 +165,19 @@ def craft(
         moments = scale == "standard" or band is not None
         seen = _survey(source, rule, machine, limits, moments, n_threads, bar)
         classes_found = rule.settle()
-        described = make_columns(source.features, scale, limits, seen, intercept=bool(intercept))
-        summed = described
-        subsets = AllSignatures() if signatures is None else signatures
+        described = summed = make_columns(source.features, scale, limits, seen, intercept=bool(intercept))
         flips = None
-        if band is not None:
-            protected = source.features.index(band.feature)
-            low, high = band.coding(seen, protected)
-            subsets = band.signatures(seen.n_rows, n_rados)
-            step = grid_step(1.0, band.feature)
-            binary = Column(band.feature, "bounds", step, low, high)
-            described = (*described[:protected], binary, *described[protected + 1 :])
-            # For the sums the same numbers, without bounds to look at: nothing lies beyond them.
-            binary = Column(band.feature, "standard", step, mean=(low + high) / 2, std=(high - low) / 2)
-            summed = (*summed[:protected], binary, *summed[protected + 1 :])
-            flips = protected, (low, high)
-        else:
+        if band is None:
+            subsets = AllSignatures() if signatures is None else signatures
             check_enough_examples(n_rados, seen.n_rows, subsets)
+        else:
+            subsets = band.signatures(seen.n_rows, n_rados)
+            flips = protected, (low, high) = _protected(band, seen, source.features)
+            step = grid_step(1.0, band.feature)
+            described = _with(described, protected, Column(band.feature, "bounds", step, low, high))
+            # For the sums the same numbers, without bounds to look at: nothing lies beyond them.
+            halves = {"mean": (low + high) / 2, "std": (high - low) / 2}
+            summed = _with(summed, protected, Column(band.feature, "standard", step, **halves))
         workers = _sum(source, rule, machine, summed, n_rados, subsets, key, n_threads, seen.n_rows, bar, flips)
     report_clipped(described, np.sum([worker.clipped for worker in workers], axis=0))
     totals = workers.pop().result()
@@ -198,6 +194,17 @@ def craft(
         statement=chosen.statement(circumstances),
         n_examples=seen.n_rows,
     )
+
+
+def _protected(band: FeatureBand, seen: ExactSums, features: Sequence[str]) -> tuple[int, tuple[float, float]]:
+    """Which column a band is about, and its two values."""
+    place = features.index(band.feature)
+    return place, band.coding(seen, place)
+
+
+def _with(columns: tuple[Column, ...], place: int, column: Column) -> tuple[Column, ...]:
+    """The columns with another one in that place."""
+    return (*columns[:place], column, *columns[place + 1 :])
 
 
 def _event(release: Release | str | os.PathLike[str]) -> Event:

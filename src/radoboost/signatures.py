@@ -134,17 +134,18 @@ class FixedSupport:
             return Everything()
         quarters = 1 if 8 * count < 3 * n_examples else 3 if 8 * count > 5 * n_examples else 2
         start = Start(key, n_rados, quarters)
-        return Corrected(start, n_examples, np.full(n_rados, count, dtype=np.int64), threads)
+        return Corrected(start, n_examples, lambda members: np.full_like(members, count), threads)
 
 
 @dataclass(frozen=True)
 class FeatureInterval:
     """Signatures that keep the sum of one column of -1 and +1 in an interval: the size of F is within low .. high.
 
-    The size K of F is drawn from Binomial(m, 1/2) truncated to the interval, then F uniformly among the subsets of that
-    size. Example i is in the rado iff (i in F) differs from (y_i x_i = +1 in the column), so that the column's value
-    in the rado is the number of its +1 edges, less K. What `prepare` gives is F; the caller turns it over.
-    K's law is `size_law_error(m)` from the exact one at most, in total variation.
+    F is uniform among the subsets whose size K is within the interval. It starts as fair coins, one for each row; if
+    their number is within the interval, that is F already. Otherwise K is drawn from Binomial(m, 1/2) truncated to the
+    interval, and rows are switched until there are K. Example i is in the rado iff (i in F) differs from (y_i x_i = +1
+    in the column), so that the column's value in the rado is the number of its +1 edges, less K. What `prepare` gives
+    is F; the caller turns it over. K's law is `size_law_error(m)` from the exact one at most, in total variation.
 
     >>> FeatureInterval(4, 6).size(10)
     672
@@ -179,18 +180,25 @@ class FeatureInterval:
         return total
 
     def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> "Corrected":
-        """Draw every rado's K by inversion, then start at rate 1/2."""
+        """Start at rate 1/2; what is within the interval stays, and for the others K is drawn by inversion."""
         self._check(n_examples)
-        first, cumulative = size_weights(n_examples, self.low, self.high)
-        n_words = _DRAW_BITS // 64
-        drawn = np.empty(n_rados * n_words, dtype="<u8")
-        raw = keystream.streams(key, _SIZES_PLANE, ((j, 0, n_words) for j in range(n_rados)), drawn).tobytes()
-        n_bytes = _DRAW_BITS // 8
-        sizes = np.empty(n_rados, dtype=np.int64)
-        for j in range(n_rados):
-            uniform = int.from_bytes(raw[j * n_bytes : (j + 1) * n_bytes], "little")
-            sizes[j] = first + bisect_right(cumulative, uniform * cumulative[-1] >> _DRAW_BITS)
+
+        def sizes(members: NDArray[np.int64]) -> NDArray[np.int64]:
+            outside = np.flatnonzero((members < self.low) | (members > self.high))
+            drawn = members.copy()
+            drawn[outside] = self._draw(key, n_examples, outside.tolist()) if len(outside) else 0
+            return drawn
+
         return Corrected(Start(key, n_rados, quarters=2), n_examples, sizes, threads, flipped_by_feature=True)
+
+    def _draw(self, key: bytes, n_examples: int, rados: list[int]) -> list[int]:
+        """K of these rados, from the binomial law restricted to the interval."""
+        first, cumulative = size_weights(n_examples, self.low, self.high)
+        n_words, n_bytes = _DRAW_BITS // 64, _DRAW_BITS // 8
+        out = np.empty(len(rados) * n_words, dtype="<u8")
+        raw = keystream.streams(key, _SIZES_PLANE, ((j, 0, n_words) for j in rados), out).tobytes()
+        uniform = (int.from_bytes(raw[k * n_bytes : (k + 1) * n_bytes], "little") for k in range(len(rados)))
+        return [first + bisect_right(cumulative, u * cumulative[-1] >> _DRAW_BITS) for u in uniform]
 
     def _check(self, n_examples: int) -> None:
         if self.high > n_examples:

@@ -59,7 +59,9 @@ class Everything:
 
 
 class Corrected:
-    """Start bits, and the switches that make the size of subset j `sizes[j]`.
+    """Start bits, and the switches that make subset j as large as it should be.
+
+    `wanted_sizes` says how large that is, given how large the subsets are at the start; `sizes` is what it said.
 
     Candidates are drawn in rounds: of each rado about as many as it will need, looked up in the words as they are by
     then, and taken in order. One round nearly always does; how candidates fall into rounds changes nothing.
@@ -69,11 +71,11 @@ class Corrected:
         self,
         start: Start,
         n_examples: int,
-        sizes: NDArray[np.int64],
+        wanted_sizes: Callable[[NDArray[np.int64]], NDArray[np.int64]],
         threads: int = 1,
         flipped_by_feature: bool = False,
     ) -> None:
-        self.sizes, self.flipped_by_feature = sizes, flipped_by_feature
+        self.flipped_by_feature = flipped_by_feature
         self._start, self._m, self._threads = start, n_examples, threads
         n_rados = start.n_rados
         self._n_tiles = -(-n_examples // TILE_ROWS)
@@ -87,6 +89,7 @@ class Corrected:
         self._switches = np.zeros(n_buckets + 1, dtype=np.int64), np.empty(0, dtype=np.uint32)
 
         members = self._count_members()
+        self.sizes = sizes = wanted_sizes(members)
         missing = np.abs(sizes - members)
         wanted = (sizes > members).astype(np.uint8)
         wrong = np.where(wanted, n_examples - members, members)
