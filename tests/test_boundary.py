@@ -11,10 +11,22 @@ import pytest
 import radoboost
 
 PACKAGE = Path(radoboost.__file__).parent
-SHARED = {"compiling", "errors", "files", "lenient", "tables", "labels", "columns", "release", "privacy", "progress"}
+SHARED = {
+    "compiling",
+    "errors",
+    "files",
+    "lenient",
+    "tables",
+    "labels",
+    "columns",
+    "release",
+    "spectra",
+    "privacy",
+    "progress",
+}
 HOLDER = {
     "bounds", "grid", "keystream", "signatures", "switching", "engines", "noise", "mechanisms", "passes", "crafting",
-    "private_crafting",
+    "moments_crafting", "private_crafting",
 }  # fmt: skip
 LEARNER = {"risks", "weak", "boost", "moment_learner", "model", "predicting"}
 BOTH = {"accounting", "estimators", "attacks", "audits", "evaluate", "reproduce", "report", "cli", "demo"}

@@ -42,9 +42,14 @@ def test_the_way_from_a_template_to_predictions(rado, clinic):
     assert (code, err) == (0, "")
     assert "50 rados of 3 features, from an undisclosed number of examples" in out
     assert "epsilon 1, delta 1e-06, for one record added or removed as neighbours" in out
+    release = rb.load("clinic.rado.parquet")
+    assert release.mechanism["name"] == "moments" and release.mechanism["unit"] == "record"
     assert rado("learn", "clinic.rado.parquet")[0] == 0
     code, out, _ = rado("predict", "clinic.model.json", clinic)
     assert code == 0 and "60 rows" in out
+    options = ["--unit", "label", "--no-sharpen", "-o", "label.rado.parquet", "--bounds", "clinic.bounds.json"]
+    out = rado("craft", clinic, "--epsilon", 1, *options)[1]
+    assert "one label flipped" in out and "Features are not protected at all" in out
     assert "one record added or removed" in rado("show", "clinic.model.json")[1]
 
 
@@ -102,7 +107,8 @@ def test_counts_reach_stderr_and_nothing_else(rado, clinic, declared, tmp_path):
     lines = clinic.read_text().splitlines()
     lines[1], lines[2], lines[3], lines[4] = "nan,0.5,no", "30,inf,no", "30,0.5,maybe", "9000,0.5,no"
     dirty.write_text("\n".join(lines) + "\n")
-    options = ["--epsilon", 1, "--bounds", declared, "-n", 20, "--json", "-o", "r.parquet"]
+    common = ["--mechanism", "noisy-rados", "--epsilon", 1, "-n", 20]
+    options = [*common, "--bounds", declared, "--json", "-o", "r.parquet"]
     code, out, err = rado("craft", dirty, *options)
     assert code == 0 and "3 rows contributed nothing" in err and "'age' 1" in err
     clean = rado("craft", clinic, *options)

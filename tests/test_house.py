@@ -100,6 +100,7 @@ def test_no_page_names_a_file_that_is_not_there():
 ARGUMENTS = {
     "plain": {},
     "feature-band": {"feature": "a", "epsilon": 2.0},
+    "moments": {"epsilon": 1.0},
     "noisy-examples": {"epsilon": 1.0},
     "noisy-rados": {"epsilon": 1.0},
 }

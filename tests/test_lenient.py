@@ -87,6 +87,34 @@ def test_long_lines_count_as_one_row(length, tmp_path, monkeypatch):
     assert len(set(found[:300])) == len(set(found[301:])) == 1
 
 
+def test_a_mark_at_the_start_of_a_line_is_never_taken_away(tmp_path, monkeypatch):
+    """Wherever the blocks that are read begin."""
+    mark = b"\xef\xbb\xbf3,4,no"
+    for block in (20, 64, 1 << 22):
+        monkeypatch.setattr(lenient, "CSV_BLOCK_BYTES", block)
+        for before in range(12):
+            (tmp_path / "t.csv").write_bytes(b"a,b,y\n" + b"1,2,yes\n" * before + mark + b"\n")
+            values, sign = rows_of(tmp_path / "t.csv")[-1]
+            assert np.isnan(np.frombuffer(values)[0]) and sign == -1
+
+
+def test_a_line_of_the_greatest_length_is_read_the_same_wherever_blocks_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(lenient, "LONGEST_LINE", 100)
+    found = set()
+    for block in (7, 50, 101, 102, 103, 1000):
+        monkeypatch.setattr(lenient, "CSV_BLOCK_BYTES", block)
+        (tmp_path / "t.csv").write_bytes(b"a,b,y\r\n1,2,yes" + b" " * 93 + b"\r\n3,4,no\r\n")
+        found.add(tuple(rows_of(tmp_path / "t.csv")))
+    assert len(found) == 1
+
+
+def test_many_blank_lines_of_a_wide_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(lenient, "_TEXT_BYTES", 10_000)
+    names = b",".join(b"c%d" % k for k in range(300))
+    (tmp_path / "t.csv").write_bytes(b"a,b,y," + names + b"\n" + b"\n" * 5000)
+    assert len(rows_of(tmp_path / "t.csv")) == 5000
+
+
 # ---- labels, one by one
 
 
@@ -121,6 +149,14 @@ def test_labels_of_numbers_and_truth_values():
         assert signs.tolist()[:2] == [-1, 1] and set(signs.tolist()[2:]) <= {0}
     masked = np.ma.masked_array([0, 1, 1], [False, False, True])
     assert rule.signs_or_zero(lenient.each_label(masked)).tolist() == [-1, 1, 0]
+    for swapped in ("<u8", ">u8"):
+        y = np.array([0, 1, 2**63], dtype=swapped)
+        assert rule.signs_or_zero(open_table(np.eye(3), y, lenient=True)._labels).tolist() == [-1, 1, 0]
+    assert rule.signs_or_zero(lenient.each_label(np.array([0, 1], "M8[ns]"))).tolist() == [0, 0]
+    assert rule.signs_or_zero(lenient.each_label(pa.chunked_array([[0], [1, None]]))).tolist() == [-1, 1, 0]
+    broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"0", b"\xff"]).buffers())
+    series = pd.Series(pd.arrays.ArrowExtensionArray(broken))
+    assert rule.signs_or_zero(lenient.each_label(series)).tolist() == [-1, 0]
     for bad in ("yes", np.eye(2), 5):
         with pytest.raises(rb.TableError, match="sequence of labels"):
             lenient.each_label(bad)
@@ -152,6 +188,24 @@ BOUNDS = {"a": (0, 10), "b": (0, 10)}
 A, B, Y = [1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], ["no", "yes", "no", "yes"]
 
 
+@pytest.mark.parametrize("before", [("ignore", "something else"), None])
+def test_warnings_that_are_errors_do_not_decide(before):
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("error")
+        if before:
+            warnings.filterwarnings(before[0], message=before[1])
+        for odd in (1.0, np.nan, 99.0):
+            x = np.array([[1.0], [odd]])
+            rb.craft(x, [0, 1], mechanism=MECHANISMS[0], n_rados=2, bounds=[[0, 5]], classes=(0, 1))
+
+
+def test_a_signalling_nan_is_no_reason_to_stop():
+    x = np.ones((4, 2), dtype=np.float32)
+    x.view(np.uint32)[1, 0] = 0x7FA00000
+    with np.errstate(all="raise"):
+        craft(x, Y, bounds=[[0, 10]] * 2)
+
+
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -1e300, 5e-324])
 def test_numbers_in_every_container(odd, tmp_path):
     clean = np.column_stack([A, B])
@@ -173,6 +227,12 @@ def test_nulls_odd_labels_and_columns_that_are_not_used():
     for y in (["no", None, "no", "yes"], ["no", 5, "no", "yes"], ["no", "perhaps", b"no", "yes"]):
         same_but_for_rados(clean, craft(pd.DataFrame({**frame, "y": pd.Series(y, dtype=object)}), bounds=BOUNDS))
     same_but_for_rados(clean, craft(pd.DataFrame({**frame, "note": ["k", "k", 5, "k"]}), bounds=BOUNDS))
+    for index in (["p", "q", 5, "s"], [1, 2, "x", 2**70]):  # nobody declared it
+        same_but_for_rados(clean, craft(pd.DataFrame(frame, index=pd.Index(index, dtype=object)), bounds=BOUNDS))
+    for rows in (2, 3):
+        twice = pd.DataFrame(np.ones((rows, 4)), columns=["a", "b", "y", "y"])
+        with pytest.raises(rb.TableError, match="several columns are called 'y'"):
+            craft(twice, bounds=BOUNDS)
     gap = pa.table({"a": pa.array([1, None, 3, 2**62]), "b": pa.array([True, False, None, True]), "y": Y})
     same_but_for_rados(clean, craft(gap, bounds=BOUNDS))
     same_but_for_rados(clean, craft(pl.DataFrame({**frame, "y": ["no", None, "x", "yes"]}), bounds=BOUNDS))

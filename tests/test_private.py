@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -127,9 +128,7 @@ def fed(x, y, threads, batch_rows):
         patch.setattr(private_crafting, "contributions", spy)
         patch.setattr(tables, "SLICE_ROWS", batch_rows)
         patch.setattr(tables, "BATCH_ROWS", batch_rows)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", rb.IgnoredRowsWarning)
-            warnings.simplefilter("ignore", rb.ClippedWarning)
+        with warnings.catch_warnings(record=True):
             rb.craft(
                 x, y, n_rados=2, mechanism=rb.NoisyRados(noise_std=1.0), bounds=[[0, 100], [0, 50]],
                 classes=(0, 1), threads=threads,
@@ -502,6 +501,15 @@ def test_private_mechanisms_in_classifiers(table):
     x[4, 0] = np.nan
     with pytest.warns(rb.IgnoredRowsWarning):
         clf.fit(x, y)
+    # The order of the declaration is not that of the columns.
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 3000), "b": np.zeros(3000)})
+    labels = np.where(frame["a"] > 0.5, "yes", "no")
+    swapped = rb.MomentsClassifier(
+        mechanism=rb.Moments(epsilon=20.0), bounds={"b": (0, 1), "a": (0, 1)}, classes=("no", "yes")
+    )
+    assert swapped.fit(frame, labels).score(frame, labels) > 0.9
+    with pytest.raises(rb.ArgumentError, match="do not declare 'c'"):
+        swapped.fit(frame.assign(c=1.0), labels)
     gaussian = event_from_dict(
         rb.craft(table, n_rados=3, mechanism=rb.NoisyExamples(epsilon=1.0), **DECLARED).statement.event
     )

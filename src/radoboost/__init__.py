@@ -19,6 +19,7 @@
 #   columns       what each feature of a rado means
 #   release       what leaves the building, and its file
 #   privacy       what was done (events), what it costs (accountants), how much noise it takes (calibrate)
+#   spectra       inverses of second moments that carry noise
 #   bounds        what the holder declares before a table is opened
 #   grid          exact statistics, the dyadic grid
 #   keystream     ChaCha20 bits for a block of rows
@@ -27,11 +28,12 @@
 #   compiling     a place for compiled code
 #   engines       the summation: reference first, then kernel and its vectors
 #   noise         exact integer noise
-#   mechanisms    what protects a release: contract, contributions, claims; then plain, feature_band, noisy_examples
-#                 and noisy_rados
+#   mechanisms    what protects a release: contract, contributions, claims; then plain, feature_band, moments,
+#                 noisy_examples and noisy_rados
 #   progress      a bar for work that takes long
 #   passes        rows shared out among threads
 #   crafting      craft(): the two passes
+#   moments_crafting  the stages of the mechanism moments
 #   private_crafting  the one pass of mechanisms that promise something about records
 #
 # and from a release to a classifier, on the other side of the boundary:
@@ -72,7 +74,7 @@ if TYPE_CHECKING:
         TooLargeError,
     )
     from radoboost.estimators import AdaBoostSSClassifier, MomentsClassifier, RadoBoostClassifier
-    from radoboost.mechanisms import FeatureBand, NoisyExamples, NoisyRados, Plain
+    from radoboost.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
     from radoboost.model import Model, load_model
     from radoboost.release import Release, Statement, load
     from radoboost.signatures import AllSignatures, FixedSupport
@@ -97,7 +99,7 @@ _HOMES = {
         "TooLargeError",
     ),
     "estimators": ("AdaBoostSSClassifier", "MomentsClassifier", "RadoBoostClassifier"),
-    "mechanisms": ("FeatureBand", "NoisyExamples", "NoisyRados", "Plain"),
+    "mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "model": ("Model", "load_model"),
     "release": ("Release", "Statement", "load"),
     "signatures": ("AllSignatures", "FixedSupport"),
@@ -116,6 +118,7 @@ __all__ = [
     "Median",
     "Model",
     "ModelError",
+    "Moments",
     "MomentsClassifier",
     "NoisyExamples",
     "NoisyRados",

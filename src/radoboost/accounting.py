@@ -55,11 +55,17 @@ def account_for(
             noise = 2 * gaussian_multiplier(epsilon, delta, Relation.EDGE)  # type: ignore[arg-type]
         event = Gaussian(noise / 2, Relation.EDGE)
         extra = {"noise": noise}
+    elif mechanism == "moments":
+        check_noise(epsilon, delta, noise)
+        if noise is None:
+            noise = gaussian_multiplier(epsilon, delta, Relation.RECORD)  # type: ignore[arg-type]
+        event = Gaussian(noise, Relation.RECORD)
+        extra = {"noise": noise}
     elif mechanism == "feature-band":
         event, extra = _band(epsilon, delta, n_rados, n_examples)
     else:
         raise ArgumentError(
-            f"nothing can be accounted for {mechanism!r}; choose noisy-rados, noisy-examples or feature-band"
+            f"nothing can be accounted for {mechanism!r}; choose moments, noisy-rados, noisy-examples or feature-band"
         )
     assert event.relation is not None
     return {

@@ -122,13 +122,19 @@ def craft(
         typer.Option(
             metavar="NAME",
             autocompletion=_complete_mechanism,
-            help="What protects the release: plain, or noisy-rados with --epsilon, by default.",
+            help="What protects the release: plain, or moments with --epsilon, by default.",
         ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow; needs --bounds.")] = None,
     delta: Annotated[float | None, typer.Option(help="The delta that goes with it; 1e-6 by default.")] = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
     noise_std: Annotated[float | None, typer.Option(help="The noise itself, instead of --epsilon.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
+    ] = None,
+    sharpen: Annotated[
+        bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
+    ] = None,
     protect: Annotated[
         str | None, typer.Option(metavar="COL", help="The binary column of the mechanism feature-band.")
     ] = None,
@@ -177,11 +183,12 @@ def craft(
       rado craft patients.csv --label readmitted
       rado craft 'visits/*.parquet' --label readmitted -n 5000 --drop patient_id -o visits.rado.parquet
       rado craft patients.csv --label outcome --classes alive dead --json
-      rado craft patients.csv --epsilon 1 --bounds patients.bounds.json -n 300
+      rado craft patients.csv --epsilon 1 --bounds patients.bounds.json
     """
     import radoboost as rb
 
-    protection = _mechanism(mechanism, epsilon, delta, clip, noise_std, protect)
+    given = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
+    protection = _mechanism(mechanism, {**given, "unit": unit, "sharpen": sharpen})
     if protection.private and bounds is None:
         _say("rado: a promise about records needs declared bounds, for what is read off the table tells of it")
         _say(f"rado: run: rado bounds {table[0]} --label COL; fill it in from public knowledge; give it with --bounds")
@@ -397,7 +404,9 @@ def account(
     mechanism: Annotated[
         str,
         typer.Option(
-            metavar="NAME", autocompletion=_complete_mechanism, help="noisy-rados, noisy-examples or feature-band."
+            metavar="NAME",
+            autocompletion=_complete_mechanism,
+            help="moments, noisy-rados, noisy-examples or feature-band.",
         ),
     ] = "noisy-rados",
     epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow: what noise does it take?")] = None,
@@ -436,12 +445,12 @@ def audit(
     delta: Annotated[float | None, typer.Option(help="The delta that goes with it; 1e-6 by default.")] = None,
     n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados.")] = 100,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
-    runs: Annotated[int, typer.Option(help="Runs of either table; more prove more.")] = 40_000,
+    runs: Annotated[int, typer.Option(help="Runs of either table; more show more.")] = 40_000,
     as_json: JsonFlag = False,
 ) -> None:
-    """Attack a mechanism as an adversary would, and say how much of its epsilon that proves.
+    """Attack a mechanism as an adversary would, and say how much of its epsilon that shows.
 
-    Needs no data: a canary is made up. An audit that proves more than is claimed ends with exit code 1.
+    Needs no data: a canary is made up. An audit that shows more than is claimed ends with exit code 1.
 
     \b
     Examples:
@@ -454,11 +463,11 @@ def audit(
 
     name = mechanism or "noisy-rados"
     protect = "x" if name == "feature-band" else None
-    chosen = _mechanism(name, None if name == "plain" else epsilon, delta, None, None, protect)
+    chosen = _mechanism(name, {"epsilon": None if name == "plain" else epsilon, "delta": delta, "feature": protect})
     result = attack(chosen, n_rados=n_rados, n_examples=rows, runs=runs)
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
     if not result.holds:
-        raise ArgumentError(f"the audit proves more than {name} claims: do not use it, and report this")
+        raise ArgumentError(f"the audit shows more than {name} claims: do not use it, and report this")
 
 
 @app.command()
@@ -507,23 +516,17 @@ def _print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
         print(f"{heading}\n{describe_model(model)}")
 
 
-def _mechanism(
-    name: str | None,
-    epsilon: float | None,
-    delta: float | None,
-    clip: float | None,
-    noise_std: float | None,
-    protect: str | None,
-) -> Any:
+def _mechanism(name: str | None, options: dict[str, Any]) -> Any:
     """The mechanism that the options describe, refusing options that it has not."""
     from radoboost.mechanisms import MECHANISMS
 
     if name is None:
-        name = "plain" if epsilon is None and noise_std is None else "noisy-rados"
+        name = (
+            "noisy-rados" if options["noise_std"] is not None else "plain" if options["epsilon"] is None else "moments"
+        )
     if name not in MECHANISMS:
         raise ArgumentError(f"there is no mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
-    given = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
-    given = {key: value for key, value in given.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None}
     known = {field.name: field for field in dataclasses.fields(MECHANISMS[name])}  # type: ignore[arg-type]
     for key in given:
         if key not in known:

@@ -5,7 +5,7 @@
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
@@ -29,7 +29,13 @@ from radoboost.files import check_integers
 from radoboost.grid import edge_integers, make_columns, resolve_scale
 from radoboost.mechanisms import Mechanism
 from radoboost.model import Model
-from radoboost.moment_learner import learn_moments, noise_uncertainty, noise_variance, rado_noise_std
+from radoboost.moment_learner import (
+    learn_moments,
+    learn_released_moments,
+    noise_uncertainty,
+    noise_variance,
+    rado_noise_std,
+)
 from radoboost.passes import check_names, report_clipped
 from radoboost.release import Release, load
 from radoboost.signatures import SignatureSet
@@ -139,6 +145,7 @@ class _RadoShell(_LinearShell):
             table,
             y,
             classes=declared,
+            features=names if private and isinstance(self.bounds, Mapping | str | os.PathLike) else None,
             n_rados=self.n_rados,
             mechanism=self.mechanism,
             signatures=self.signatures,
@@ -306,6 +313,8 @@ class MomentsClassifier(_RadoShell):
         What it was learned from.
     shrinkage_ : float
         How far the covariance was shrunk: 0 is not at all, 1 is to the identity.
+    standard_errors_ : array
+        Of the model's theta by the declared noise; only of releases of the mechanism `moments`.
 
     Examples
     --------
@@ -338,6 +347,10 @@ class MomentsClassifier(_RadoShell):
         self.random_state = random_state
 
     def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        if "moment:b" in release.blocks:
+            fit = learn_released_moments(release)
+            self.shrinkage_, self.standard_errors_ = 0.0, fit.standard_errors
+            return fit.theta, {"name": "moments", "from": "released moments", "fell_back_to_majority": fit.fell_back}
         noise = noise_variance(release)
         fit = learn_moments(release.rados, noise, noise_uncertainty(release))
         self.shrinkage_ = fit.shrinkage

@@ -22,6 +22,7 @@ from radoboost.errors import TableError
 from radoboost.files import CSV_BLOCK_BYTES, csv_stream
 
 LONGEST_LINE = 1 << 20  # a longer line is a row of which nothing can be used
+_TEXT_BYTES = 1 << 24  # of empty rows, given to Arrow at a time
 _NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$"
 
 
@@ -45,15 +46,17 @@ def csv_batches(path: Path, file: pa.NativeFile, names: Sequence[str], wanted: l
     convert = pa.csv.ConvertOptions(
         column_types=dict.fromkeys(wanted, pa.binary()), include_columns=wanted, check_utf8=False
     )
-    header = True
+    header, most = True, max(1, _TEXT_BYTES // len(blank))
     for lines in _lines(csv_stream(path, file)):
         rows = lines[1:] if header else lines
         header = False
-        if rows:
-            text = b"\n".join([_row(line, len(names), blank) for line in rows]) + b"\n"
+        for start in range(0, len(rows), most):
+            # An empty row goes first: of the first one Arrow would take a byte-order mark away, and of no other.
+            part = [blank, *(_row(line, len(names), blank) for line in rows[start : start + most])]
+            text = b"\n".join(part) + b"\n"
             read.block_size = len(text) + 1  # one block, so that no row lies across two
             table = pa.csv.read_csv(BytesIO(text), read_options=read, parse_options=parse, convert_options=convert)
-            yield from table.to_batches()
+            yield from table.slice(1).to_batches()
 
 
 def _lines(stream: Any) -> Iterator[list[bytes]]:
@@ -63,7 +66,7 @@ def _lines(stream: Any) -> Iterator[list[bytes]]:
         *lines, rest = (rest + chunk).split(b"\n")
         if too_long and lines:
             lines[0], too_long = b"", False
-        if too_long or len(rest) > LONGEST_LINE:
+        if too_long or len(rest) > LONGEST_LINE + 1:  # of which one may be a carriage return
             rest, too_long = b"", True
         if lines:
             yield lines
@@ -124,12 +127,20 @@ def each_label(y: Any) -> pa.Array:
     """
     if getattr(y, "ndim", 1) != 1 or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
         raise TableError(f"y must be a sequence of labels; it is a {type(y).__name__}")
+    if str(getattr(y, "dtype", "object")) != "object" and hasattr(getattr(y, "array", None), "__arrow_array__"):
+        y = y.array.__arrow_array__()  # a pandas column of a type of its own: Arrow takes its values one by one
+    if isinstance(y, pa.ChunkedArray):
+        y = y.combine_chunks()
+    if isinstance(y, pa.Array):
+        return y
     if isinstance(y, np.ma.MaskedArray):
         y = [None if hidden else value for value, hidden in zip(y.data, np.ma.getmaskarray(y), strict=True)]
     return pa.array([_label_text(value) for value in y], pa.string())
 
 
 def _label_text(value: Any) -> str | None:
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return None
     if isinstance(value, np.generic):
         value = value.item()
     try:
@@ -154,9 +165,12 @@ def take_columns(table: Any, features: Sequence[str] | None, label: str | None) 
         arrow = pa.table(table)
         asked = None if features is None else {*features, label}
         return arrow if asked is None else arrow.select([name for name in arrow.column_names if name in asked]), None
-    labels = each_label(list(table[label])) if label in table.columns else None
+    names = list(table.columns)
+    if names.count(label) > 1:
+        raise TableError(f"the table: several columns are called {label!r}; the label needs a name of its own")
+    labels = each_label(table[label]) if label in names else None
     others = [name for name in table.columns if name != label and (features is None or name in features)]
     for name in others:
         if table[name].dtype == object:
             raise TableError(f"column {name!r} holds Python objects; make it a column of numbers first")
-    return table[others], labels
+    return table[others].reset_index(drop=True), labels

@@ -16,7 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError, TooLargeError
 from radoboost.release import Release
+from radoboost.spectra import inverse_power, noise_floor
 
+_HESSIAN_FLOOR = 0.5
+_LEVEL = 0.95  # of the test that there is more than noise
+_BARELY = 1e-3  # the score of a majority of which nothing is known but which it is
 _LEAST_RATIO = 1e-3  # of an eigenvalue of the covariance to the largest, once noise was taken off
 
 
@@ -25,12 +29,16 @@ class MomentFit:
     """A classifier, and how the covariance was treated.
 
     `shrinkage` says how far it was shrunk: 0 is not at all, 1 is to the identity. `floor` is the least eigenvalue that
-    was let stand after noise was taken off; 0 where there is no noise.
+    was let stand after noise was taken off; 0 where there is no noise. `standard_errors` are those of theta by the
+    noise that the release declares, where it is on moments. `fell_back` says that there was nothing but noise to learn
+    from.
     """
 
     theta: NDArray[np.float64]
     shrinkage: float
     floor: float = 0.0
+    standard_errors: NDArray[np.float64] | None = None
+    fell_back: bool = False
 
 
 def noise_variance(release: Release) -> float:
@@ -64,6 +72,41 @@ def noise_uncertainty(release: Release) -> float:
     if release.mechanism.get("noise_on") == "examples" and release.n_examples is not None:
         return 2 * math.sqrt(d / min(release.n_rados, release.n_examples))
     return math.sqrt(d / release.n_rados)
+
+
+def learn_released_moments(release: Release) -> MomentFit:
+    """theta from the moments that a release of the mechanism `moments` holds.
+
+    Where the sum of the edge vectors is no longer than noise alone would be, by a chi-square test, the noisy majority
+    is all that is left to say. Standard errors are of the first order: of the noise on the sum and on the mean rados,
+    not of what it does to later rounds.
+    """
+    from scipy.stats import chi2
+
+    told, noise = release.mechanism, release.mechanism["noise"]
+    a, total = release.blocks["whitening"], release.blocks["moment:b"][0]
+    d = len(total)
+    hessian = inverse_power(release.blocks["moment:C2"], noise_floor(noise["whitened"], d, _HESSIAN_FLOOR), 1.0)
+    rounds = int(told["rounds"])
+    if rounds:
+        whitened = release.blocks["theta"][rounds // 2 + 1 :].mean(axis=0)
+        # How often the k-th mean rado is in the mean of the last iterates.
+        weights = [min(1.0, (rounds - k) / (rounds - rounds // 2)) for k in range(rounds)]
+        variance = noise["sum"] ** 2 + (told["eta"] * noise["rounds"]) ** 2 * sum(w * w for w in weights)
+    else:
+        whitened, variance = 4 * hessian @ total, noise["sum"] ** 2
+    to_columns = a.copy()
+    has_constant = release.columns[-1].scale == "constant"
+    if has_constant:
+        to_columns[-1] *= told["constant"]
+    theta = to_columns @ whitened
+    errors = np.sqrt(variance * np.square(4 * to_columns @ hessian).sum(axis=1))
+    fell_back = bool(noise["sum"] > 0 and total @ total < chi2.ppf(_LEVEL, d) * noise["sum"] ** 2)
+    if fell_back:
+        theta = np.zeros(d)
+        if has_constant:
+            theta[-1] = np.copysign(_BARELY, np.linalg.solve(a, total)[-1])
+    return MomentFit(theta, 0.0, standard_errors=errors, fell_back=fell_back)
 
 
 def learn_moments(rados: ArrayLike, noise: float = 0.0, uncertainty: float | None = None) -> MomentFit:

@@ -20,9 +20,12 @@ from radoboost.bounds import Declared, check_bounds
 from radoboost.columns import Column, constant_column
 from radoboost.engines import Engine, Summation
 from radoboost.errors import ArgumentError, ClippedWarning, IgnoredRowsWarning
+from radoboost.grid import grid_step
 from radoboost.labels import LabelRule
-from radoboost.mechanisms import Circumstances, PrivateMechanism
-from radoboost.mechanisms.contributions import LARGEST, contributions
+from radoboost.mechanisms import Circumstances, Moments, PrivateMechanism
+from radoboost.mechanisms.contributions import LARGEST, beyond_bounds, contributions
+from radoboost.mechanisms.moments import CONSTANT_VALUE
+from radoboost.moments_crafting import Stages, draw_rados
 from radoboost.noise import rounded_normals
 from radoboost.passes import check_names, check_size, counted, fit_threads, report_clipped, share_out
 from radoboost.privacy import Event
@@ -47,7 +50,7 @@ def craft_private(
     features: Sequence[str] | None,
     drop: Sequence[str],
     n_rados: int,
-    mechanism: PrivateMechanism,
+    mechanism: PrivateMechanism | Moments,
     signatures: SignatureSet,
     scale: str | None,
     declared: Declared,
@@ -66,11 +69,15 @@ def craft_private(
         check_names(names, intercept)
         declared = replace(declared, limits={name: dict(declared.limits)[name] for name in names})
         check_bounds(declared, names, "bounds")
-        mechanism.plan(n_rados, _check_width(len(names) + intercept), 1)  # whatever is wrong with it is said now
+        # Whatever is wrong with the noise is said now.
+        width = _check_width(len(names) + intercept)
+        _ = mechanism.distance(width) if isinstance(mechanism, Moments) else mechanism.plan(n_rados, width, 1)
     source = open_table(table, y, label=label, features=names, drop=drop if names is None else (), lenient=True)
     check_names(source.features, intercept)
     limits = check_bounds(declared, source.features, "bounds")
     n_columns = _check_width(len(source.features) + intercept)
+    if isinstance(mechanism, Moments):
+        return _craft_moments(mechanism, source, rule, limits, intercept, n_rados, seeded, threads, earlier, bar)
     n_rows = None
     if not mechanism.hides_size:
         n_rows = _count(source, bar)
@@ -85,7 +92,7 @@ def craft_private(
     summed = [Column(column.name, "none", plan.step) for column in columns]
     prepared = signatures.prepare(key, n_rados, n_rows or 0, threads)
     stop, lock = threading.Event(), threading.Lock()
-    ignored, clipped = 0, np.zeros(n_columns, dtype=np.int64)
+    ignored, clipped = 0, np.zeros(len(source.features), dtype=np.int64)
 
     def words(first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         if stop.is_set():
@@ -100,6 +107,7 @@ def craft_private(
         if n_rows is not None:
             check_size(source, rows)
 
+    @np.errstate(all="ignore")  # a signalling NaN is no reason to stop
     def add(worker: Summation, job: tuple[int, Batch]) -> None:
         nonlocal ignored, clipped
         first, batch = job
@@ -112,22 +120,10 @@ def craft_private(
         worker.add(first, integers * plan.step, np.ones(len(integers), dtype=np.int8))
         with lock:
             ignored += int((~good).sum())
-            clipped += _beyond(values, good, columns)
+            clipped += beyond_bounds(values, good, columns[: values.shape[1]])
 
     workers = share_out(jobs(), lambda: engine.summation(summed, n_rados, words), add, threads, stop)
-    with warnings.catch_warnings():
-        # Where warnings are errors, a value would decide whether a release comes out.
-        for category in (ClippedWarning, IgnoredRowsWarning):
-            first = next((rule for rule in warnings.filters if issubclass(category, rule[2])), None)
-            if first is not None and first[0] == "error":
-                warnings.simplefilter("always", category)
-        report_clipped(columns, clipped)
-        if ignored:
-            warnings.warn(
-                f"{ignored:,} rows contributed nothing: a value is missing or not finite, or the class is not declared",
-                IgnoredRowsWarning,
-                stacklevel=3,
-            )
+    _tell_holder(columns[: len(clipped)], clipped, ignored)
     totals = workers.pop().result()
     while workers:
         totals += workers.pop().result()
@@ -145,12 +141,64 @@ def craft_private(
     )
 
 
+def _craft_moments(
+    mechanism: Moments,
+    source: Table,
+    rule: LabelRule,
+    limits: dict[str, tuple[float, float]],
+    intercept: bool,
+    n_rados: int,
+    seeded: bool,
+    threads: int,
+    earlier: tuple[Event, ...],
+    bar: Progress,
+) -> Release:
+    """A release of the mechanism `moments`: the stages, and rados drawn from them."""
+    features = [Column(name, "bounds", 1.0, *limits[name]) for name in source.features]
+    stages = Stages(mechanism, source, rule, features, intercept, threads, bar)
+    stages.run()
+    _tell_holder(features, stages.clipped, stages.n_bad)
+    n_rows = None if mechanism.hides_size else stages.n_rows
+    rados = draw_rados(stages.blocks["moment:b"][0], stages.blocks["moment:C2"], stages.blocks["whitening"], n_rados)
+    if intercept:
+        rados[:, -1] /= CONSTANT_VALUE  # for a constant of 1, as everywhere else
+    step = grid_step(float(np.abs(rados).max()), "")
+    columns = [replace(column, step=step) for column in features] + [constant_column(step)] * intercept
+    circumstances = Circumstances("bounds", seeded, n_rados, stages.d, n_rows, earlier)
+    parameters = {**mechanism.parameters(circumstances), "constant": CONSTANT_VALUE, "noise": stages.noise()}
+    return Release(
+        blocks={RADOS: np.rint(rados / step) * step, **stages.blocks},
+        columns=tuple(columns),
+        classes=rule.declared,
+        mechanism={"name": mechanism.name, **parameters, "rounds": stages.rounds, "eta": stages.eta},
+        signatures={"name": "drawn"},
+        statement=mechanism.statement(circumstances),
+        n_examples=n_rows,
+    )
+
+
+def _tell_holder(columns: Sequence[Column], clipped: NDArray[np.int64], ignored: int) -> None:
+    """What was clipped or left out, as warnings, and nowhere else."""
+    with warnings.catch_warnings():
+        # Where warnings are errors, a value would decide whether a release comes out.
+        if "error" in (warnings.defaultaction, *(rule[0] for rule in warnings.filters)):  # type: ignore[attr-defined]
+            warnings.simplefilter("always", ClippedWarning)
+            warnings.simplefilter("always", IgnoredRowsWarning)
+        report_clipped(columns, clipped)
+        if ignored:
+            warnings.warn(
+                f"{ignored:,} rows contributed nothing: a value is missing or not finite, or the class is not declared",
+                IgnoredRowsWarning,
+                stacklevel=4,
+            )
+
+
 def _check_declared(
     declared: Declared,
     scale: str | None,
     label: str | None,
     classes: Sequence[Any] | None,
-    mechanism: PrivateMechanism,
+    mechanism: PrivateMechanism | Moments,
     signatures: SignatureSet,
 ) -> LabelRule:
     """Refuse what would have to be read off the table."""
@@ -169,6 +217,8 @@ def _check_declared(
         raise ArgumentError(
             "a private mechanism needs the classes declared: give classes=(negative, positive), or --classes NEG POS"
         )
+    if isinstance(mechanism, Moments) and not isinstance(signatures, AllSignatures):
+        raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
     if mechanism.hides_size and not isinstance(signatures, AllSignatures):
         raise ArgumentError(
             f"{mechanism.name} draws each example by a secret coin; leave signatures out (a fixed support needs the "
@@ -204,12 +254,3 @@ def _count(source: Table, bar: Progress) -> int:
         n_rows = sum(batch.n_rows for _, batch in counted(source, bar, "counting", None))
     source.check_rows(n_rows)
     return n_rows
-
-
-def _beyond(values: NDArray[Any], good: NDArray[np.bool_], columns: Sequence[Column]) -> NDArray[np.int64]:
-    """How many values lie beyond their bounds, by column."""
-    counts = np.zeros(len(columns), dtype=np.int64)
-    for k in range(values.shape[1]):
-        low, high = columns[k].constants[:2]
-        counts[k] = (good & ((values[:, k] < low) | (values[:, k] > high))).sum()
-    return counts

@@ -113,13 +113,15 @@ def describe_account(answer: Mapping[str, Any]) -> str:
 def describe_audit(result: "Audit") -> str:
     """An audit, as text for a terminal."""
     how = "by its exact law" if not result.runs else f"by {result.runs:,} runs of either table"
-    share = "" if math.isinf(result.claim) else f", {100 * result.found / result.claim:.0f} % of it"
+    share = f", {100 * result.found / result.claim:.0f} % of it" if 0 < result.claim < math.inf else ""
+    kind = "" if not result.runs else ", if it is this kind of mechanism with whatever noise"
     return "\n".join(
         [
             f"mechanism    {result.mechanism}",
             f"neighbours   {result.neighbours}",
             f"claimed      epsilon {_epsilon(result.claim)} at delta {rounded_up(result.delta, 6)}",
-            f"proved       at least {result.found:.4g}{share}, {how}",
+            f"shown        at least {math.floor(1e4 * result.found) / 1e4:g}{share}, {how}{kind}",
+            f"any kind     at least {math.floor(1e4 * result.found_without_model) / 1e4:g}",
             f"attack       {result.score}, at confidence {result.confidence:.7g}",
         ]
     )

@@ -264,6 +264,8 @@ def _storage(kind: pa.DataType) -> str:
 def _labels(y: Any, lenient: bool) -> pa.Array:
     """Labels in any container; leniently, one by one unless their type says that all are alike."""
     alike = isinstance(y, np.ndarray) and y.dtype.kind in "biuf" and not isinstance(y, np.ma.MaskedArray)
+    if lenient and alike:
+        y = y.astype(y.dtype.newbyteorder("="))
     return each_label(y) if lenient and not alike else labels_array(y)
 
 

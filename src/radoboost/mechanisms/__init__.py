@@ -6,12 +6,13 @@ scaled unless the holder says otherwise, and what its statement may claim.
 
 from radoboost.mechanisms.contract import Circumstances, Mechanism, Plan, PrivateMechanism
 from radoboost.mechanisms.feature_band import FeatureBand
+from radoboost.mechanisms.moments import Moments
 from radoboost.mechanisms.noisy_examples import NoisyExamples
 from radoboost.mechanisms.noisy_rados import NoisyRados
 from radoboost.mechanisms.plain import Plain
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism for mechanism in (Plain, FeatureBand, NoisyExamples, NoisyRados)
+    mechanism.name: mechanism for mechanism in (Plain, FeatureBand, Moments, NoisyExamples, NoisyRados)
 }
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Circumstances",
     "FeatureBand",
     "Mechanism",
+    "Moments",
     "NoisyExamples",
     "NoisyRados",
     "Plain",

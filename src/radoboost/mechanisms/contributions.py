@@ -65,3 +65,12 @@ def contributions(
         good &= norms <= clip_steps(clip, step) ** 2
     integers *= np.where(good, signs, 0)
     return np.ascontiguousarray(integers.T), good
+
+
+def beyond_bounds(values: NDArray[Any], good: NDArray[np.bool_], columns: Sequence[Column]) -> NDArray[np.int64]:
+    """How many values lie beyond their bounds, by column."""
+    counts = np.zeros(len(columns), dtype=np.int64)
+    for k in range(values.shape[1]):
+        low, high = columns[k].constants[:2]
+        counts[k] = (good & ((values[:, k] < low) | (values[:, k] > high))).sum()
+    return counts

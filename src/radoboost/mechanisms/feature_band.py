@@ -68,7 +68,8 @@ class FeatureBand:
         if low > high or epsilon_at(self._event(n_examples, n_rados, low, high), self.delta) == math.inf:
             raise ArgumentError(
                 f"with {n_examples:,} rows and {n_rados:,} rados, epsilon {self.epsilon:g} leaves a band of "
-                f"{max(0, high - low + 1):,} values, too narrow for any claim at delta {self.delta:g}; "
+                f"{max(0, high - low + 1):,} values, too narrow for any claim at delta {self.delta:g} "
+                "about one value of the column, in its marginal; "
                 f"{self._hint(n_examples, n_rados)}"
             )
         return FeatureInterval(low, high)

@@ -28,6 +28,8 @@ _NOT_PROTECTED = (
     "A person with several rows: k rows cost up to k times the epsilon of one, at a larger delta.",
 )
 
+_NO_CLIP = "Noise without a clipping norm promises nothing: nothing bounds what one row adds."
+
 
 @dataclass(frozen=True)
 class NoisyExamples:
@@ -99,7 +101,7 @@ class NoisyExamples:
                 "What any one row holds, its values and its label, changes the probability of no outcome by more than "
                 "a factor of exp(epsilon), up to delta. The number of rados does not matter.",
             ),
-            not_protected=(*_NOT_PROTECTED, *COMMON),
+            not_protected=(*(_NOT_PROTECTED if self.clip is not None else (_NO_CLIP, *_NOT_PROTECTED[:-1])), *COMMON),
         )
 
     def _plan(self, circumstances: Circumstances) -> Plan:

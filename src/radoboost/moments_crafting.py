@@ -1,0 +1,263 @@
+"""Crafting for the mechanism `moments`: stages, each a pass over the table that is a sum of what records contribute.
+
+Given what earlier stages released, a record's contribution to a stage is a function of that record alone: loops over
+columns run in one order, nothing is vectorised over sums, and there is no matrix product before values are integers
+(M2). Sums of integers are exact, in whatever order: below 2**53 also in float64, where BLAS may take them (M3).
+"""
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.columns import Column
+from radoboost.compiling import prepare_cache
+from radoboost.labels import LabelRule
+from radoboost.mechanisms.contributions import beyond_bounds
+from radoboost.mechanisms.moments import (
+    CAP,
+    CONSTANT_VALUE,
+    FEW_ROUNDS,
+    GRID,
+    HESSIAN_FLOOR,
+    MANY_ROUNDS,
+    WHITENING_FLOOR,
+    Moments,
+)
+from radoboost.noise import round_scale_up, rounded_normals
+from radoboost.passes import counted, share_out
+from radoboost.progress import Progress
+from radoboost.spectra import inverse_power, noise_floor
+from radoboost.tables import Batch, Table
+
+_MANY = 100.0  # records for each column, in units of the noise: from here on there are many rounds
+_SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
+MOST_ROWS = 1 << 16  # in a batch: sums of so many products stay below 2**53
+
+
+class _Sums:
+    """What one thread has summed: vectors, and products of vectors."""
+
+    def __init__(self, n_columns: int) -> None:
+        self.vector = np.zeros(n_columns, dtype=np.int64)
+        self.products = np.zeros((n_columns, n_columns), dtype=np.int64)
+        self.clipped = np.zeros(n_columns, dtype=np.int64)
+        self.n_rows = self.n_bad = 0
+
+
+class Stages:
+    """The stages of one release; what they gave so far is in `blocks`."""
+
+    def __init__(
+        self,
+        mechanism: Moments,
+        source: Table,
+        rule: LabelRule,
+        columns: Sequence[Column],
+        intercept: bool,
+        threads: int,
+        bar: Progress,
+    ) -> None:
+        self._mechanism, self._source, self._rule = mechanism, source, rule
+        self._columns, self._intercept = columns, intercept
+        self._threads, self._bar = threads, bar
+        self.d = len(columns) + intercept
+        self._key = secrets.token_bytes(32)  # never from a seed
+        self.n_rows = self.n_bad = 0
+        self.clipped = np.zeros(len(columns), dtype=np.int64)
+        self.rounds, self.eta = 0, 0.0
+        self.blocks: dict[str, NDArray[np.float64]] = {}
+
+    def noise(self) -> dict[str, float]:
+        """The noise of each stage, in units of what its block holds."""
+        scales = self._mechanism.scales(self.rounds, self.d)
+        unit = {"second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": GRID}
+        return {stage: round_scale_up(scale) / unit[stage] if scale else 0.0 for stage, scale in scales.items()}
+
+    def run(self) -> None:
+        """All stages, in order."""
+        sharpen = self._mechanism.sharpen
+        scales = self._mechanism.scales(FEW_ROUNDS[0] if sharpen else 0, self.d)
+        second = self._noisy_products(self._pass(self._on_sphere, "second moments"), scales["second"], plane=0)
+        floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
+        a = _snapped_root(second, noise_floor(scales["second"] / GRID**2, self.d, floor))
+        sums = self._pass(partial(self._whitened, a=a), "whitened moments")
+        self.n_rows, self.n_bad, self.clipped = sums.n_rows, sums.n_bad, sums.clipped[: len(self._columns)]
+        total = (sums.vector + self._noise(scales["sum"], 1, self.d, plane=2)[0]) / GRID
+        whitened = self._noisy_products(sums, scales["whitened"], plane=3)
+        hessian = inverse_power(whitened, noise_floor(scales["whitened"] / GRID**2, self.d, HESSIAN_FLOOR), 1.0)
+        self.blocks = {"moment:C": second, "whitening": a, "moment:b": total[None], "moment:C2": whitened}
+        if sharpen:
+            self._sharpen(a, hessian, total, np.trace(second))
+
+    def _sharpen(self, a: Any, hessian: Any, total: Any, size: float) -> None:
+        """Mean rados under the current logistic weights; how many, the first release decides (M6)."""
+        few = size * self._mechanism.distance(self.d) / self.d < _MANY
+        self.rounds, self.eta = FEW_ROUNDS if few else MANY_ROUNDS
+        scale = self._mechanism.scales(self.rounds, self.d)["rounds"]
+        theta = [_snapped(4 * _times(hessian, total))]
+        means = []
+        for k in range(self.rounds):
+            current = theta[-1]
+            sums = self._pass(partial(self._tilted, a=a, theta=current), f"mean rado {k + 1}")
+            means.append((sums.vector + self._noise(scale, 1, self.d, plane=5 + k)[0]) / GRID)
+            theta.append(_snapped(current + 4 * self.eta * _times(hessian, means[-1])))
+        self.blocks |= {"sharpened": np.array(means), "theta": np.array(theta)}
+
+    # ---- what a record contributes
+
+    def _on_sphere(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Rows on the sphere as integers, without labels, and which are good; a bad row is zero (M1)."""
+        values, signs = batch.values(), self._rule.signs_or_zero(batch.labels)
+        good = signs != 0
+        for k in range(values.shape[1]):
+            good &= np.isfinite(values[:, k])
+        rows = np.empty((self.d, len(values)))
+        for k, column in enumerate(self._columns):
+            rows[k] = column.apply(np.where(good, values[:, k].astype(np.float64), 0.0))
+        if self._intercept:
+            rows[-1] = CONSTANT_VALUE
+        squares = np.zeros(len(values))
+        for row in rows:
+            squares += row * row
+        norm = np.sqrt(squares)
+        integers = np.trunc(rows * (GRID / np.maximum(norm, 2.0**-500)))
+        squares = np.zeros(len(values))
+        for row in integers:
+            squares += row * row  # exact: whole numbers below 2**53
+        integers *= good & (squares <= float(GRID) ** 2)
+        return np.ascontiguousarray(integers.T), good
+
+    def _whitened(self, batch: Batch, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        rows, good = self._on_sphere(batch)
+        out = np.empty_like(rows)
+        _kernels()[0](rows, a, self._rule.signs_or_zero(batch.labels), float(GRID), out)
+        return out, good
+
+    def _tilted(
+        self, batch: Batch, a: NDArray[np.float64], theta: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        rows, good = self._whitened(batch, a)
+        _kernels()[1](rows, theta, float(GRID), CAP)
+        return rows, good
+
+    # ---- sums and noise
+
+    def _pass(self, contribute: Callable[[Batch], tuple[NDArray[np.float64], NDArray[np.bool_]]], what: str) -> _Sums:
+        def jobs() -> Iterator[tuple[int, Batch]]:
+            yield from counted(self._source, self._bar, what, None)
+
+        @np.errstate(all="ignore")  # a signalling NaN is no reason to stop
+        def add(worker: _Sums, job: tuple[int, Batch]) -> None:
+            _, batch = job
+            rows, good = contribute(batch)
+            for start in range(0, len(rows), MOST_ROWS):
+                part = rows[start : start + MOST_ROWS]
+                worker.vector += part.sum(axis=0).astype(np.int64)
+                worker.products += (part.T @ part).astype(np.int64)
+            worker.n_rows += len(rows)
+            worker.n_bad += int((~good).sum())
+            worker.clipped[: len(self._columns)] += beyond_bounds(batch.values(), good, self._columns)
+
+        workers = share_out(jobs(), lambda: _Sums(self.d), add, self._threads, threading.Event())
+        total = workers.pop()
+        for worker in workers:
+            total.vector += worker.vector
+            total.products += worker.products
+            total.n_rows += worker.n_rows
+            total.n_bad += worker.n_bad
+            total.clipped += worker.clipped
+        return total
+
+    def _noise(self, scale: float, n_rows: int, n_columns: int, plane: int) -> NDArray[np.int64]:
+        if scale == 0:
+            return np.zeros((n_rows, n_columns), dtype=np.int64)
+        return rounded_normals(self._key, round_scale_up(scale), 0, n_rows, n_columns, plane=plane)
+
+    def _noisy_products(self, sums: _Sums, scale: float, plane: int) -> NDArray[np.float64]:
+        """Products with noise `scale` on the diagonal and scale / sqrt(2) beside it, the same on both sides (M4)."""
+        diagonal = self._noise(scale, 1, self.d, plane)[0]
+        beside = np.triu(self._noise(scale / np.sqrt(2), self.d, self.d, plane + 1), 1)
+        noisy: NDArray[np.float64] = (sums.products + np.diag(diagonal) + beside + beside.T) / GRID**2
+        return noisy
+
+
+def _snapped_root(matrix: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
+    """The inverse square root, up to a factor, on a grid: it is part of the release, so it is what everybody uses."""
+    root = inverse_power(matrix, floor, 0.5)
+    return np.asarray(np.rint(root / np.abs(root).max() / _SNAP_A) * _SNAP_A)
+
+
+def _snapped(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.rint(np.clip(theta, -(2.0**30), 2.0**30) / _SNAP_THETA) * _SNAP_THETA)
+
+
+def _times(matrix: NDArray[np.float64], vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(matrix @ vector)
+
+
+@cache
+def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
+    """Whitening and tilting, a row at a time, compiled without any licence to reorder."""
+    prepare_cache()
+    from numba import njit
+
+    def whiten(rows: Any, a: Any, signs: Any, grid: float, out: Any) -> None:
+        n, d = rows.shape
+        image = np.empty(d)
+        for i in range(n):
+            image[:] = 0.0
+            for k in range(d):
+                for j in range(d):
+                    image[j] += a[k, j] * rows[i, k]
+            squares = 0.0
+            for j in range(d):
+                squares += image[j] * image[j]
+            factor = grid / np.sqrt(squares) if squares > 0.0 else 0.0
+            whole = 0.0
+            for j in range(d):
+                out[i, j] = np.trunc(image[j] * factor)
+                whole += out[i, j] * out[i, j]  # exact: whole numbers below 2**53
+            sign = np.float64(signs[i]) if whole <= grid * grid else 0.0
+            for j in range(d):
+                out[i, j] *= sign
+
+    def tilt(rows: Any, theta: Any, grid: float, cap: float) -> None:
+        n, d = rows.shape
+        for i in range(n):
+            score = 0.0
+            for j in range(d):
+                score += rows[i, j] * theta[j]
+            weight = min(1.0 / (1.0 + np.exp(score / grid)), cap)
+            whole = 0.0
+            for j in range(d):
+                rows[i, j] = np.trunc(rows[i, j] * weight)
+                whole += rows[i, j] * rows[i, j]
+            if whole > (cap * grid) * (cap * grid):
+                for j in range(d):
+                    rows[i, j] = 0.0
+
+    options = {"cache": True, "nogil": True, "error_model": "numpy"}
+    return njit(**options)(whiten), njit(**options)(tilt)
+
+
+def draw_rados(
+    total: NDArray[np.float64], second: NDArray[np.float64], a: NDArray[np.float64], n_rados: int
+) -> NDArray[np.float64]:
+    """Rados with half of `total` as mean and a quarter of `second` as covariance, in columns before whitening by `a`.
+
+    Of released numbers alone, so floats may be used (M9). With more rados than columns both moments are met exactly, to
+    rounding; with fewer they are those of the law that rados are drawn from.
+    """
+    d = len(total)
+    values, vectors = np.linalg.eigh(second / 4)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    draws = np.random.default_rng(secrets.randbits(128)).standard_normal((n_rados, d))
+    if n_rados > d:
+        draws -= draws.mean(axis=0)
+        draws = np.linalg.solve(np.linalg.cholesky(draws.T @ draws / n_rados), draws.T).T
+    return np.asarray(np.linalg.solve(a, (total[:, None] / 2) + root @ draws.T).T)

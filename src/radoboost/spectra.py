@@ -1,0 +1,29 @@
+"""Inverses of second moments that carry noise: eigenvalues that noise could have made are not trusted."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST_RATIO = 1e-9  # of an eigenvalue to the largest, also where there is no noise
+
+
+def noise_floor(noise_std: float, n_columns: int, share: float) -> float:
+    """`share` of the largest eigenvalue of symmetric noise, of `noise_std` on the diagonal and 1/sqrt(2) of it beside.
+
+    >>> noise_floor(2.0, 8, 0.5)
+    4.0
+    """
+    return share * noise_std * math.sqrt(2 * n_columns)
+
+
+def inverse_power(matrix: NDArray[np.float64], floor: float, power: float) -> NDArray[np.float64]:
+    """matrix**-power of a symmetric matrix, its eigenvalues kept from falling below `floor`.
+
+    >>> inverse_power(np.diag([4.0, 1e-6]), 0.25, 0.5).round(6).tolist()
+    [[0.5, 0.0], [0.0, 2.0]]
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    least = max(floor, LEAST_RATIO * float(values[-1]), 1e-300)
+    inverse: NDArray[np.float64] = (vectors * np.maximum(values, least) ** -power) @ vectors.T
+    return inverse

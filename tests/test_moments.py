@@ -1,0 +1,266 @@
+"""The mechanism `moments`: contributions, sensitivities, noise, statement, and what is learned from it."""
+
+import math
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import radoboost as rb
+from radoboost import moments_crafting
+from radoboost.columns import Column
+from radoboost.labels import LabelRule
+from radoboost.mechanisms.moments import CAP, FEW_ROUNDS, GRID, MANY_ROUNDS
+from radoboost.moment_learner import learn_released_moments
+from radoboost.moments_crafting import Stages, draw_rados
+from radoboost.privacy import Relation, epsilon_at, event_from_dict
+from radoboost.progress import no_progress
+from radoboost.tables import open_table
+
+BOUNDS = [[-3, 3]] * 3
+OPTIONS = {"bounds": BOUNDS, "classes": (0, 1), "n_rados": 50}
+
+
+@pytest.fixture
+def table(rng):
+    x = np.clip(rng.normal(size=(3000, 3)) * [1.0, 0.5, 0.2], -3, 3)
+    return x, (x @ [1.0, -2.0, 3.0] + 0.4 * rng.normal(size=3000) > 0).astype(int)
+
+
+def stages(x, y, mechanism=None, intercept=True):
+    columns = [Column(f"x{k}", "bounds", 1.0, -3.0, 3.0) for k in range(x.shape[1])]
+    source = open_table(x, np.asarray(y), lenient=True)
+    with no_progress() as bar:
+        return Stages(mechanism or rb.Moments(1.0), source, LabelRule("y", (0, 1)), columns, intercept, 1, bar)
+
+
+def only_batch(made):
+    return next(iter(made._source.batches()))
+
+
+def python_whitened(q, a, sign):
+    """One row, with Python floats in the order of the columns."""
+    image = [0.0] * len(q)
+    for k, value in enumerate(q):
+        for j in range(len(q)):
+            image[j] += a[k][j] * value
+    squares = 0.0
+    for value in image:
+        squares += value * value
+    factor = GRID / math.sqrt(squares) if squares > 0 else 0.0
+    e = [math.trunc(value * factor) for value in image]
+    return [sign * value for value in e] if sum(v * v for v in e) <= GRID**2 else [0] * len(q)
+
+
+def python_tilted(e, theta):
+    score = 0.0
+    for value, weight in zip(e, theta, strict=True):
+        score += value * weight
+    p = min(1.0 / (1.0 + math.exp(score / GRID)), CAP)
+    g = [math.trunc(value * p) for value in e]
+    return g if sum(v * v for v in g) <= (CAP * GRID) ** 2 else [0] * len(e)
+
+
+values = st.one_of(st.floats(-9, 9), st.sampled_from([0.0, 3.0, -3.0, math.nan, math.inf, 1e300]))
+rows = st.lists(st.tuples(values, values, values, st.sampled_from([0, 1, 7])), min_size=1, max_size=40)
+matrices = st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size=4, max_size=4)
+thetas = st.lists(st.floats(-20, 20), min_size=4, max_size=4)
+
+
+@settings(max_examples=60)
+@given(rows, matrices, thetas, st.data())
+def test_contributions_are_those_of_plain_python_and_no_row_moves_another(some, a, theta, data):
+    """At every stage: exact, within its sensitivity, odd in the label, and byte-identical without one other row."""
+    a, theta = np.array(a), np.array(theta)
+    x, y = np.array([row[:3] for row in some]), np.array([row[3] for row in some])
+    made = stages(x, y)
+    batch = only_batch(made)
+    q, good = made._on_sphere(batch)
+    e, _ = made._whitened(batch, a)
+    g, _ = made._tilted(batch, a, theta)
+    for i, row in enumerate(some):
+        fine = row[3] in (0, 1) and all(math.isfinite(v) for v in row[:3])
+        assert bool(good[i]) == fine
+        sign = {0: -1, 1: 1}.get(row[3], 0)
+        assert e[i].tolist() == python_whitened(q[i].tolist(), a.tolist(), sign)
+        assert g[i].tolist() == python_tilted(e[i].tolist(), theta.tolist())
+        for found, most in ((q[i], GRID), (e[i], GRID), (g[i], CAP * GRID)):
+            assert sum(int(v) ** 2 for v in found.tolist()) <= most**2
+    place = data.draw(st.integers(0, len(some) - 1))
+    if len(some) > 1:
+        fewer = stages(np.delete(x, place, axis=0), np.delete(y, place))
+        rest = only_batch(fewer)
+        for whole, part in (
+            (q, fewer._on_sphere(rest)[0]),
+            (e, fewer._whitened(rest, a)[0]),
+            (g, fewer._tilted(rest, a, theta)[0]),
+        ):
+            assert np.delete(whole, place, axis=0).tobytes() == part.tobytes()
+    flipped = stages(x, np.where(y == 7, 7, 1 - y))
+    other = only_batch(flipped)
+    assert flipped._on_sphere(other)[0].tobytes() == q.tobytes()
+    np.testing.assert_array_equal(flipped._whitened(other, a)[0], -e)
+    moved = np.abs(flipped._tilted(other, a, theta)[0] - g)
+    assert ((moved.astype(object) ** 2).sum(axis=1) <= GRID**2).all()
+
+
+def test_sums_do_not_depend_on_threads_or_batches(table, monkeypatch):
+    x, y = table
+    a = np.eye(4)
+    expected = None
+    for threads in (1, 3):
+        for size in (64, 100_000):
+            monkeypatch.setattr("radoboost.tables.SLICE_ROWS", size)
+            made = stages(x, y)
+            made._threads = threads
+            sums = made._pass(lambda batch, made=made: made._whitened(batch, a), "summing")
+            found = sums.vector.tobytes() + sums.products.tobytes()
+            expected = expected or found
+            assert found == expected
+
+
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("sharpen", [True, False])
+def test_the_statement_is_what_the_accountant_says(unit, sharpen, table):
+    release = rb.craft(*table, mechanism=rb.Moments(1.0, 1e-6, unit=unit, sharpen=sharpen), **OPTIONS)
+    statement = release.statement
+    event = event_from_dict(statement.event)
+    assert event.relation == (Relation.RECORD if unit == "record" else Relation.LABEL)
+    assert statement.epsilon == epsilon_at(event, 1e-6)
+    assert 0.999 < statement.epsilon <= 1.0
+    assert (release.n_examples is None) == (unit == "record")
+    assert release.blocks["moment:C"].shape == (4, 4) and release.rados.shape == (50, 4)
+    assert ("theta" in release.blocks) == sharpen
+    if sharpen:
+        assert len(release.blocks["sharpened"]) in (FEW_ROUNDS[0], MANY_ROUNDS[0])
+    assert any("protected" in sentence for sentence in statement.not_protected[:1]) or unit == "record"
+
+
+def test_shares_add_up_to_the_budget():
+    """For both numbers of rounds, from the noise that is really there."""
+    reach = {"second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": CAP * GRID}
+    for unit, double in (("record", 1), ("label", 2)):
+        for sharpen, counts in ((True, (8, 32)), (False, (0,))):
+            mechanism = rb.Moments(2.0, 1e-5, unit=unit, sharpen=sharpen)
+            for n_rounds in counts:
+                scales = mechanism.scales(n_rounds, 6)
+                squares = 0.0
+                for stage, scale in scales.items():
+                    sensitivity = reach[stage] * (double if stage in ("sum", "rounds") else 1)
+                    times = n_rounds if stage == "rounds" else 1
+                    squares += times * (sensitivity / scale) ** 2 if scale else 0.0
+                assert squares == pytest.approx(mechanism.distance(6) ** 2, rel=1e-12)
+                assert epsilon_at(mechanism.event(6, n_rounds), 1e-5) <= 2.0
+            assert (scales["second"] == 0) == (unit == "label")
+
+
+def test_noise_is_there_and_of_the_size_that_is_claimed():
+    """A table of nobody: every number is noise. 300 releases; 6.5 standard deviations, false alarm below 1e-8."""
+    nobody = np.zeros((0, 3))
+    mechanism = rb.Moments(1.0)
+    diagonal, beside, total = [], [], []
+    for _ in range(300):
+        made = stages(nobody, np.zeros(0, dtype=int), mechanism)
+        made._pass = lambda contribute, what, made=made: moments_crafting._Sums(made.d)
+        made.run()
+        diagonal += np.diag(made.blocks["moment:C"]).tolist()
+        beside += made.blocks["moment:C"][np.triu_indices(4, 1)].tolist()
+        total += made.blocks["moment:b"][0].tolist()
+        np.testing.assert_array_equal(made.blocks["moment:C"], made.blocks["moment:C"].T)
+    noise = made.noise()
+    for sample, std in ((diagonal, noise["second"]), (beside, noise["second"] / math.sqrt(2)), (total, noise["sum"])):
+        assert abs(np.var(sample) / std**2 - 1) < 6.5 * math.sqrt(2 / len(sample))
+        assert abs(np.mean(sample)) < 6.5 * std / math.sqrt(len(sample))
+
+
+def test_what_the_table_holds_changes_neither_shape_nor_fields(table):
+    x, y = table
+    mechanism = rb.Moments(0.5)
+    clean = rb.craft(x, y, mechanism=mechanism, **OPTIONS)
+    dirty, labels = x.copy(), y.copy()
+    dirty[3, 0], dirty[4, 1], dirty[5, 2], labels[6] = np.nan, np.inf, 99.0, 5
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        worse = rb.craft(dirty, labels, mechanism=mechanism, **OPTIONS)
+    told = [str(warning.message) for warning in caught]
+    assert any("3 rows contributed nothing" in line for line in told) and any("'x2' 1" in line for line in told)
+    step = {"step": 0.0}
+    for a, b in zip(clean.to_dict()["columns"], worse.to_dict()["columns"], strict=True):
+        assert {**a, **step} == {**b, **step}  # the rados' grid follows from released numbers
+    assert clean.statement == worse.statement and clean.mechanism.keys() == worse.mechanism.keys()
+
+
+def test_learning(table):
+    x, y = table
+    reference = rb.MomentsClassifier(random_state=0).fit(x, y).score(x, y)
+    for epsilon, slack in ((1.0, 0.05), (20.0, 0.02)):
+        for unit in ("record", "label"):
+            for sharpen in (True, False):
+                release = rb.craft(x, y, mechanism=rb.Moments(epsilon, unit=unit, sharpen=sharpen), **OPTIONS)
+                clf = rb.MomentsClassifier().fit_rados(release)
+                assert clf.score(x, y) > reference - slack
+                assert not clf.model_.learner["fell_back_to_majority"]
+                assert clf.standard_errors_.shape == (4,) and (clf.standard_errors_ > 0).all()
+                np.testing.assert_allclose(x @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(x), rtol=1e-9)
+
+
+def test_standard_errors_are_those_of_the_noise(table):
+    """Over 40 releases without sharpening, where the noise on the sum is what moves theta."""
+    x, y = table
+    mechanism = rb.Moments(3.0, unit="label", sharpen=False)
+    fits = [learn_released_moments(rb.craft(x, y, mechanism=mechanism, **OPTIONS)) for _ in range(40)]
+    spread = np.std([fit.theta for fit in fits], axis=0, ddof=1)
+    # A standard deviation of 40 is within a factor of 2 with overwhelming probability (chi-square, 1e-9).
+    assert (np.abs(np.log2(spread / fits[0].standard_errors)) < 1).all()
+
+
+def test_nothing_but_noise_falls_back_to_the_noisy_majority(rng):
+    x, y = rng.uniform(-1, 1, (60, 3)), (rng.random(60) < 0.9).astype(int)
+    release = rb.craft(x, y, mechanism=rb.Moments(0.01), **OPTIONS)
+    clf = rb.MomentsClassifier().fit_rados(release)
+    if clf.model_.learner["fell_back_to_majority"]:  # by the test's level, 19 times of 20
+        assert len(set(clf.predict(x).tolist())) == 1 and np.abs(clf.predict_proba(x) - 0.5).max() < 1e-3
+    with pytest.raises(rb.ArgumentError, match="more noise than can be sampled"):
+        rb.craft(x, y, mechanism=rb.Moments(0.001), **OPTIONS)
+
+
+def test_rados_meet_the_released_moments(table):
+    release = rb.craft(*table, mechanism=rb.Moments(2.0), bounds=BOUNDS, classes=(0, 1), n_rados=400)
+    rados = release.rados.copy()
+    rados[:, -1] *= release.mechanism["constant"]
+    whitened = rados @ release.blocks["whitening"]
+    values, vectors = np.linalg.eigh(release.blocks["moment:C2"] / 4)
+    projected = (vectors * np.maximum(values, 0)) @ vectors.T
+    scale = np.abs(whitened).max()
+    np.testing.assert_allclose(whitened.mean(axis=0), release.blocks["moment:b"][0] / 2, atol=1e-5 * scale)
+    np.testing.assert_allclose(np.cov(whitened.T, bias=True), projected, atol=1e-4 * scale**2)
+    few = draw_rados(release.blocks["moment:b"][0], release.blocks["moment:C2"], release.blocks["whitening"], 3)
+    assert few.shape == (3, 4) and np.isfinite(few).all()
+    assert rb.RadoBoostClassifier(n_rounds=20).fit_rados(release).coef_.shape == (1, 3)
+
+
+def test_the_file_keeps_every_block(table, tmp_path):
+    release = rb.craft(*table, mechanism=rb.Moments(1.0), **OPTIONS)
+    release.save(tmp_path / "m.rado.parquet")
+    again = rb.load(tmp_path / "m.rado.parquet")
+    assert list(again.blocks) == list(release.blocks)
+    for name, block in release.blocks.items():
+        assert again.blocks[name].tobytes() == block.tobytes()
+    here, there = (rb.MomentsClassifier().fit_rados(r).model_.to_json() for r in (release, again))
+    assert here == there
+
+
+def test_refusals():
+    cases = (({"unit": "person"}, "unit must be"), ({"sharpen": 1}, "sharpen must be"), ({"epsilon": 0}, "epsilon"))
+    for bad, message in cases:
+        with pytest.raises(rb.ArgumentError, match=message):
+            rb.Moments(**{"epsilon": 1.0, **bad})
+    declared = {"label": "y", "bounds": {"a": (0, 1)}, "classes": (0, 1)}
+    with pytest.raises(rb.ArgumentError, match="leave signatures out"):
+        rb.craft("none.csv", mechanism=rb.Moments(1.0), signatures=rb.FixedSupport(5), **declared)
+    nobody = pa.table({"a": pa.array([], pa.float64()), "y": pa.array([], pa.int64())})
+    release = rb.craft(nobody, mechanism=rb.Moments(1.0), n_rados=5, **declared)
+    assert release.rados.shape == (5, 2)
