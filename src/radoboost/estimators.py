@@ -313,8 +313,9 @@ class MomentsClassifier(_RadoShell):
         What it was learned from.
     shrinkage_ : float
         How far the covariance was shrunk: 0 is not at all, 1 is to the identity.
-    standard_errors_ : array
-        Of the model's theta by the declared noise; only of releases of the mechanism `moments`.
+    standard_errors_ : array or None
+        Of the model's theta by the declared noise, for releases of the mechanism `moments` with `unit="label"` and
+        without sharpening, where the noise on one sum is all there is.
 
     Examples
     --------

@@ -77,36 +77,44 @@ def noise_uncertainty(release: Release) -> float:
 def learn_released_moments(release: Release) -> MomentFit:
     """theta from the moments that a release of the mechanism `moments` holds.
 
-    Where the sum of the edge vectors is no longer than noise alone would be, by a chi-square test, the noisy majority
-    is all that is left to say. Standard errors are of the first order: of the noise on the sum and on the mean rados,
-    not of what it does to later rounds.
+    They are of rows that were put on the sphere, whitened, and put on the sphere again. Theta is for rows as they are,
+    so it is divided by how far a typical row was moved, as far as the moments tell. Where the sum of the edge vectors
+    is no longer than noise alone would be, by a chi-square test, the noisy majority is all that is left to say, and
+    without a constant column nothing is. Standard errors are given where the noise on the sum is all there is.
     """
     from scipy.stats import chi2
 
     told, noise = release.mechanism, release.mechanism["noise"]
-    a, total = release.blocks["whitening"], release.blocks["moment:b"][0]
-    d = len(total)
+    a, second, total = (release.blocks[name] for name in ("whitening", "moment:C", "moment:b"))
+    total, d, rounds = total[0], len(a), int(told["rounds"])
     hessian = inverse_power(release.blocks["moment:C2"], noise_floor(noise["whitened"], d, _HESSIAN_FLOOR), 1.0)
-    rounds = int(told["rounds"])
-    if rounds:
-        whitened = release.blocks["theta"][rounds // 2 + 1 :].mean(axis=0)
-        # How often the k-th mean rado is in the mean of the last iterates.
-        weights = [min(1.0, (rounds - k) / (rounds - rounds // 2)) for k in range(rounds)]
-        variance = noise["sum"] ** 2 + (told["eta"] * noise["rounds"]) ** 2 * sum(w * w for w in weights)
-    else:
-        whitened, variance = 4 * hessian @ total, noise["sum"] ** 2
-    to_columns = a.copy()
+    whitened = release.blocks["theta"][rounds // 2 + 1 :].mean(axis=0) if rounds else 4 * hessian @ total
     has_constant = release.columns[-1].scale == "constant"
+    to_columns = a / _typical_stretch(a, second, told["constant"] if has_constant else None)
     if has_constant:
         to_columns[-1] *= told["constant"]
-    theta = to_columns @ whitened
-    errors = np.sqrt(variance * np.square(4 * to_columns @ hessian).sum(axis=1))
+    theta, errors = to_columns @ whitened, None
+    if not rounds and not noise["second"]:
+        errors = noise["sum"] * np.sqrt(np.square(4 * to_columns @ hessian).sum(axis=1))
     fell_back = bool(noise["sum"] > 0 and total @ total < chi2.ppf(_LEVEL, d) * noise["sum"] ** 2)
     if fell_back:
-        theta = np.zeros(d)
+        theta, errors = np.zeros(d), None
         if has_constant:
             theta[-1] = np.copysign(_BARELY, np.linalg.solve(a, total)[-1])
     return MomentFit(theta, 0.0, standard_errors=errors, fell_back=fell_back)
+
+
+def _typical_stretch(a: NDArray[np.float64], second: NDArray[np.float64], constant: float | None) -> float:
+    """The length of a typical row, times that of its image under `a` once it is on the sphere."""
+    size, d = float(np.trace(second)), len(a)
+    if size <= 0:
+        return float(np.linalg.norm(a, 2))
+    stretch = math.sqrt(max(float(np.trace(a @ second @ a)) / size, 1e-12 * float(np.square(a).max())))
+    if constant is None:
+        return stretch
+    # On the sphere the constant is what is left of it: its mean square tells how long rows were.
+    share = min(1.0, max(float(second[-1, -1]) / size, constant**2 / (d - 1 + constant**2)))
+    return stretch * constant / math.sqrt(share)
 
 
 def learn_moments(rados: ArrayLike, noise: float = 0.0, uncertainty: float | None = None) -> MomentFit:

@@ -12,10 +12,12 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from radoboost.columns import Column
 from radoboost.compiling import prepare_cache
+from radoboost.errors import TooLargeError
 from radoboost.labels import LabelRule
 from radoboost.mechanisms.contributions import beyond_bounds
 from radoboost.mechanisms.moments import (
@@ -80,6 +82,12 @@ class Stages:
 
     def run(self) -> None:
         """All stages, in order."""
+        needed, free = 8 * self.d**2 * (self._threads + 6), int(psutil.virtual_memory().available)
+        if needed > free:
+            raise TooLargeError(
+                f"second moments of {self.d:,} columns need {needed / 2**30:.1f} GiB of memory and "
+                f"{free / 2**30:.1f} GiB are free; use fewer columns"
+            )
         sharpen = self._mechanism.sharpen
         scales = self._mechanism.scales(FEW_ROUNDS[0] if sharpen else 0, self.d)
         second = self._noisy_products(self._pass(self._on_sphere, "second moments"), scales["second"], plane=0)
@@ -129,7 +137,7 @@ class Stages:
         squares = np.zeros(len(values))
         for row in integers:
             squares += row * row  # exact: whole numbers below 2**53
-        integers *= good & (squares <= float(GRID) ** 2)
+        integers = np.where(good & (squares <= float(GRID) ** 2), integers, 0.0)
         return np.ascontiguousarray(integers.T), good
 
     def _whitened(self, batch: Batch, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -189,6 +197,7 @@ class Stages:
 def _snapped_root(matrix: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
     """The inverse square root, up to a factor, on a grid: it is part of the release, so it is what everybody uses."""
     root = inverse_power(matrix, floor, 0.5)
+    root = (root + root.T) / 2
     return np.asarray(np.rint(root / np.abs(root).max() / _SNAP_A) * _SNAP_A)
 
 
@@ -222,9 +231,9 @@ def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
             for j in range(d):
                 out[i, j] = np.trunc(image[j] * factor)
                 whole += out[i, j] * out[i, j]  # exact: whole numbers below 2**53
-            sign = np.float64(signs[i]) if whole <= grid * grid else 0.0
+            fits = whole <= grid * grid  # not so if anything is no number
             for j in range(d):
-                out[i, j] *= sign
+                out[i, j] = out[i, j] * signs[i] if fits else 0.0
 
     def tilt(rows: Any, theta: Any, grid: float, cap: float) -> None:
         n, d = rows.shape
@@ -237,7 +246,7 @@ def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
             for j in range(d):
                 rows[i, j] = np.trunc(rows[i, j] * weight)
                 whole += rows[i, j] * rows[i, j]
-            if whole > (cap * grid) * (cap * grid):
+            if not whole <= (cap * grid) * (cap * grid):
                 for j in range(d):
                     rows[i, j] = 0.0
 

@@ -63,7 +63,7 @@ def craft_private(
     bar: Progress,
 ) -> Release:
     """A release by a private mechanism; see `craft` for the arguments."""
-    rule = _check_declared(declared, scale, label, classes, mechanism, signatures)
+    rule = _check_declared(declared, scale, label, classes, mechanism, signatures, seeded)
     names = _features(declared, features, drop)
     if names is not None:
         check_names(names, intercept)
@@ -200,6 +200,7 @@ def _check_declared(
     classes: Sequence[Any] | None,
     mechanism: PrivateMechanism | Moments,
     signatures: SignatureSet,
+    seeded: bool,
 ) -> LabelRule:
     """Refuse what would have to be read off the table."""
     if scale not in ("auto", "bounds"):
@@ -217,6 +218,8 @@ def _check_declared(
         raise ArgumentError(
             "a private mechanism needs the classes declared: give classes=(negative, positive), or --classes NEG POS"
         )
+    if isinstance(mechanism, Moments) and seeded:
+        raise ArgumentError("moments has no signatures for a seed to fix; leave it out")
     if isinstance(mechanism, Moments) and not isinstance(signatures, AllSignatures):
         raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
     if mechanism.hides_size and not isinstance(signatures, AllSignatures):

@@ -77,8 +77,7 @@ class Moments:
             self.epsilon, self.delta, self.relation, total_variation=deviates * TOTAL_VARIATION
         )
         mu = (1 - 1e-9) / multiplier
-        least = min(share for share in _SHARES[self.unit, self.sharpen].values() if share)
-        if GRID**2 / (mu * math.sqrt(least)) > LARGEST_SCALE:
+        if max(self._scales(mu, MANY_ROUNDS[0] if self.sharpen else 0).values()) > LARGEST_SCALE:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, takes more noise than "
                 "can be sampled; take a larger one"
@@ -90,7 +89,10 @@ class Moments:
 
         A stage with sensitivity D and a share f of the budget has noise D / (mu sqrt(f)).
         """
-        mu, shares = self.distance(n_columns), _SHARES[self.unit, self.sharpen]
+        return self._scales(self.distance(n_columns), n_rounds)
+
+    def _scales(self, mu: float, n_rounds: int) -> dict[str, float]:
+        shares = _SHARES[self.unit, self.sharpen]
         double = 1 if self.unit == "record" else 2  # a flipped label turns a vector into its opposite (M7)
         reach = {"second": GRID**2, "sum": double * GRID, "whitened": GRID**2, "rounds": double * CAP * GRID}
         share = {**shares, "rounds": shares["rounds"] / n_rounds if n_rounds else 0.0}
@@ -156,7 +158,7 @@ _LABEL_PROMISES = (
 )
 _LABEL_EXPOSED = (
     "Features are not protected at all: their second moments are in the release exactly, and so is the number of "
-    "examples. Only labels are.",
+    "examples. Nor is it whether a row has one of the two classes at all; only which of them it has.",
     "What all labels say together: that is what a release is for.",
     "Column names, declared bounds and the two classes are in the release, as they were declared.",
 )
