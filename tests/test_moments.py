@@ -55,6 +55,18 @@ def python_whitened(q, a, sign):
     return [sign * value for value in e] if sum(v * v for v in e) <= GRID**2 else [0] * len(q)
 
 
+def python_on_sphere(row, sign):
+    """One row of three columns with bounds -3 and 3, and the constant."""
+    if sign == 0 or not all(math.isfinite(x) for x in row):
+        return [0] * 4
+    scaled = [((min(max(x, -3.0), 3.0) - -3.0) * 2.0) / 6.0 - 1.0 for x in row] + [0.5]
+    squares = 0.0
+    for value in scaled:
+        squares += value * value
+    q = [math.trunc(value * (GRID / math.sqrt(squares))) for value in scaled]
+    return q if sum(v * v for v in q) <= GRID**2 else [0] * 4
+
+
 def python_tilted(e, theta):
     score = 0.0
     for value, weight in zip(e, theta, strict=True):
@@ -85,6 +97,7 @@ def test_contributions_are_those_of_plain_python_and_no_row_moves_another(some, 
         fine = row[3] in (0, 1) and all(math.isfinite(v) for v in row[:3])
         assert bool(good[i]) == fine
         sign = {0: -1, 1: 1}.get(row[3], 0)
+        assert q[i].tolist() == python_on_sphere(row[:3], sign)
         assert e[i].tolist() == python_whitened(q[i].tolist(), a.tolist(), sign)
         assert g[i].tolist() == python_tilted(e[i].tolist(), theta.tolist())
         for found, most in ((q[i], GRID), (e[i], GRID), (g[i], CAP * GRID)):
@@ -164,7 +177,7 @@ def test_noise_is_there_and_of_the_size_that_is_claimed():
     diagonal, beside, total = [], [], []
     for _ in range(300):
         made = stages(nobody, np.zeros(0, dtype=int), mechanism)
-        made._pass = lambda contribute, what, made=made: moments_crafting._Sums(made.d)
+        made._pass = lambda contribute, what, products=True, made=made: moments_crafting._Sums(made.d)
         made.run()
         diagonal += np.diag(made.blocks["moment:C"]).tolist()
         beside += made.blocks["moment:C"][np.triu_indices(4, 1)].tolist()

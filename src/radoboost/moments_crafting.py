@@ -15,6 +15,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from radoboost.bounds import limit_arrays
 from radoboost.columns import Column
 from radoboost.compiling import prepare_cache
 from radoboost.errors import TooLargeError
@@ -68,6 +69,7 @@ class Stages:
         self._columns, self._intercept = columns, intercept
         self._threads, self._bar = threads, bar
         self.d = len(columns) + intercept
+        self._limits = limit_arrays({c.name: c.constants[:2] for c in columns}, [c.name for c in columns])
         self._key = secrets.token_bytes(32)  # never from a seed
         self.n_rows = self.n_bad = 0
         self.clipped = np.zeros(len(columns), dtype=np.int64)
@@ -90,11 +92,12 @@ class Stages:
             )
         sharpen = self._mechanism.sharpen
         scales = self._mechanism.scales(FEW_ROUNDS[0] if sharpen else 0, self.d)
-        second = self._noisy_products(self._pass(self._on_sphere, "second moments"), scales["second"], plane=0)
+        first = self._pass(self._on_sphere, "second moments")
+        self.n_rows, self.n_bad, self.clipped = first.n_rows, first.n_bad, first.clipped[: len(self._columns)]
+        second = self._noisy_products(first, scales["second"], plane=0)
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
         a = _snapped_root(second, noise_floor(scales["second"] / GRID**2, self.d, floor))
         sums = self._pass(partial(self._whitened, a=a), "whitened moments")
-        self.n_rows, self.n_bad, self.clipped = sums.n_rows, sums.n_bad, sums.clipped[: len(self._columns)]
         total = (sums.vector + self._noise(scales["sum"], 1, self.d, plane=2)[0]) / GRID
         whitened = self._noisy_products(sums, scales["whitened"], plane=3)
         hessian = inverse_power(whitened, noise_floor(scales["whitened"] / GRID**2, self.d, HESSIAN_FLOOR), 1.0)
@@ -111,7 +114,7 @@ class Stages:
         means = []
         for k in range(self.rounds):
             current = theta[-1]
-            sums = self._pass(partial(self._tilted, a=a, theta=current), f"mean rado {k + 1}")
+            sums = self._pass(partial(self._tilted, a=a, theta=current), f"mean rado {k + 1}", products=False)
             means.append((sums.vector + self._noise(scale, 1, self.d, plane=5 + k)[0]) / GRID)
             theta.append(_snapped(current + 4 * self.eta * _times(hessian, means[-1])))
         self.blocks |= {"sharpened": np.array(means), "theta": np.array(theta)}
@@ -121,24 +124,10 @@ class Stages:
     def _on_sphere(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Rows on the sphere as integers, without labels, and which are good; a bad row is zero (M1)."""
         values, signs = batch.values(), self._rule.signs_or_zero(batch.labels)
-        good = signs != 0
-        for k in range(values.shape[1]):
-            good &= np.isfinite(values[:, k])
-        rows = np.empty((self.d, len(values)))
-        for k, column in enumerate(self._columns):
-            rows[k] = column.apply(np.where(good, values[:, k].astype(np.float64), 0.0))
-        if self._intercept:
-            rows[-1] = CONSTANT_VALUE
-        squares = np.zeros(len(values))
-        for row in rows:
-            squares += row * row
-        norm = np.sqrt(squares)
-        integers = np.trunc(rows * (GRID / np.maximum(norm, 2.0**-500)))
-        squares = np.zeros(len(values))
-        for row in integers:
-            squares += row * row  # exact: whole numbers below 2**53
-        integers = np.where(good & (squares <= float(GRID) ** 2), integers, 0.0)
-        return np.ascontiguousarray(integers.T), good
+        rows, good = np.empty((len(values), self.d)), np.empty(len(values), dtype=np.bool_)
+        constant = CONSTANT_VALUE if self._intercept else 0.0
+        _kernels()[2](values, signs, *self._limits, constant, float(GRID), rows, good)
+        return rows, good
 
     def _whitened(self, batch: Batch, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         rows, good = self._on_sphere(batch)
@@ -155,7 +144,13 @@ class Stages:
 
     # ---- sums and noise
 
-    def _pass(self, contribute: Callable[[Batch], tuple[NDArray[np.float64], NDArray[np.bool_]]], what: str) -> _Sums:
+    def _pass(
+        self,
+        contribute: Callable[[Batch], tuple[NDArray[np.float64], NDArray[np.bool_]]],
+        what: str,
+        *,
+        products: bool = True,
+    ) -> _Sums:
         def jobs() -> Iterator[tuple[int, Batch]]:
             yield from counted(self._source, self._bar, what, None)
 
@@ -166,10 +161,12 @@ class Stages:
             for start in range(0, len(rows), MOST_ROWS):
                 part = rows[start : start + MOST_ROWS]
                 worker.vector += part.sum(axis=0).astype(np.int64)
-                worker.products += (part.T @ part).astype(np.int64)
+                if products:
+                    worker.products += (part.T @ part).astype(np.int64)
             worker.n_rows += len(rows)
             worker.n_bad += int((~good).sum())
-            worker.clipped[: len(self._columns)] += beyond_bounds(batch.values(), good, self._columns)
+            if contribute == self._on_sphere:
+                worker.clipped[: len(self._columns)] += beyond_bounds(batch.values(), good, self._columns)
 
         workers = share_out(jobs(), lambda: _Sums(self.d), add, self._threads, threading.Event())
         total = workers.pop()
@@ -210,8 +207,8 @@ def _times(matrix: NDArray[np.float64], vector: NDArray[np.float64]) -> NDArray[
 
 
 @cache
-def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
-    """Whitening and tilting, a row at a time, compiled without any licence to reorder."""
+def _kernels() -> tuple[Callable[..., None], Callable[..., None], Callable[..., None]]:
+    """Whitening, tilting, and putting rows on the sphere: a row at a time, compiled without licence to reorder."""
     prepare_cache()
     from numba import njit
 
@@ -250,8 +247,32 @@ def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
                 for j in range(d):
                     rows[i, j] = 0.0
 
+    def sphere(values: Any, signs: Any, low: Any, high: Any, constant: float, grid: float, out: Any, good: Any) -> None:
+        n, d = out.shape
+        for i in range(n):
+            fine = signs[i] != 0
+            squares = 0.0
+            for k in range(len(low)):
+                x = np.float64(values[i, k])
+                fine = fine and np.isfinite(x)
+                x = min(max(x, low[k]), high[k])
+                out[i, k] = ((x - low[k]) * 2.0) / (high[k] - low[k]) - 1.0  # as columns scale by bounds
+            if d > len(low):
+                out[i, d - 1] = constant
+            for k in range(d):
+                squares += out[i, k] * out[i, k]
+            factor = grid / max(np.sqrt(squares), 2.0**-500)
+            whole = 0.0
+            for k in range(d):
+                out[i, k] = np.trunc(out[i, k] * factor)
+                whole += out[i, k] * out[i, k]  # exact: whole numbers below 2**53
+            good[i] = fine
+            if not (fine and whole <= grid * grid):
+                for k in range(d):
+                    out[i, k] = 0.0
+
     options = {"cache": True, "nogil": True, "error_model": "numpy"}
-    return njit(**options)(whiten), njit(**options)(tilt)
+    return njit(**options)(whiten), njit(**options)(tilt), njit(**options)(sphere)
 
 
 def draw_rados(
