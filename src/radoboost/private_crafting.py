@@ -67,7 +67,8 @@ def craft_private(
     names = _features(declared, features, drop)
     if names is not None:
         check_names(names, intercept)
-        declared = replace(declared, limits={name: dict(declared.limits)[name] for name in names})
+        given = dict(declared.limits)
+        declared = replace(declared, limits={name: given[name] for name in names})
         check_bounds(declared, names, "bounds")
         # Whatever is wrong with the noise is said now.
         width = _check_width(len(names) + intercept)
