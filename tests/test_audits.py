@@ -92,6 +92,8 @@ def test_audits_by_mechanism():
     for nothing in (rb.Plain(), rb.NoisyExamples(noise_std=1.0, clip=None)):
         with pytest.raises(rb.ArgumentError, match="nothing to audit"):
             audit(nothing)
+    with pytest.raises(rb.ArgumentError, match="no audit of moments yet"):
+        audit(rb.Moments(1.0))
     with pytest.raises(rb.ArgumentError, match="at least 1000 runs"):
         audit(rb.NoisyRados(epsilon=1.0), runs=10)
 

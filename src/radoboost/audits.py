@@ -105,6 +105,8 @@ def audit(
         return audit_noisy_examples(mechanism, runs=runs, key=key)
     if isinstance(mechanism, FeatureBand):
         return audit_feature_band(mechanism, n_examples=n_examples)
+    if mechanism.private:
+        raise ArgumentError(f"there is no audit of {mechanism.name} yet; its claim rests on its proof and its tests")
     raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
 
 
