@@ -38,6 +38,7 @@ bench: .venv/ready  ## speed against NumPy, BLAS and scikit-learn
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/predicting.py
 	$(BIN)/python benchmarks/audits.py
+	$(BIN)/python benchmarks/private.py
 	$(BIN)/python benchmarks/large_file.py
 
 docs: .venv/docs  ## the documentation, in site/

@@ -89,6 +89,18 @@ def test_contributions_are_those_of_plain_python(some, clip):
         assert sum(q * q for q in found) <= clip_steps(clip, STEP) ** 2
 
 
+def test_the_norm_holds_whatever_floating_point_did(monkeypatch):
+    """With a square root that is too small, clipping falls short, and the test in integers must see it."""
+
+    class Planted:
+        def __getattr__(self, name):
+            return (lambda x: 0.9 * np.sqrt(x)) if name == "sqrt" else getattr(np, name)
+
+    monkeypatch.setattr("radoboost.mechanisms.contributions.np", Planted())
+    integers, good = integers_of([(100.0, 1.0, 1), (50.0, 0.5, 1)], 1.0)
+    assert not good[0] and integers[0].tolist() == [0, 0, 0]
+
+
 @given(rows, st.data())
 def test_one_row_moves_no_other(some, data):
     """With and without one row, at any place, every other row gives the same bytes."""

@@ -41,6 +41,8 @@ def account_for(
     (1.0, 'one record added or removed')
     """
     n_rados = check_n_rados(n_rados)
+    if mechanism in ("moments", "noisy-rados", "noisy-examples") and (epsilon is None) == (noise is None):
+        raise ArgumentError("give epsilon to learn what noise it takes, or noise to learn what epsilon it buys")
     extra: dict[str, Any] = {}
     event: Event
     if mechanism == "noisy-rados":

@@ -5,6 +5,7 @@
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -110,18 +111,31 @@ class _LinearShell(ClassifierMixin, BaseEstimator):
         return X, y, classes, list(names)
 
 
-class _RadoShell(_LinearShell):
+class _RadoShell(_LinearShell, ABC):
     """What the shells over rados share: crafting in `fit`, and learning from a release."""
 
     release_: Release
-    n_rados: int
-    classes: Sequence[Any] | None
-    mechanism: Mechanism | None
-    signatures: SignatureSet | None
-    scale: str | None
-    bounds: Bounds
-    intercept: bool
-    random_state: Any
+
+    def __init__(
+        self,
+        *,
+        n_rados: int = 1000,
+        classes: Sequence[Any] | None = None,
+        mechanism: Mechanism | None = None,
+        signatures: SignatureSet | None = None,
+        scale: str | None = "auto",
+        bounds: Bounds = None,
+        intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.n_rados = n_rados
+        self.classes = classes
+        self.mechanism = mechanism
+        self.signatures = signatures
+        self.scale = scale
+        self.bounds = bounds
+        self.intercept = intercept
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Craft a release from examples, kept as `release_`, and learn from it."""
@@ -190,9 +204,9 @@ class _RadoShell(_LinearShell):
         self.model_ = Model.from_release(release, theta, learner)
         self.release_ = release
 
+    @abstractmethod
     def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """The weights, and how they were learned."""
-        raise NotImplementedError
 
 
 class RadoBoostClassifier(_RadoShell):
@@ -269,14 +283,16 @@ class RadoBoostClassifier(_RadoShell):
         self.update = update
         self.clamp = clamp
         self.keep = keep
-        self.n_rados = n_rados
-        self.classes = classes
-        self.mechanism = mechanism
-        self.signatures = signatures
-        self.scale = scale
-        self.bounds = bounds
-        self.intercept = intercept
-        self.random_state = random_state
+        super().__init__(
+            n_rados=n_rados,
+            classes=classes,
+            mechanism=mechanism,
+            signatures=signatures,
+            scale=scale,
+            bounds=bounds,
+            intercept=intercept,
+            random_state=random_state,
+        )
 
     def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
         oracle, kappa = _oracle(self.weak), self.kappa
@@ -325,27 +341,6 @@ class MomentsClassifier(_RadoShell):
     >>> bool(clf.score(X, y) > 0.95), clf.predict_proba(X[:2]).shape
     (True, (2, 2))
     """
-
-    def __init__(
-        self,
-        *,
-        n_rados: int = 1000,
-        classes: Sequence[Any] | None = None,
-        mechanism: Mechanism | None = None,
-        signatures: SignatureSet | None = None,
-        scale: str | None = "auto",
-        bounds: Bounds = None,
-        intercept: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.n_rados = n_rados
-        self.classes = classes
-        self.mechanism = mechanism
-        self.signatures = signatures
-        self.scale = scale
-        self.bounds = bounds
-        self.intercept = intercept
-        self.random_state = random_state
 
     def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
         if "moment:b" in release.blocks:

@@ -70,9 +70,7 @@ def craft_private(
         given = dict(declared.limits)
         declared = replace(declared, limits={name: given[name] for name in names})
         check_bounds(declared, names, "bounds")
-        # Whatever is wrong with the noise is said now.
-        width = _check_width(len(names) + intercept)
-        _ = mechanism.distance(width) if isinstance(mechanism, Moments) else mechanism.plan(n_rados, width, 1)
+        mechanism.check(n_rados, _check_width(len(names) + intercept))
     source = open_table(table, y, label=label, features=names, drop=drop if names is None else (), lenient=True)
     check_names(source.features, intercept)
     limits = check_bounds(declared, source.features, "bounds")

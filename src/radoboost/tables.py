@@ -286,7 +286,7 @@ def _open(
     if label is not None and not isinstance(label, str):
         raise ArgumentError(f"label must be the name of a column; it is {label!r}")
     if (y is None) == (label is None) and (labelled or y is not None):
-        raise ArgumentError("give the labels once: as y, or as the name of their column in label")
+        raise ArgumentError("give the labels once: as y, or as the name of their column in label (--label COL)")
     if _is_paths(table):
         if y is not None:
             raise ArgumentError("labels of a file are one of its columns; name it in label")

@@ -76,5 +76,8 @@ class PrivateMechanism(Mechanism, Protocol):
     def hides_size(self) -> bool:
         """Whether the number of examples is protected."""
 
+    def check(self, n_rados: int, n_columns: int) -> None:
+        """Refuse noise that cannot be had, before a table is opened."""
+
     def plan(self, n_rados: int, n_columns: int, n_examples: int | None) -> Plan:
         """Grid, clipping and noise; a function of declared things alone."""

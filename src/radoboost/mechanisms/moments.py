@@ -68,6 +68,10 @@ class Moments:
         """Which tables are neighbours."""
         return Relation.RECORD if self.unit == "record" else Relation.LABEL
 
+    def check(self, n_rados: int, n_columns: int) -> None:
+        """Refuse noise that cannot be had."""
+        self.distance(n_columns)
+
     @cache  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, n_columns: int) -> float:
         """mu of the Gaussian mechanism that epsilon and delta allow in all (M8)."""

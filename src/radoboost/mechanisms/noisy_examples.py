@@ -60,6 +60,10 @@ class NoisyExamples:
         if self.clip is not None:
             check_clip(self.clip)
 
+    def check(self, n_rados: int, n_columns: int) -> None:
+        """Refuse noise that cannot be had."""
+        self.plan(n_rados, n_columns, 1)
+
     @cache  # noqa: B019 - a mechanism is small, and calibration is not
     def plan(self, n_rados: int, n_columns: int, n_examples: int | None) -> Plan:
         """The noise, and a grid wide enough for it (E2, E3)."""

@@ -53,6 +53,10 @@ class NoisyRados:
         check_noise(self.epsilon, self.delta, self.noise_std)
         check_clip(self.clip)
 
+    def check(self, n_rados: int, n_columns: int) -> None:
+        """Refuse noise that cannot be had."""
+        self.plan(n_rados, n_columns, None)
+
     @cache  # noqa: B019 - a mechanism is small, and calibration is not
     def plan(self, n_rados: int, n_columns: int, n_examples: int | None) -> Plan:
         """The noise, in steps of the grid of values in [-1, 1] (R4, R5)."""
