@@ -1,6 +1,9 @@
 """Settings that every test shares."""
 
+import hashlib
+import itertools
 import os
+import secrets
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,18 @@ from radoboost.cli import app
 # Repeatable by default; no deadline, for the first call of a kernel compiles it.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def repeatable_system_randomness(monkeypatch):
+    """Keys that the operating system would give: different ones each time, the same in every run of a test."""
+    drawn = itertools.count()
+
+    def token_bytes(size=32):
+        return hashlib.shake_256(f"key {next(drawn)}".encode()).digest(size)
+
+    monkeypatch.setattr(secrets, "token_bytes", token_bytes)
+    monkeypatch.setattr(secrets, "randbits", lambda bits: int.from_bytes(token_bytes(bits // 8)))
 
 
 @pytest.fixture

@@ -218,7 +218,9 @@ def test_learning(table):
                 assert not clf.model_.learner["fell_back_to_majority"]
                 known = unit == "label" and not sharpen
                 assert (clf.standard_errors_ is not None) == known
-                np.testing.assert_allclose(x @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(x), rtol=1e-9)
+                np.testing.assert_allclose(
+                    x @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(x), rtol=1e-9, atol=1e-9
+                )
 
 
 def test_standard_errors_are_those_of_the_noise(table):
