@@ -40,6 +40,7 @@ from radoboost.tables import Batch, Table
 _MANY = 100.0  # records for each column, in units of the noise: from here on there are many rounds
 _SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
 MOST_ROWS = 1 << 16  # in a batch: sums of so many products stay below 2**53
+MOST_KEPT = 256 << 20  # bytes of whitened edge vectors that are kept between rounds; more are made again in each
 
 
 class _Sums:
@@ -66,7 +67,7 @@ class Stages:
         bar: Progress,
     ) -> None:
         self._mechanism, self._source, self._rule = mechanism, source, rule
-        self._columns, self._intercept = columns, intercept
+        self._columns = columns
         self._threads, self._bar = threads, bar
         self.d = len(columns) + intercept
         self._limits = limit_arrays({c.name: c.constants[:2] for c in columns}, [c.name for c in columns])
@@ -74,6 +75,7 @@ class Stages:
         self.n_rows = self.n_bad = 0
         self.clipped = np.zeros(len(columns), dtype=np.int64)
         self.rounds, self.eta = 0, 0.0
+        self._kept: list[NDArray[np.int32]] | None = None
         self.blocks: dict[str, NDArray[np.float64]] = {}
 
     def noise(self) -> dict[str, float]:
@@ -94,6 +96,7 @@ class Stages:
         scales = self._mechanism.scales(FEW_ROUNDS[0] if sharpen else 0, self.d)
         first = self._pass(self._on_sphere, "second moments")
         self.n_rows, self.n_bad, self.clipped = first.n_rows, first.n_bad, first.clipped[: len(self._columns)]
+        self._kept = [] if sharpen and 4 * self.n_rows * self.d <= MOST_KEPT else None
         second = self._noisy_products(first, scales["second"], plane=0)
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
         a = _snapped_root(second, noise_floor(scales["second"] / GRID**2, self.d, floor))
@@ -114,33 +117,19 @@ class Stages:
         means = []
         for k in range(self.rounds):
             current = theta[-1]
-            sums = self._pass(partial(self._tilted, a=a, theta=current), f"mean rado {k + 1}", products=False)
-            means.append((sums.vector + self._noise(scale, 1, self.d, plane=5 + k)[0]) / GRID)
+            mean = self._mean_rado(a, current, f"mean rado {k + 1} of {self.rounds}:")
+            means.append((mean + self._noise(scale, 1, self.d, plane=5 + k)[0]) / GRID)
             theta.append(_snapped(current + 4 * self.eta * _times(hessian, means[-1])))
         self.blocks |= {"sharpened": np.array(means), "theta": np.array(theta)}
 
     # ---- what a record contributes
 
     def _on_sphere(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Rows on the sphere as integers, without labels, and which are good; a bad row is zero (M1)."""
-        values, signs = batch.values(), self._rule.signs_or_zero(batch.labels)
-        rows, good = np.empty((len(values), self.d)), np.empty(len(values), dtype=np.bool_)
-        constant = CONSTANT_VALUE if self._intercept else 0.0
-        _kernels()[2](values, signs, *self._limits, constant, float(GRID), rows, good)
-        return rows, good
+        return on_sphere(batch.values(), self._rule.signs_or_zero(batch.labels), self._limits, self.d)
 
     def _whitened(self, batch: Batch, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         rows, good = self._on_sphere(batch)
-        out = np.empty_like(rows)
-        _kernels()[0](rows, a, self._rule.signs_or_zero(batch.labels), float(GRID), out)
-        return out, good
-
-    def _tilted(
-        self, batch: Batch, a: NDArray[np.float64], theta: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        rows, good = self._whitened(batch, a)
-        _kernels()[1](rows, theta, float(GRID), CAP)
-        return rows, good
+        return whitened(rows, a, self._rule.signs_or_zero(batch.labels)), good
 
     # ---- sums and noise
 
@@ -148,11 +137,9 @@ class Stages:
         self,
         contribute: Callable[[Batch], tuple[NDArray[np.float64], NDArray[np.bool_]]],
         what: str,
-        *,
-        products: bool = True,
     ) -> _Sums:
-        def jobs() -> Iterator[tuple[int, Batch]]:
-            yield from counted(self._source, self._bar, what, None)
+        """Sums of what records contribute, and of its products."""
+        kept = None if contribute == self._on_sphere else self._kept
 
         @np.errstate(all="ignore")  # a signalling NaN is no reason to stop
         def add(worker: _Sums, job: tuple[int, Batch]) -> None:
@@ -161,14 +148,39 @@ class Stages:
             for start in range(0, len(rows), MOST_ROWS):
                 part = rows[start : start + MOST_ROWS]
                 worker.vector += part.sum(axis=0).astype(np.int64)
-                if products:
-                    worker.products += (part.T @ part).astype(np.int64)
+                worker.products += (part.T @ part).astype(np.int64)
             worker.n_rows += len(rows)
             worker.n_bad += int((~good).sum())
+            if kept is not None:
+                kept.append(rows.astype(np.int32))
             if contribute == self._on_sphere:
                 worker.clipped[: len(self._columns)] += beyond_bounds(batch.values(), good, self._columns)
 
-        workers = share_out(jobs(), lambda: _Sums(self.d), add, self._threads, threading.Event())
+        return self._shared(counted(self._source, self._bar, what, None), add)
+
+    def _mean_rado(self, a: NDArray[np.float64], theta: NDArray[np.float64], what: str) -> NDArray[np.int64]:
+        """The sum of edge vectors under the logistic weights of theta, from those that were kept if they were."""
+
+        def add_kept(worker: _Sums, edges: NDArray[np.int32]) -> None:
+            add_tilted(edges, theta, worker.vector)
+
+        @np.errstate(all="ignore")
+        def add(worker: _Sums, job: tuple[int, Batch]) -> None:
+            add_tilted(self._whitened(job[1], a)[0], theta, worker.vector)
+
+        if self._kept is None:
+            return self._shared(counted(self._source, self._bar, what, None), add).vector
+        return self._shared(self._kept_edges(what), add_kept).vector
+
+    def _kept_edges(self, what: str) -> Iterator[NDArray[np.int32]]:
+        done = 0
+        for edges in self._kept or ():
+            yield edges
+            done += len(edges)
+            self._bar(f"{what} rows", done, self.n_rows)
+
+    def _shared(self, jobs: Iterator[Any], add: Callable[[_Sums, Any], None]) -> _Sums:
+        workers = share_out(jobs, lambda: _Sums(self.d), add, self._threads, threading.Event())
         total = workers.pop()
         for worker in workers:
             total.vector += worker.vector
@@ -206,6 +218,30 @@ def _times(matrix: NDArray[np.float64], vector: NDArray[np.float64]) -> NDArray[
     return np.asarray(matrix @ vector)
 
 
+def on_sphere(
+    values: NDArray[Any], signs: NDArray[np.int8], limits: tuple[NDArray[np.float64], NDArray[np.float64]], d: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Rows on the sphere as integers, without labels, and which are good; a bad row is zero (M1).
+
+    With `d` one more than the values have columns, the constant is the last.
+    """
+    rows, good = np.empty((len(values), d)), np.empty(len(values), dtype=np.bool_)
+    _kernels()[2](values, signs, *limits, CONSTANT_VALUE, float(GRID), rows, good)
+    return rows, good
+
+
+def whitened(rows: NDArray[np.float64], a: NDArray[np.float64], signs: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Edge vectors of rows on the sphere, mapped by `a` and put on the sphere again, as integers (M2)."""
+    out = np.empty_like(rows)
+    _kernels()[0](rows, a, signs, float(GRID), out)
+    return out
+
+
+def add_tilted(edges: NDArray[Any], theta: NDArray[np.float64], total: NDArray[np.int64]) -> None:
+    """Add to `total` the edge vectors under the logistic weights of theta, capped (M2)."""
+    _kernels()[1](edges, theta, float(GRID), CAP, int(CAP * GRID) ** 2, total)
+
+
 @cache
 def _kernels() -> tuple[Callable[..., None], Callable[..., None], Callable[..., None]]:
     """Whitening, tilting, and putting rows on the sphere: a row at a time, compiled without licence to reorder."""
@@ -232,20 +268,21 @@ def _kernels() -> tuple[Callable[..., None], Callable[..., None], Callable[..., 
             for j in range(d):
                 out[i, j] = out[i, j] * signs[i] if fits else 0.0
 
-    def tilt(rows: Any, theta: Any, grid: float, cap: float) -> None:
+    def tilt(rows: Any, theta: Any, grid: float, cap: float, most: int, total: Any) -> None:
         n, d = rows.shape
+        part = np.empty(d, dtype=np.int32)
         for i in range(n):
             score = 0.0
             for j in range(d):
                 score += rows[i, j] * theta[j]
             weight = min(1.0 / (1.0 + np.exp(score / grid)), cap)
-            whole = 0.0
+            whole = np.int64(0)
             for j in range(d):
-                rows[i, j] = np.trunc(rows[i, j] * weight)
-                whole += rows[i, j] * rows[i, j]
-            if not whole <= (cap * grid) * (cap * grid):
+                part[j] = np.int32(rows[i, j] * weight)  # towards zero
+                whole += np.int64(part[j]) * np.int64(part[j])
+            if whole <= most:
                 for j in range(d):
-                    rows[i, j] = 0.0
+                    total[j] += part[j]
 
     def sphere(values: Any, signs: Any, low: Any, high: Any, constant: float, grid: float, out: Any, good: Any) -> None:
         n, d = out.shape
