@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.audits import audit, audit_feature_band, audit_noisy_examples, audit_noisy_rados
+from radoboost.audits import audit, audit_feature_band, audit_moments, audit_noisy_examples, audit_noisy_rados
 from radoboost.mechanisms.contributions import contributions
+from radoboost.moments_crafting import Stages
 from radoboost.noise import SCALE_UNIT, rounded_normals
 from radoboost.privacy import band
 
@@ -68,8 +69,63 @@ def test_planted_faults_are_caught(name, planted):
     attack, mechanism = AUDITS[name]
     if planted == {"noise": reused}:
         planted = {"noise": reused(100 if name == "noisy-rados" else 2)}
-    result = attack(mechanism(epsilon=4.0), runs=6000, key=KEY, **planted)
+    result = attack(mechanism(epsilon=4.0), runs=2500, key=KEY, **planted)
     assert not result.holds
+
+
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize(("epsilon", "runs"), [(4.0, 3600), pytest.param(1.0, 50_000, marks=pytest.mark.slow)])
+def test_moments_give_less_than_they_claim_and_most_of_it(unit, epsilon, runs):
+    mechanism = rb.Moments(epsilon, unit=unit)
+    result = audit_moments(mechanism, runs=runs, key=KEY)
+    assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= epsilon
+    assert result.neighbours == mechanism.relation.value and result.score == "all stages"
+
+
+class HalvedNoise(Stages):
+    def _noise(self, scale, *shape_and_plane, **plane):
+        return super()._noise(scale / 2, *shape_and_plane, **plane)
+
+
+class OneNoiseForAll(Stages):
+    """The same words for every stage and round."""
+
+    def _noise(self, scale, n_rows, n_columns, plane):
+        return super()._noise(scale, n_rows, n_columns, 0)
+
+
+class OneNoiseForRounds(Stages):
+    def _noise(self, scale, n_rows, n_columns, plane):
+        return super()._noise(scale, n_rows, n_columns, min(plane, 5))
+
+
+class NotClipped(Stages):
+    """Rows as long as they come."""
+
+    def on_sphere(self, batch):
+        rows, good = super().on_sphere(batch)
+        return np.trunc(rows * np.linalg.norm(batch.values(), axis=1, keepdims=True)), good
+
+
+class SensitivityOne(rb.Moments):
+    """A flipped label that is taken to move a sum by one vector, where it moves it by two."""
+
+    def scales(self, n_rounds, n_columns=2):
+        scales = super().scales(n_rounds, n_columns)
+        return {stage: scale / 2 for stage, scale in scales.items()}
+
+
+@pytest.mark.parametrize(
+    ("unit", "stages"),
+    [("record", HalvedNoise), ("label", HalvedNoise), ("record", OneNoiseForAll), ("label", OneNoiseForAll),
+     ("record", OneNoiseForRounds), ("label", OneNoiseForRounds), ("record", NotClipped)],
+)  # fmt: skip
+def test_faults_planted_in_moments_are_caught(unit, stages):
+    assert not audit_moments(rb.Moments(4.0, unit=unit), runs=1000, key=KEY, stages=stages).holds
+
+
+def test_a_sensitivity_of_one_for_two_is_caught_in_the_label_unit():
+    assert not audit_moments(SensitivityOne(4.0, unit="label"), runs=1000, key=KEY).holds
 
 
 def test_a_band_that_is_too_narrow_on_one_side_is_caught():
@@ -92,8 +148,7 @@ def test_audits_by_mechanism():
     for nothing in (rb.Plain(), rb.NoisyExamples(noise_std=1.0, clip=None)):
         with pytest.raises(rb.ArgumentError, match="nothing to audit"):
             audit(nothing)
-    with pytest.raises(rb.ArgumentError, match="no audit of moments yet"):
-        audit(rb.Moments(1.0))
+    assert audit(rb.Moments(epsilon=4.0, sharpen=False), runs=1000, key=KEY).mechanism == "moments"
     with pytest.raises(rb.ArgumentError, match="at least 1000 runs"):
         audit(rb.NoisyRados(epsilon=1.0), runs=10)
 

@@ -29,7 +29,18 @@ HOLDER = {
     "moments_crafting", "private_crafting",
 }  # fmt: skip
 LEARNER = {"risks", "weak", "boost", "moment_learner", "model", "predicting"}
-BOTH = {"accounting", "estimators", "attacks", "audits", "evaluate", "reproduce", "report", "cli", "demo"}
+BOTH = {
+    "accounting",
+    "estimators",
+    "attacks",
+    "audits",
+    "moments_audit",
+    "evaluate",
+    "reproduce",
+    "report",
+    "cli",
+    "demo",
+}
 
 
 def imports(package: Path) -> dict[str, set[str]]:

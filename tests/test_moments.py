@@ -102,8 +102,8 @@ def test_contributions_are_those_of_plain_python_and_no_row_moves_another(some, 
     x, y = np.array([row[:3] for row in some]), np.array([row[3] for row in some])
     made = stages(x, y)
     batch = only_batch(made)
-    q, good = made._on_sphere(batch)
-    e, _ = made._whitened(batch, a)
+    q, good = made.on_sphere(batch)
+    e, _ = made.whitened(batch, a)
     g = tilted(e, theta)
     for i, row in enumerate(some):
         fine = row[3] in (0, 1) and all(math.isfinite(v) for v in row[:3])
@@ -119,16 +119,16 @@ def test_contributions_are_those_of_plain_python_and_no_row_moves_another(some, 
         fewer = stages(np.delete(x, place, axis=0), np.delete(y, place))
         rest = only_batch(fewer)
         for whole, part in (
-            (q, fewer._on_sphere(rest)[0]),
-            (e, fewer._whitened(rest, a)[0]),
-            (g, tilted(fewer._whitened(rest, a)[0], theta)),
+            (q, fewer.on_sphere(rest)[0]),
+            (e, fewer.whitened(rest, a)[0]),
+            (g, tilted(fewer.whitened(rest, a)[0], theta)),
         ):
             assert np.delete(whole, place, axis=0).tobytes() == part.tobytes()
     flipped = stages(x, np.where(y == 7, 7, 1 - y))
     other = only_batch(flipped)
-    assert flipped._on_sphere(other)[0].tobytes() == q.tobytes()
-    np.testing.assert_array_equal(flipped._whitened(other, a)[0], -e)
-    moved = tilted(flipped._whitened(other, a)[0], theta) - g
+    assert flipped.on_sphere(other)[0].tobytes() == q.tobytes()
+    np.testing.assert_array_equal(flipped.whitened(other, a)[0], -e)
+    moved = tilted(flipped.whitened(other, a)[0], theta) - g
     assert ((moved.astype(object) ** 2).sum(axis=1) <= GRID**2).all()
 
 
@@ -141,7 +141,7 @@ def test_sums_do_not_depend_on_threads_or_batches(table, monkeypatch):
             monkeypatch.setattr("radoboost.tables.SLICE_ROWS", size)
             made = stages(x, y)
             made._threads = threads
-            sums = made._pass(lambda batch, made=made: made._whitened(batch, a), "summing")
+            sums = made._pass(lambda batch, made=made: made.whitened(batch, a), "summing")
             found = sums.vector.tobytes() + sums.products.tobytes()
             expected = expected or found
             assert found == expected
@@ -316,7 +316,7 @@ def test_keeping_edge_vectors_between_rounds_changes_no_bit(table, monkeypatch):
     for most in (moments_crafting.MOST_KEPT, 0):
         monkeypatch.setattr(moments_crafting, "MOST_KEPT", most)
         made = stages(*table)
-        made._key = bytes(range(32))
+        made.key = bytes(range(32))
         made.run()
         assert (made._kept is None) == (most == 0)
         blocks.append({name: block.tobytes() for name, block in made.blocks.items()})

@@ -49,6 +49,7 @@
 #
 #   estimators    classifiers with the habits of scikit-learn
 #   accounting    what an epsilon costs, without data
+#   moments_audit  the attack on the mechanism moments
 #   audits        mechanisms attacked, and what that proves
 #   report        a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn

@@ -7,8 +7,8 @@ most that could gives the least epsilon that is proved. An honest mechanism's cl
 not.
 
 What is run are the parts that crafting is made of: the contribution of the canary's row, the signatures, the sampler of
-noise, the plan that sets its scale. That crafting puts them together rightly is not what an audit shows; tests of
-whole releases do.
+noise, the plan that sets its scale; of `moments` all stages, one after the other. That crafting puts the parts together
+rightly is not what an audit shows; tests of whole releases do.
 """
 
 import hashlib
@@ -26,10 +26,12 @@ from numpy.typing import NDArray
 
 from radoboost.columns import Column
 from radoboost.errors import ArgumentError
-from radoboost.mechanisms import FeatureBand, Mechanism, NoisyExamples, NoisyRados, PrivateMechanism
+from radoboost.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados, PrivateMechanism
 from radoboost.mechanisms.claims import DEFAULT_DELTA
 from radoboost.mechanisms.contributions import LARGEST, contributions
 from radoboost.mechanisms.noisy_rados import INCLUSION
+from radoboost.moments_audit import STATISTICS, attack_moments
+from radoboost.moments_crafting import Stages
 from radoboost.noise import rounded_normals
 from radoboost.privacy import (
     Event,
@@ -41,6 +43,7 @@ from radoboost.privacy import (
     epsilon_at,
     trade_off,
 )
+from radoboost.progress import Progress, no_progress, show_progress, silent
 from radoboost.release import finite_or_word
 from radoboost.signatures import AllSignatures, size_weights
 
@@ -52,7 +55,7 @@ _WIDTH = 3  # columns of a canary, each with another share of its norm
 
 Noise = Callable[[bytes, float, int, int, int], NDArray[np.int64]]
 Clipped = Callable[..., tuple[NDArray[np.int64], NDArray[np.bool_]]]
-Score = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -89,25 +92,35 @@ def audit(
     *,
     n_rados: int = 100,
     n_examples: int = 1000,
-    runs: int = 40_000,
+    runs: int | None = None,
     key: bytes | None = None,
+    progress: bool = False,
 ) -> Audit:
     """Attack a mechanism with the canary that is made for it; `key` makes the attack repeatable.
+
+    By default there are as many `runs` as it takes to show more than half of what is claimed, if epsilon is not small.
 
     >>> audit(FeatureBand("x", 1.0, delta=1e-5)).holds
     True
     """
+    if runs is None:
+        runs = _enough_runs(getattr(mechanism, "epsilon", None))
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < _LEAST_RUNS:
         raise ArgumentError(f"an audit needs at least {_LEAST_RUNS} runs; it is given {runs!r}")
-    if isinstance(mechanism, NoisyRados):
-        return audit_noisy_rados(mechanism, n_rados=n_rados, runs=runs, key=key)
-    if isinstance(mechanism, NoisyExamples):
-        return audit_noisy_examples(mechanism, runs=runs, key=key)
     if isinstance(mechanism, FeatureBand):
         return audit_feature_band(mechanism, n_examples=n_examples)
-    if mechanism.private:
-        raise ArgumentError(f"there is no audit of {mechanism.name} yet; its claim rests on its proof and its tests")
+    with show_progress("runs") if progress else no_progress() as bar:
+        if isinstance(mechanism, NoisyRados):
+            return audit_noisy_rados(mechanism, n_rados=n_rados, runs=runs, key=key, bar=bar)
+        if isinstance(mechanism, NoisyExamples):
+            return audit_noisy_examples(mechanism, runs=runs, key=key, bar=bar)
+        if isinstance(mechanism, Moments):
+            return audit_moments(mechanism, runs=runs, key=key, bar=bar)
     raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
+
+
+def _enough_runs(epsilon: float | None) -> int:
+    return int(min(200_000, max(4000, 50_000 / (epsilon or 1.0) ** 1.7)))
 
 
 def audit_noisy_rados(
@@ -118,6 +131,7 @@ def audit_noisy_rados(
     key: bytes | None = None,
     noise: Noise = rounded_normals,
     clipped: Clipped = contributions,
+    bar: Progress = silent,
 ) -> Audit:
     """Attack `noisy-rados`: tell a table of the canary alone from one of nobody.
 
@@ -131,7 +145,7 @@ def audit_noisy_rados(
     signature_key, noise_keys = _keys(key, 3)
     out = np.empty((runs, n_rados), dtype=np.uint64)  # row r * 64 of the keystream is run r's canary
     member = AllSignatures().prepare(signature_key, n_rados, 64 * runs).words(0, runs, out) & np.uint64(1)
-    present, absent = (_noise(noise, noise_key, plan.noise_scale, runs, n_rados) for noise_key in noise_keys)
+    present, absent = (_noise(noise, noise_key, plan.noise_scale, runs, n_rados, bar) for noise_key in noise_keys)
     present = present + member.astype(np.int64)[:, :, None] * canary
     direction, variance = canary.astype(np.float64), plan.noise_scale**2
 
@@ -157,6 +171,7 @@ def audit_noisy_examples(
     key: bytes | None = None,
     noise: Noise = rounded_normals,
     clipped: Clipped = contributions,
+    bar: Progress = silent,
 ) -> Audit:
     """Attack the noisy edge vectors of `noisy-examples`: tell the canary from its opposite, beside a row that is known.
 
@@ -170,7 +185,7 @@ def audit_noisy_examples(
     _, noise_keys = _keys(key, 3)
     tables = []
     for sign, noise_key in zip((1, -1), noise_keys, strict=True):
-        rows = _noise(noise, noise_key, plan.noise_scale, runs, 2)
+        rows = _noise(noise, noise_key, plan.noise_scale, runs, 2, bar)
         rows[:, 0] += sign * canary
         tables.append(np.clip(rows, -LARGEST, LARGEST))
     direction = canary.astype(np.float64)
@@ -198,6 +213,36 @@ def _by_column(direction: NDArray[np.float64]) -> dict[str, Score]:
         return np.asarray((rows[..., 0] - rows[..., 1]).sum(axis=1).astype(np.float64))
 
     return {"the last column": last, "two columns apart": apart}
+
+
+def audit_moments(
+    mechanism: Moments,
+    *,
+    runs: int = 40_000,
+    key: bytes | None = None,
+    stages: type[Stages] = Stages,
+    bar: Progress = silent,
+) -> Audit:
+    """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
+
+    `stages` are for audits of faulty ones. A run takes some milliseconds.
+
+    >>> audit_moments(Moments(epsilon=4.0, unit="label"), runs=1000, key=bytes(32)).holds
+    True
+    """
+
+    def one(k: int) -> Score:
+        return lambda statistics: np.asarray(statistics[:, k])
+
+    def together(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(statistics[:, :4].sum(axis=1))
+
+    def family(multiplier: float) -> Event:
+        return Gaussian(multiplier, mechanism.relation)
+
+    present, absent, event = attack_moments(mechanism, runs, key, stages, bar)
+    scores = {"all stages": together, **{name: one(k) for k, name in enumerate(STATISTICS)}}
+    return _audit(mechanism, event, family, scores, present, absent)
 
 
 def audit_feature_band(
@@ -269,22 +314,23 @@ def _keys(key: bytes | None, count: int) -> tuple[bytes, list[bytes]]:
     return keys[0], keys[1:]
 
 
-def _noise(noise: Noise, key: bytes, scale: float, runs: int, width: int) -> NDArray[np.int64]:
+def _noise(noise: Noise, key: bytes, scale: float, runs: int, width: int, bar: Progress) -> NDArray[np.int64]:
     """Noise alone, shape (runs, width, columns): for every run, of so many rados or rows."""
-    parts = [
-        noise(key, scale, first * width, min(_RUNS_AT_A_TIME, runs - first) * width, _WIDTH).reshape(-1, width, _WIDTH)
-        for first in range(0, runs, _RUNS_AT_A_TIME)
-    ]
+    parts = []
+    for first in range(0, runs, _RUNS_AT_A_TIME):
+        count = min(_RUNS_AT_A_TIME, runs - first)
+        parts.append(noise(key, scale, first * width, count * width, _WIDTH).reshape(-1, width, _WIDTH))
+        bar("drawing noise", first + count, runs)
     return np.concatenate(parts)
 
 
 def _audit(
-    mechanism: PrivateMechanism,
+    mechanism: PrivateMechanism | Moments,
     event: Event,
     family: Callable[[float], Event],
     scores: Mapping[str, Score],
-    present: NDArray[np.int64],
-    absent: NDArray[np.int64],
+    present: NDArray[Any],
+    absent: NDArray[Any],
 ) -> Audit:
     delta: float = getattr(mechanism, "delta", DEFAULT_DELTA)
     relation = event.relation

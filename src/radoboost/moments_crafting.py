@@ -71,7 +71,7 @@ class Stages:
         self._threads, self._bar = threads, bar
         self.d = len(columns) + intercept
         self._limits = limit_arrays({c.name: c.constants[:2] for c in columns}, [c.name for c in columns])
-        self._key = secrets.token_bytes(32)  # never from a seed
+        self.key = secrets.token_bytes(32)  # never from a seed; only audits set it
         self.n_rows = self.n_bad = 0
         self.clipped = np.zeros(len(columns), dtype=np.int64)
         self.rounds, self.eta = 0, 0.0
@@ -94,13 +94,13 @@ class Stages:
             )
         sharpen = self._mechanism.sharpen
         scales = self._mechanism.scales(FEW_ROUNDS[0] if sharpen else 0, self.d)
-        first = self._pass(self._on_sphere, "second moments")
+        first = self._pass(self.on_sphere, "second moments")
         self.n_rows, self.n_bad, self.clipped = first.n_rows, first.n_bad, first.clipped[: len(self._columns)]
         self._kept = [] if sharpen and 4 * self.n_rows * self.d <= MOST_KEPT else None
         second = self._noisy_products(first, scales["second"], plane=0)
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
         a = _snapped_root(second, noise_floor(scales["second"] / GRID**2, self.d, floor))
-        sums = self._pass(partial(self._whitened, a=a), "whitened moments")
+        sums = self._pass(partial(self.whitened, a=a), "whitened moments")
         total = (sums.vector + self._noise(scales["sum"], 1, self.d, plane=2)[0]) / GRID
         whitened = self._noisy_products(sums, scales["whitened"], plane=3)
         hessian = inverse_power(whitened, noise_floor(scales["whitened"] / GRID**2, self.d, HESSIAN_FLOOR), 1.0)
@@ -124,12 +124,19 @@ class Stages:
 
     # ---- what a record contributes
 
-    def _on_sphere(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        return on_sphere(batch.values(), self._rule.signs_or_zero(batch.labels), self._limits, self.d)
+    def on_sphere(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Rows on the sphere as integers, without labels, and which are good; a bad row is zero (M1)."""
+        values, signs = batch.values(), self._rule.signs_or_zero(batch.labels)
+        rows, good = np.empty((len(values), self.d)), np.empty(len(values), dtype=np.bool_)
+        _kernels()[2](values, signs, *self._limits, CONSTANT_VALUE, float(GRID), rows, good)
+        return rows, good
 
-    def _whitened(self, batch: Batch, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        rows, good = self._on_sphere(batch)
-        return whitened(rows, a, self._rule.signs_or_zero(batch.labels)), good
+    def whitened(self, batch: Batch, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Edge vectors of rows on the sphere, mapped by `a` and put on the sphere again, as integers (M2)."""
+        rows, good = self.on_sphere(batch)
+        edges = np.empty_like(rows)
+        _kernels()[0](rows, a, self._rule.signs_or_zero(batch.labels), float(GRID), edges)
+        return edges, good
 
     # ---- sums and noise
 
@@ -139,7 +146,7 @@ class Stages:
         what: str,
     ) -> _Sums:
         """Sums of what records contribute, and of its products."""
-        kept = None if contribute == self._on_sphere else self._kept
+        kept = None if contribute == self.on_sphere else self._kept
 
         @np.errstate(all="ignore")  # a signalling NaN is no reason to stop
         def add(worker: _Sums, job: tuple[int, Batch]) -> None:
@@ -153,7 +160,7 @@ class Stages:
             worker.n_bad += int((~good).sum())
             if kept is not None:
                 kept.append(rows.astype(np.int32))
-            if contribute == self._on_sphere:
+            if contribute == self.on_sphere:
                 worker.clipped[: len(self._columns)] += beyond_bounds(batch.values(), good, self._columns)
 
         return self._shared(counted(self._source, self._bar, what, None), add)
@@ -166,7 +173,7 @@ class Stages:
 
         @np.errstate(all="ignore")
         def add(worker: _Sums, job: tuple[int, Batch]) -> None:
-            add_tilted(self._whitened(job[1], a)[0], theta, worker.vector)
+            add_tilted(self.whitened(job[1], a)[0], theta, worker.vector)
 
         if self._kept is None:
             return self._shared(counted(self._source, self._bar, what, None), add).vector
@@ -193,7 +200,7 @@ class Stages:
     def _noise(self, scale: float, n_rows: int, n_columns: int, plane: int) -> NDArray[np.int64]:
         if scale == 0:
             return np.zeros((n_rows, n_columns), dtype=np.int64)
-        return rounded_normals(self._key, round_scale_up(scale), 0, n_rows, n_columns, plane=plane)
+        return rounded_normals(self.key, round_scale_up(scale), 0, n_rows, n_columns, plane=plane)
 
     def _noisy_products(self, sums: _Sums, scale: float, plane: int) -> NDArray[np.float64]:
         """Products with noise `scale` on the diagonal and scale / sqrt(2) beside it, the same on both sides (M4)."""
@@ -216,25 +223,6 @@ def _snapped(theta: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _times(matrix: NDArray[np.float64], vector: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(matrix @ vector)
-
-
-def on_sphere(
-    values: NDArray[Any], signs: NDArray[np.int8], limits: tuple[NDArray[np.float64], NDArray[np.float64]], d: int
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Rows on the sphere as integers, without labels, and which are good; a bad row is zero (M1).
-
-    With `d` one more than the values have columns, the constant is the last.
-    """
-    rows, good = np.empty((len(values), d)), np.empty(len(values), dtype=np.bool_)
-    _kernels()[2](values, signs, *limits, CONSTANT_VALUE, float(GRID), rows, good)
-    return rows, good
-
-
-def whitened(rows: NDArray[np.float64], a: NDArray[np.float64], signs: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Edge vectors of rows on the sphere, mapped by `a` and put on the sphere again, as integers (M2)."""
-    out = np.empty_like(rows)
-    _kernels()[0](rows, a, signs, float(GRID), out)
-    return out
 
 
 def add_tilted(edges: NDArray[Any], theta: NDArray[np.float64], total: NDArray[np.int64]) -> None:

@@ -8,14 +8,14 @@ Progress = Callable[[str, int, int | None], None]
 _PATIENCE = 1.0  # seconds before a bar appears: most crafts are over by then
 
 
-@contextmanager
-def no_progress() -> Iterator[Progress]:
+def silent(task: str, done: int, total: int | None) -> None:
     """A progress bar that shows nothing."""
 
-    def update(task: str, done: int, total: int | None) -> None:
-        pass
 
-    yield update
+@contextmanager
+def no_progress() -> Iterator[Progress]:
+    """`silent`, where a bar is a context."""
+    yield silent
 
 
 @contextmanager
