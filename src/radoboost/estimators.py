@@ -330,8 +330,8 @@ class MomentsClassifier(_RadoShell):
     shrinkage_ : float
         How far the covariance was shrunk: 0 is not at all, 1 is to the identity.
     standard_errors_ : array or None
-        Of the model's theta by the declared noise, for releases of the mechanism `moments` with `unit="label"` and
-        without sharpening, where the noise on one sum is all there is.
+        Of the model's theta, for releases of the mechanism `moments`: how far the declared noise moves it, given the
+        whitening that was released. None where the learner fell back to the majority, and for other releases.
 
     Examples
     --------
@@ -346,10 +346,13 @@ class MomentsClassifier(_RadoShell):
         if "moment:b" in release.blocks:
             fit = learn_released_moments(release)
             self.shrinkage_, self.standard_errors_ = 0.0, fit.standard_errors
-            return fit.theta, {"name": "moments", "from": "released moments", "fell_back_to_majority": fit.fell_back}
+            told = {"name": "moments", "from": "released moments", "fell_back_to_majority": fit.fell_back}
+            if fit.standard_errors is not None:
+                told["standard_errors"] = fit.standard_errors.tolist()
+            return fit.theta, told
         noise = noise_variance(release)
         fit = learn_moments(release.rados, noise, noise_uncertainty(release))
-        self.shrinkage_ = fit.shrinkage
+        self.shrinkage_, self.standard_errors_ = fit.shrinkage, None
         treated = {"noise_variance": noise, "floor": fit.floor} if noise else {"shrinkage": fit.shrinkage}
         return fit.theta, {"name": "moments", **treated}
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError, TooLargeError
 from radoboost.release import Release
-from radoboost.spectra import inverse_power, noise_floor
+from radoboost.spectra import floored, noise_floor
 
 _HESSIAN_FLOOR = 0.5
 _LEVEL = 0.95  # of the test that there is more than noise
@@ -30,8 +30,8 @@ class MomentFit:
 
     `shrinkage` says how far it was shrunk: 0 is not at all, 1 is to the identity. `floor` is the least eigenvalue that
     was let stand after noise was taken off; 0 where there is no noise. `standard_errors` are those of theta by the
-    noise that the release declares, where it is on moments. `fell_back` says that there was nothing but noise to learn
-    from.
+    noise that the release declares, where it is on moments and there was more than noise. `fell_back` says that there
+    was nothing but noise to learn from.
     """
 
     theta: NDArray[np.float64]
@@ -80,28 +80,87 @@ def learn_released_moments(release: Release) -> MomentFit:
     They are of rows that were put on the sphere, whitened, and put on the sphere again. Theta is for rows as they are,
     so it is divided by how far a typical row was moved, as far as the moments tell. Where the sum of the edge vectors
     is no longer than noise alone would be, by a chi-square test, the noisy majority is all that is left to say, and
-    without a constant column nothing is. Standard errors are given where the noise on the sum is all there is.
+    without a constant column nothing is.
     """
     from scipy.stats import chi2
 
     told, noise = release.mechanism, release.mechanism["noise"]
     a, second, total = (release.blocks[name] for name in ("whitening", "moment:C", "moment:b"))
     total, d, rounds = total[0], len(a), int(told["rounds"])
-    hessian = inverse_power(release.blocks["moment:C2"], noise_floor(noise["whitened"], d, _HESSIAN_FLOOR), 1.0)
-    whitened = release.blocks["theta"][rounds // 2 + 1 :].mean(axis=0) if rounds else 4 * hessian @ total
+    curvature = _Curvature.of(release.blocks["moment:C2"], noise_floor(noise["whitened"], d, _HESSIAN_FLOOR))
+    whitened = release.blocks["theta"][rounds // 2 + 1 :].mean(axis=0) if rounds else 4 * curvature.solve(total)
     has_constant = release.columns[-1].scale == "constant"
     to_columns = a / _typical_stretch(a, second, told["constant"] if has_constant else None)
     if has_constant:
         to_columns[-1] *= told["constant"]
-    theta, errors = to_columns @ whitened, None
-    if not rounds and not noise["second"]:
-        errors = noise["sum"] * np.sqrt(np.square(4 * to_columns @ hessian).sum(axis=1))
+    theta = to_columns @ whitened
+    errors: NDArray[np.float64] | None = _noise_errors(release, to_columns, curvature)
     fell_back = bool(noise["sum"] > 0 and total @ total < chi2.ppf(_LEVEL, d) * noise["sum"] ** 2)
     if fell_back:
         theta, errors = np.zeros(d), None
         if has_constant:
             theta[-1] = np.copysign(_BARELY, np.linalg.solve(a, total)[-1])
     return MomentFit(theta, 0.0, standard_errors=errors, fell_back=fell_back)
+
+
+@dataclass(frozen=True, eq=False)
+class _Curvature:
+    """A second moment with noise, by its eigenvalues, and their inverses where those are kept from below."""
+
+    values: NDArray[np.float64]
+    inverses: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, matrix: NDArray[np.float64], floor: float) -> "_Curvature":
+        values, vectors = np.linalg.eigh(matrix)
+        return cls(np.maximum(values, 0.0), 1 / floored(values, floor), vectors)
+
+    def solve(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(self.vectors @ (self.inverses * (self.vectors.T @ vector)))
+
+
+def _noise_errors(release: Release, to_columns: NDArray[np.float64], curvature: _Curvature) -> NDArray[np.float64]:
+    """How far the declared noise moves theta, as standard deviations, given the whitening that was released.
+
+    Without sharpening theta is 4 H b: noise moves b, and H by a first-order term. With sharpening each mean rado moves
+    what follows by 4 eta H times its noise, and the next one takes some of that back, as much as the derivative of a
+    mean rado says: that is taken for normal scores, of which the moments tell the mean and the variance. It is followed
+    from the last classifier back to the first, in the eigenvectors of the second moment.
+    """
+    noise, rounds, eta = release.mechanism["noise"], int(release.mechanism["rounds"]), release.mechanism["eta"]
+    w, h, total = curvature.values, curvature.inverses, release.blocks["moment:b"][0]
+    outwards = to_columns @ curvature.vectors
+    if not rounds:
+        pull = h * (curvature.vectors.T @ total)
+        moved = 4 * outwards * h
+        variances = (noise["sum"] ** 2 + noise["whitened"] ** 2 / 2 * (pull @ pull)) * np.square(moved).sum(axis=1)
+        return np.asarray(np.sqrt(variances + noise["whitened"] ** 2 / 2 * np.square(moved @ pull)))
+    size, counted = float(w.sum()), rounds - rounds // 2
+    back, variances = np.zeros_like(outwards), np.zeros(len(outwards))
+    for k in reversed(range(rounds)):
+        if k >= rounds // 2:
+            back = back + outwards / counted
+        variances += np.square(4 * eta * noise["rounds"] * back * h).sum(axis=1)
+        theta = release.blocks["theta"][k]
+        inner = curvature.vectors.T @ theta
+        squares = float(inner @ (w * inner))
+        along, across = _derivative(float(total @ theta) / size, squares / size) if squares > 0 else (0.0, 0.0)
+        lean = w * inner / math.sqrt(squares) if squares > 0 else np.zeros(len(w))
+        back = back - 4 * eta * (across * back * (h * w) + np.outer(back @ (h * lean), (along - across) * lean))
+    variances += np.square(4 * noise["sum"] * back * h).sum(axis=1)
+    return np.sqrt(variances)
+
+
+def _derivative(mean: float, square: float) -> tuple[float, float]:
+    """The mean derivative of capped logistic weights for normal scores: along the classifier, and across it."""
+    from numpy.polynomial.hermite_e import hermegauss
+    from scipy.special import expit
+
+    points, masses = hermegauss(100)
+    scores = mean + math.sqrt(max(square - mean**2, 0.0)) * points
+    slopes = np.where(scores > 0, expit(scores) * expit(-scores), 0.0) * masses / masses.sum()
+    return float(slopes @ np.square(scores)) / square, float(slopes.sum())
 
 
 def _typical_stretch(a: NDArray[np.float64], second: NDArray[np.float64], constant: float | None) -> float:

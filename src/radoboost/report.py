@@ -55,7 +55,7 @@ def describe_model(model: Model) -> str:
     count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
     lines = [
         f"a linear classifier over {count}: positive scores mean {positive!r}, the others {negative!r}",
-        f"learner      {_named(model.learner)}",
+        f"learner      {_named({key: value for key, value in model.learner.items() if key != 'standard_errors'})}",
     ]
     if model.release is None or model.statement is None:
         lines += ["learned from the examples themselves: nothing is promised about them"]
@@ -69,13 +69,19 @@ def describe_model(model: Model) -> str:
             "",
             *_stated(model.statement),
         ]
-    lines += ["", f"{'column, by weight':<32}{'theta':>14}{'coefficient':>16}"]
     thetas = [theta for theta, column in zip(model.theta, model.columns, strict=True) if column.scale != "constant"]
     by_weight = sorted(range(len(names)), key=lambda k: -abs(thetas[k]))
-    coefficients = model.coef
-    lines += [f"{_short(names[k]):<32}{thetas[k]:>14.5g}{coefficients[k]:>16.5g}" for k in by_weight[:_SHOWN_COLUMNS]]
-    lines += [*_more(len(names)), f"{'intercept':<46}{model.intercept:>16.5g}"]
+    errors = model.learner.get("standard_errors")
+    beside = [""] * len(names) if errors is None else [f" ± {error:<9.3g}" for error in errors]
+    gap = " " * max(len(text) for text in beside)
+    lines += ["", f"{'column, by weight':<32}{'theta':>14}{gap}{'coefficient':>16}"]
+    lines += [
+        f"{_short(names[k]):<32}{thetas[k]:>14.5g}{beside[k]}{model.coef[k]:>16.5g}" for k in by_weight[:_SHOWN_COLUMNS]
+    ]
+    lines += [*_more(len(names)), f"{'intercept':<46}{gap}{model.intercept:>16.5g}"]
     lines += ["theta weighs scaled columns; coefficients and intercept are in the units of the table"]
+    if errors is not None:
+        lines += ["± is the standard deviation by the declared noise, given the whitening that was released"]
     return "\n".join(lines)
 
 

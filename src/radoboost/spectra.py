@@ -24,6 +24,10 @@ def inverse_power(matrix: NDArray[np.float64], floor: float, power: float) -> ND
     [[0.5, 0.0], [0.0, 2.0]]
     """
     values, vectors = np.linalg.eigh(matrix)
-    least = max(floor, LEAST_RATIO * float(values[-1]), 1e-300)
-    inverse: NDArray[np.float64] = (vectors * np.maximum(values, least) ** -power) @ vectors.T
+    inverse: NDArray[np.float64] = (vectors * floored(values, floor) ** -power) @ vectors.T
     return inverse
+
+
+def floored(values: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
+    """Ascending eigenvalues, none below `floor`, nor so small that its inverse means nothing."""
+    return np.asarray(np.maximum(values, max(floor, LEAST_RATIO * float(values[-1]), 1e-300)))
