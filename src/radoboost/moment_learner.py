@@ -9,6 +9,7 @@ and what is left is kept from below.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from radoboost.release import Release
 from radoboost.spectra import floored, noise_floor
 
 _HESSIAN_FLOOR = 0.5
-_LEVEL = 0.95  # of the test that there is more than noise
+_LEVEL = 0.95  # of either test that there is more than noise
 _BARELY = 1e-3  # the score of a majority of which nothing is known but which it is
 _LEAST_RATIO = 1e-3  # of an eigenvalue of the covariance to the largest, once noise was taken off
 
@@ -78,12 +79,9 @@ def learn_released_moments(release: Release) -> MomentFit:
     """theta from the moments that a release of the mechanism `moments` holds.
 
     They are of rows that were put on the sphere, whitened, and put on the sphere again. Theta is for rows as they are,
-    so it is divided by how far a typical row was moved, as far as the moments tell. Where the sum of the edge vectors
-    is no longer than noise alone would be, by a chi-square test, the noisy majority is all that is left to say, and
-    without a constant column nothing is.
+    so it is divided by how far a typical row was moved, as far as the moments tell. Where the release might as well be
+    that of an empty table, the noisy majority is all that is left to say, and without a constant column nothing is.
     """
-    from scipy.stats import chi2
-
     told, noise = release.mechanism, release.mechanism["noise"]
     a, second, total = (release.blocks[name] for name in ("whitening", "moment:C", "moment:b"))
     total, d, rounds = total[0], len(a), int(told["rounds"])
@@ -93,14 +91,14 @@ def learn_released_moments(release: Release) -> MomentFit:
     to_columns = a / _typical_stretch(a, second, told["constant"] if has_constant else None)
     if has_constant:
         to_columns[-1] *= told["constant"]
-    theta = to_columns @ whitened
-    errors: NDArray[np.float64] | None = _noise_errors(release, to_columns, curvature)
-    fell_back = bool(noise["sum"] > 0 and total @ total < chi2.ppf(_LEVEL, d) * noise["sum"] ** 2)
-    if fell_back:
-        theta, errors = np.zeros(d), None
-        if has_constant:
-            theta[-1] = np.copysign(_BARELY, np.linalg.solve(a, total)[-1])
-    return MomentFit(theta, 0.0, standard_errors=errors, fell_back=fell_back)
+    if not _nothing_but_noise(release, curvature, whitened):
+        responses = _responses(release, curvature, to_columns @ curvature.vectors)
+        errors = np.sqrt(sum(np.square(response).sum(axis=1) for response in responses))
+        return MomentFit(to_columns @ whitened, 0.0, standard_errors=errors)
+    theta = np.zeros(d)
+    if has_constant:
+        theta[-1] = np.copysign(_BARELY, np.linalg.solve(a, _pooled_sum(release))[-1])
+    return MomentFit(theta, 0.0, fell_back=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,36 +118,78 @@ class _Curvature:
         return np.asarray(self.vectors @ (self.inverses * (self.vectors.T @ vector)))
 
 
-def _noise_errors(release: Release, to_columns: NDArray[np.float64], curvature: _Curvature) -> NDArray[np.float64]:
-    """How far the declared noise moves theta, as standard deviations, given the whitening that was released.
+def _nothing_but_noise(release: Release, curvature: _Curvature, whitened: NDArray[np.float64]) -> bool:
+    """Whether an empty table might have given this release: by the number of records, and by the scores.
 
-    Without sharpening theta is 4 H b: noise moves b, and H by a first-order term. With sharpening each mean rado moves
-    what follows by 4 eta H times its noise, and the next one takes some of that back, as much as the derivative of a
-    mean rado says: that is taken for normal scores, of which the moments tell the mean and the variance. It is followed
-    from the last classifier back to the first, in the eigenvectors of the second moment.
+    Both traces estimate the number of records. The mean square of the scores is, for noise alone, a sum of squares of
+    normal numbers; it is compared with the chi-square law that has the same mean and variance. Either test finds
+    something in an empty table with a chance of 5 %.
+    """
+    from scipy.stats import chi2, norm
+
+    noise = release.mechanism["noise"]
+    size, spread = _noisy_size(release)
+    if spread > 0 and size > norm.ppf(_LEVEL) * spread:
+        return False
+    root = np.sqrt(curvature.values)
+    if noise["sum"] == 0 or not root.any():
+        return False
+    law = sum(moved @ moved.T for moved in _responses(release, curvature, np.diag(root), nothing=True))
+    mean, square = float(np.trace(law)), float(np.square(law).sum())
+    energy = float(np.square(root * (curvature.vectors.T @ whitened)).sum())
+    return bool(energy * mean / square < chi2.ppf(_LEVEL, mean**2 / square))
+
+
+def _noisy_size(release: Release) -> tuple[float, float]:
+    """The number of records, as the traces of both second moments tell it, and the standard deviation of that."""
+    noise, d = release.mechanism["noise"], len(release.columns)
+    size = (float(np.trace(release.blocks["moment:C"])) + float(np.trace(release.blocks["moment:C2"]))) / 2
+    return size, math.sqrt(d * (noise["second"] ** 2 + noise["whitened"] ** 2)) / 2
+
+
+def _pooled_sum(release: Release) -> NDArray[np.float64]:
+    """The sum of the edge vectors, as the sum and twice the mean rados tell it where there is little to tell."""
+    noise, total = release.mechanism["noise"], release.blocks["moment:b"][0]
+    if not release.mechanism["rounds"]:
+        return np.asarray(total)
+    means = release.blocks["sharpened"]
+    weight, other = noise["sum"] ** -2, len(means) / (2 * noise["rounds"]) ** 2
+    return np.asarray((weight * total + other * 2 * means.mean(axis=0)) / (weight + other))
+
+
+def _responses(
+    release: Release, curvature: _Curvature, outwards: NDArray[np.float64], *, nothing: bool = False
+) -> Iterator[NDArray[np.float64]]:
+    """How far one standard deviation of each noise moves `outwards` times theta, given the whitening that was released.
+
+    A matrix for each noise vector: everything is in the eigenvectors of the second moment. Without sharpening theta is
+    4 H b: noise moves b, and H by a first-order term. With sharpening each mean rado moves what follows by 4 eta H
+    times its noise, and the next one takes some of that back, as much as the derivative of a mean rado says: that is
+    taken for normal scores, of which the moments tell the mean (0 if there is `nothing`) and the variance. It is
+    followed from the last classifier back to the first.
     """
     noise, rounds, eta = release.mechanism["noise"], int(release.mechanism["rounds"]), release.mechanism["eta"]
-    w, h, total = curvature.values, curvature.inverses, release.blocks["moment:b"][0]
-    outwards = to_columns @ curvature.vectors
+    h, total = curvature.inverses, release.blocks["moment:b"][0]
     if not rounds:
-        pull = h * (curvature.vectors.T @ total)
-        moved = 4 * outwards * h
-        variances = (noise["sum"] ** 2 + noise["whitened"] ** 2 / 2 * (pull @ pull)) * np.square(moved).sum(axis=1)
-        return np.asarray(np.sqrt(variances + noise["whitened"] ** 2 / 2 * np.square(moved @ pull)))
-    size, counted = float(w.sum()), rounds - rounds // 2
-    back, variances = np.zeros_like(outwards), np.zeros(len(outwards))
+        moved, pull = 4 * outwards * h, h * (curvature.vectors.T @ total)
+        yield moved * math.hypot(noise["sum"], noise["whitened"] * float(np.linalg.norm(pull)) / math.sqrt(2))
+        yield (moved @ pull)[:, None] * noise["whitened"] / math.sqrt(2)
+        return
+    size = min(max(_noisy_size(release)[0], 1e-9), float(curvature.values.sum()))
+    w = curvature.values * (size / float(curvature.values.sum()))  # noise makes eigenvalues too large, not their sum
+    back = np.zeros_like(outwards)
     for k in reversed(range(rounds)):
         if k >= rounds // 2:
-            back = back + outwards / counted
-        variances += np.square(4 * eta * noise["rounds"] * back * h).sum(axis=1)
+            back = back + outwards / (rounds - rounds // 2)
+        yield 4 * eta * noise["rounds"] * back * h
         theta = release.blocks["theta"][k]
         inner = curvature.vectors.T @ theta
         squares = float(inner @ (w * inner))
-        along, across = _derivative(float(total @ theta) / size, squares / size) if squares > 0 else (0.0, 0.0)
-        lean = w * inner / math.sqrt(squares) if squares > 0 else np.zeros(len(w))
-        back = back - 4 * eta * (across * back * (h * w) + np.outer(back @ (h * lean), (along - across) * lean))
-    variances += np.square(4 * noise["sum"] * back * h).sum(axis=1)
-    return np.sqrt(variances)
+        if squares > 0:
+            along, across = _derivative(0.0 if nothing else float(total @ theta) / size, squares / size)
+            lean = w * inner / math.sqrt(squares)
+            back = back - 4 * eta * (across * back * (h * w) + np.outer(back @ (h * lean), (along - across) * lean))
+    yield 4 * noise["sum"] * back * h
 
 
 def _derivative(mean: float, square: float) -> tuple[float, float]:
