@@ -26,7 +26,7 @@ SHARED = {
 }
 HOLDER = {
     "bounds", "grid", "keystream", "signatures", "switching", "engines", "noise", "mechanisms", "passes", "crafting",
-    "moments_crafting", "private_crafting",
+    "moments_crafting", "private_crafting", "expecting",
 }  # fmt: skip
 LEARNER = {"risks", "weak", "boost", "moment_learner", "model", "predicting"}
 BOTH = {

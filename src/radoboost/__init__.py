@@ -30,6 +30,7 @@
 #   noise         exact integer noise
 #   mechanisms    what protects a release: contract, contributions, claims; then plain, feature_band, moments,
 #                 noisy_examples and noisy_rados
+#   expecting     what error to expect of a release, from public numbers
 #   progress      a bar for work that takes long
 #   passes        rows shared out among threads
 #   crafting      craft(): the two passes

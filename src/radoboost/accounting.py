@@ -3,6 +3,8 @@
 from typing import Any
 
 from radoboost.errors import ArgumentError
+from radoboost.expecting import expect
+from radoboost.mechanisms import Moments
 from radoboost.mechanisms.claims import SHOWN_DELTAS, check_epsilon
 from radoboost.mechanisms.noisy_rados import INCLUSION, check_noise
 from radoboost.privacy import (
@@ -33,8 +35,12 @@ def account_for(
     delta: float = 1e-6,
     n_rados: int = 1000,
     n_examples: int | None = None,
+    n_features: int | None = None,
+    unit: str = "record",
 ) -> dict[str, Any]:
     """The noise for an epsilon or the epsilon of a noise, in multiples of the clipping norm.
+
+    With the number of examples and of features, `moments` answers what error to expect, too.
 
     >>> answer = account_for("noisy-rados", noise=18.75, delta=1e-5, n_rados=100)
     >>> round(answer["epsilon"], 3), answer["neighbours"]
@@ -58,11 +64,7 @@ def account_for(
         event = Gaussian(noise / 2, Relation.EDGE)
         extra = {"noise": noise}
     elif mechanism == "moments":
-        check_noise(epsilon, delta, noise)
-        if noise is None:
-            noise = gaussian_multiplier(epsilon, delta, Relation.RECORD)  # type: ignore[arg-type]
-        event = Gaussian(noise, Relation.RECORD)
-        extra = {"noise": noise}
+        event, extra = _moments(epsilon, delta, noise, n_examples, n_features, unit)
     elif mechanism == "feature-band":
         event, extra = _band(epsilon, delta, n_rados, n_examples)
     else:
@@ -80,6 +82,34 @@ def account_for(
         "best_guess": best_guess(event),
         "accountant": accountant_name(event),
     }
+
+
+def _moments(
+    epsilon: float | None, delta: float, noise: float | None, rows: int | None, features: int | None, unit: str
+) -> tuple[Event, dict[str, Any]]:
+    if (rows is None) != (features is None):
+        raise ArgumentError("what error to expect takes both the number of rows (--rows) and of columns (--columns)")
+    check_noise(epsilon, delta, noise)
+    extra: dict[str, Any] = {}
+    if rows is not None and features is not None:
+        if epsilon is None:
+            raise ArgumentError("what error to expect goes by epsilon; give that in place of noise")
+        found = expect(Moments(epsilon, delta, unit), rows, features + 1)
+        extra = {
+            "expected": {
+                "rows": rows,
+                "columns": features,
+                "carries": found.carries,
+                "enough": found.enough(),
+                "errors": [{"without_noise": best, "expected": error} for best, error in found.errors],
+                "enough_rows": found.enough_rows,
+                "enough_epsilon": found.enough_epsilon,
+            }
+        }
+    relation = Moments(epsilon or 1.0, delta, unit).relation
+    if noise is None:
+        noise = gaussian_multiplier(epsilon, delta, relation)  # type: ignore[arg-type]
+    return Gaussian(noise, relation), {"noise": noise, **extra}
 
 
 def _band(epsilon: float | None, delta: float, n_rados: int, n_examples: int | None) -> tuple[Event, dict[str, Any]]:

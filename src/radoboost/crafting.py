@@ -20,7 +20,7 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.grid import ExactSums, grid_step, make_columns, resolve_scale
 from radoboost.keystream import TILE_ROWS, make_key
 from radoboost.labels import LabelRule
-from radoboost.mechanisms import Circumstances, FeatureBand, Mechanism, Plain, PrivateMechanism
+from radoboost.mechanisms import Circumstances, FeatureBand, Mechanism, Moments, Plain, PrivateMechanism
 from radoboost.mechanisms.claims import DEFAULT_DELTA
 from radoboost.mechanisms.feature_band import column_bits
 from radoboost.passes import (
@@ -54,6 +54,7 @@ def craft(
     columns: str = "linear",
     scale: str | None = "auto",
     bounds: Bounds = None,
+    rows: int | None = None,
     intercept: bool = True,
     seed: int | None = None,
     engine: str = "auto",
@@ -91,6 +92,9 @@ def craft(
         z-scores, [low, high] onto [-1, 1], or as is; "auto" is what the mechanism prescribes.
     bounds : mapping of column to (low, high), array (n_features, 2), or a JSON file, optional
         Values beyond are clipped, counted, and reported in a `ClippedWarning`.
+    rows : int, optional
+        About how many rows there are, from public knowledge, for `Moments`: an epsilon that so few cannot carry is
+        refused, with what error to expect, before it is spent.
     intercept : bool
         Whether to add the constant feature.
     seed : int, optional
@@ -125,6 +129,8 @@ def craft(
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
     if columns != "linear":
         raise ArgumentError(f"columns must be 'linear', the only feature map there is; it is {columns!r}")
+    if rows is not None and not isinstance(chosen, Moments):
+        raise ArgumentError("what so many rows can carry is known of the mechanism moments only; leave rows out")
     machine = get_engine(engine)
     n_threads = check_threads(threads)
     key = make_key(seed)
@@ -142,7 +148,7 @@ def craft(
             return craft_private(
                 table, y, label=label, classes=classes, features=features, drop=drop, n_rados=n_rados,
                 mechanism=cast(PrivateMechanism, chosen), signatures=signatures or AllSignatures(), scale=scale,
-                declared=declared,
+                declared=declared, rows=rows,
                 intercept=bool(intercept), key=key, seeded=seed is not None, engine=machine, threads=n_threads,
                 earlier=earlier, bar=bar,
             )  # fmt: skip

@@ -20,6 +20,7 @@ from radoboost.bounds import Declared, check_bounds
 from radoboost.columns import Column, constant_column
 from radoboost.engines import Engine, Summation
 from radoboost.errors import ArgumentError, ClippedWarning, IgnoredRowsWarning
+from radoboost.expecting import expect
 from radoboost.grid import grid_step
 from radoboost.labels import LabelRule
 from radoboost.mechanisms import Circumstances, Moments, PrivateMechanism
@@ -54,6 +55,7 @@ def craft_private(
     signatures: SignatureSet,
     scale: str | None,
     declared: Declared,
+    rows: int | None,
     intercept: bool,
     key: bytes,
     seeded: bool,
@@ -71,6 +73,8 @@ def craft_private(
         declared = replace(declared, limits={name: given[name] for name in names})
         check_bounds(declared, names, "bounds")
         mechanism.check(n_rados, _check_width(len(names) + intercept))
+    if rows is not None:
+        _check_carries(mechanism, rows, len(declared.limits) + intercept)
     source = open_table(table, y, label=label, features=names, drop=drop if names is None else (), lenient=True)
     check_names(source.features, intercept)
     limits = check_bounds(declared, source.features, "bounds")
@@ -239,6 +243,17 @@ def _features(declared: Declared, features: Sequence[str] | None, drop: Sequence
     if missing:
         raise ArgumentError(f"the bounds do not declare {missing[0]!r}; add its low and high, or leave it out")
     return [name for name in chosen if name not in dropped]
+
+
+def _check_carries(mechanism: PrivateMechanism | Moments, rows: int, n_columns: int) -> None:
+    """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
+    assert isinstance(mechanism, Moments)
+    found = expect(mechanism, rows, n_columns)
+    if not found.carries:
+        raise ArgumentError(
+            f"epsilon {mechanism.epsilon:g} at delta {mechanism.delta:g}, for {mechanism.relation.value}, would be "
+            f"spent for next to nothing: {found.sentence()}; leave rows out to craft all the same"
+        )
 
 
 def _check_width(n_columns: int) -> int:

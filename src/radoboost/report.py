@@ -96,6 +96,16 @@ def describe_account(answer: Mapping[str, Any]) -> str:
         lines.append(f"noise        {rounded_up(answer['noise'], 6)} times the clipping norm")
     if "n_rados" in answer:
         lines.append(f"rados        {answer['n_rados']:,}")
+    if "expected" in answer:
+        found = answer["expected"]
+        lines.append(f"table        {found['rows']:,} rows and {found['columns']:,} columns, as declared")
+        lines += [
+            f"expect       {100 * pair['expected']:.1f} % of errors where the same rows without noise give "
+            f"{100 * pair['without_noise']:g} %"
+            for pair in found["errors"]
+        ]
+        verdict = "carries this epsilon" if found["carries"] else "cannot carry this epsilon"
+        lines.append(f"verdict      such a table {verdict}{found['enough']}")
     if "band" in answer:
         low, high = answer["band"]
         one, plain = answer["one_rado"], answer["plain_one_rado"]
