@@ -20,7 +20,7 @@ from radoboost.release import Release
 from radoboost.spectra import floored, noise_floor
 
 _HESSIAN_FLOOR = 0.5
-_LEVEL = 0.95  # of either test that there is more than noise
+_LEVEL = 0.95  # of each test that there is more than noise
 _BARELY = 1e-3  # the score of a majority of which nothing is known but which it is
 _LEAST_RATIO = 1e-3  # of an eigenvalue of the covariance to the largest, once noise was taken off
 
@@ -119,20 +119,20 @@ class _Curvature:
 
 
 def _nothing_but_noise(release: Release, curvature: _Curvature, whitened: NDArray[np.float64]) -> bool:
-    """Whether an empty table might have given this release: by the number of records, and by the scores.
+    """Whether an empty table might have given this release: by the number of records, by the sum, and by the scores.
 
-    Both traces estimate the number of records. The mean square of the scores is, for noise alone, a sum of squares of
-    normal numbers; it is compared with the chi-square law that has the same mean and variance. Either test finds
-    something in an empty table with a chance of 5 %.
+    Both traces estimate the number of records. The squared length of the sum is chi-square for noise alone. The mean
+    square of the scores is then a sum of squares of normal numbers; it is compared with the chi-square law that has the
+    same mean and variance. Each test finds something in an empty table with a chance of 5 %.
     """
     from scipy.stats import chi2, norm
 
-    noise = release.mechanism["noise"]
-    size, spread = _noisy_size(release)
-    if spread > 0 and size > norm.ppf(_LEVEL) * spread:
+    deviation, total = release.mechanism["noise"]["sum"], release.blocks["moment:b"][0]
+    if total @ total >= chi2.ppf(_LEVEL, len(total)) * deviation**2:
         return False
+    size, spread = _noisy_size(release)
     root = np.sqrt(curvature.values)
-    if noise["sum"] == 0 or not root.any():
+    if (spread > 0 and size > norm.ppf(_LEVEL) * spread) or not root.any():
         return False
     law = sum(moved @ moved.T for moved in _responses(release, curvature, np.diag(root), nothing=True))
     mean, square = float(np.trace(law)), float(np.square(law).sum())
