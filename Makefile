@@ -32,7 +32,7 @@ format: .venv/ready  ## put the code in shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/ready  ## speed against NumPy, BLAS and scikit-learn
+bench: .venv/ready  ## speed, privacy and accuracy against peers; accuracy needs RADO_DATA
 	$(BIN)/python benchmarks/crafting.py
 	$(BIN)/python benchmarks/signatures.py
 	$(BIN)/python benchmarks/learning.py
@@ -40,6 +40,7 @@ bench: .venv/ready  ## speed against NumPy, BLAS and scikit-learn
 	$(BIN)/python benchmarks/audits.py
 	$(BIN)/python benchmarks/private.py
 	$(BIN)/python benchmarks/large_file.py
+	$(BIN)/python benchmarks/utility.py
 
 docs: .venv/docs  ## the documentation, in site/
 	$(BIN)/python docs/make_cli_page.py

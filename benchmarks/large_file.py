@@ -25,6 +25,14 @@ import radoboost as rb
 release = rb.craft({path!r}, label="label", n_rados=1000)
 outcome = f"{{release.n_rados}} rados of {{release.n_examples:,}} examples"
 """
+MOMENTS = """
+import warnings
+import radoboost as rb
+warnings.simplefilter("ignore", rb.ClippedWarning)
+bounds = {{f"f{{k}}": (-6, 6) if k % 2 else (0, 20) for k in range(28)}}
+release = rb.craft({path!r}, label="label", mechanism=rb.Moments(1.0), bounds=bounds, classes=(0, 1))
+outcome = f"epsilon {{release.statement.epsilon:.4g}} for {{release.statement.neighbours}}"
+"""
 FIT = """
 import numpy as np, pyarrow.parquet as pq
 from sklearn.linear_model import LogisticRegression
@@ -79,7 +87,7 @@ def main():
             print(f"making {options.rows:,} x {N_FEATURES} ...", flush=True)
             make_file(path, options.rows)
         results = {"file_mib": path.stat().st_size / 2**20, "rows": options.rows}
-        for name, code in (("craft 1000 rados", CRAFT), ("logistic regression", FIT)):
+        for name, code in (("craft 1000 rados", CRAFT), ("moments", MOMENTS), ("logistic regression", FIT)):
             results[name] = measure(code, path)
             found = results[name]
             print(

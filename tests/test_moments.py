@@ -281,6 +281,33 @@ def test_nothing_but_noise_falls_back_to_the_noisy_majority(rng):
         rb.craft(x, y, mechanism=rb.Moments(0.001), **OPTIONS)
 
 
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("sharpen", [True, False])
+@pytest.mark.parametrize(("rows", "columns", "intercept"), [(0, 2, True), (1, 1, True), (1, 1, False), (40, 3, False)])
+def test_next_to_nothing_gives_numbers_all_the_same(unit, sharpen, rows, columns, intercept, rng):
+    x, y = rng.uniform(-1, 1, (rows, columns)), rng.integers(0, 2, rows)
+    x[:, :1] = 0.3
+    for epsilon in (0.05, 1.0, 1000.0):
+        mechanism = rb.Moments(epsilon, unit=unit, sharpen=sharpen)
+        release = rb.craft(
+            x, y, mechanism=mechanism, bounds=[[-1, 1]] * columns, classes=(0, 1), n_rados=3, intercept=intercept
+        )
+        fit = learn_released_moments(release)
+        assert np.isfinite(fit.theta).all()
+        assert fit.standard_errors is None if fit.fell_back else np.isfinite(fit.standard_errors).all()
+
+
+def test_an_empty_table_falls_back_and_a_large_one_does_not(table):
+    """Of 60 empty tables, each falls back with probability 0.85 or more: below 28 in 60 has a chance of 1e-11."""
+    x, y = table
+    fell = [
+        learn_released_moments(rb.craft(x[:0], y[:0], mechanism=rb.Moments(1.0), **OPTIONS)).fell_back
+        for _ in range(60)
+    ]
+    assert sum(fell) >= 28
+    assert not learn_released_moments(rb.craft(x, y, mechanism=rb.Moments(1.0), **OPTIONS)).fell_back
+
+
 def test_rados_meet_the_released_moments(table):
     release = rb.craft(*table, mechanism=rb.Moments(2.0), bounds=BOUNDS, classes=(0, 1), n_rados=400)
     rados = release.rados.copy()

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError, TooLargeError
 from radoboost.release import Release
-from radoboost.spectra import floored, noise_floor
+from radoboost.spectra import LEAST, floored, noise_floor
 
 _HESSIAN_FLOOR = 0.5
 _LEVEL = 0.95  # of each test that there is more than noise
@@ -131,9 +131,11 @@ def _nothing_but_noise(release: Release, curvature: _Curvature, whitened: NDArra
     if total @ total >= chi2.ppf(_LEVEL, len(total)) * deviation**2:
         return False
     size, spread = _noisy_size(release)
-    root = np.sqrt(curvature.values)
-    if (spread > 0 and size > norm.ppf(_LEVEL) * spread) or not root.any():
+    if spread > 0 and size > norm.ppf(_LEVEL) * spread:
         return False
+    root = np.sqrt(curvature.values)
+    if not root.any():
+        return True
     law = sum(moved @ moved.T for moved in _responses(release, curvature, np.diag(root), nothing=True))
     mean, square = float(np.trace(law)), float(np.square(law).sum())
     energy = float(np.square(root * (curvature.vectors.T @ whitened)).sum())
@@ -175,8 +177,9 @@ def _responses(
         yield moved * math.hypot(noise["sum"], noise["whitened"] * float(np.linalg.norm(pull)) / math.sqrt(2))
         yield (moved @ pull)[:, None] * noise["whitened"] / math.sqrt(2)
         return
-    size = min(max(_noisy_size(release)[0], 1e-9), float(curvature.values.sum()))
-    w = curvature.values * (size / float(curvature.values.sum()))  # noise makes eigenvalues too large, not their sum
+    whole = max(float(curvature.values.sum()), LEAST)
+    size = min(max(_noisy_size(release)[0], LEAST), whole)
+    w = curvature.values * (size / whole)  # noise makes eigenvalues too large, not their sum
     back = np.zeros_like(outwards)
     for k in reversed(range(rounds)):
         if k >= rounds // 2:

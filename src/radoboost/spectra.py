@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST_RATIO = 1e-9  # of an eigenvalue to the largest, also where there is no noise
+LEAST = 1e-6  # an eigenvalue, where a record of unit length adds 1 to their sum
 
 
 def noise_floor(noise_std: float, n_columns: int, share: float) -> float:
@@ -30,4 +31,4 @@ def inverse_power(matrix: NDArray[np.float64], floor: float, power: float) -> ND
 
 def floored(values: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
     """Ascending eigenvalues, none below `floor`, nor so small that its inverse means nothing."""
-    return np.asarray(np.maximum(values, max(floor, LEAST_RATIO * float(values[-1]), 1e-300)))
+    return np.asarray(np.maximum(values, max(floor, LEAST_RATIO * float(values[-1]), LEAST)))
