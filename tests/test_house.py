@@ -37,6 +37,13 @@ def test_the_reading_order_names_every_module():
         assert re.search(rf"\b{module.split('.')[-1]}\b", flow), f"{module} is missing in docs/flow.md"
 
 
+def test_the_page_on_epsilons_has_the_numbers_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    page = importlib.import_module("utility_page")
+    results = json.loads((ROOT / "experiments" / "results" / "utility.json").read_text())["results"]
+    assert page.rendered(results) == page.PAGE.read_text(), "run benchmarks/utility.py --report"
+
+
 def test_all_is_sorted_and_complete():
     public = {name for names in rb._HOMES.values() for name in names}
     assert rb.__all__ == sorted(public)
