@@ -158,3 +158,9 @@ def test_a_seed_voids_the_claim(rng):
     x, y = small_table(500, rng)
     statement = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 2.0), n_rados=10, seed=0).statement
     assert statement.epsilon == math.inf and "seed" in statement.not_protected[0]
+
+
+def test_a_band_of_next_to_no_finite_loss_is_refused_and_not_an_error():
+    """158 rados over a band of a few values: whoever looks surely sees an edge."""
+    with pytest.raises(rb.ArgumentError, match="epsilon"):
+        rb.FeatureBand("a", 0.05).signatures(316, 158)

@@ -492,6 +492,8 @@ def _convolved(uses: list[tuple[Leaf, int]], first: bool, step: float) -> _Losse
         offset, part = 0, one.masses
         if count > 1:
             offset, listed = common.self_convolve(one.masses, count, _TAIL_MASS)
+            if not len(listed):  # next to no finite loss is left
+                return _Losses(0, np.zeros(1), 1.0, shift)
             part = np.asarray(listed)
             extra += 2 * _TAIL_MASS + _rounded_away(part, len(one.masses), count)
         low += one.low * count + offset
