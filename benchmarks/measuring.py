@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import statistics
 import sys
 import time
@@ -36,3 +37,15 @@ def keep(name: str, results: object) -> None:
     command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     document = {"command": command, "machine": machine(), "results": results}
     (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
+
+
+def fill_page(page: Path, parts: dict[str, str]) -> str:
+    """The text of a docs page with its generated parts replaced: each stands between two comments that name it."""
+    text = page.read_text()
+    for name, part in parts.items():
+        before, after = f"<!-- generated: {name} -->", f"<!-- end of {name} -->"
+        pattern = re.escape(before) + ".*?" + re.escape(after)
+        filled = f"{before}\n\n{part}\n\n{after}"
+        text, count = re.subn(pattern, lambda _, filled=filled: filled, text, flags=re.DOTALL)
+        assert count == 1, f"{page.name} has {count} places for {name}"
+    return text

@@ -4,13 +4,13 @@ No number of docs/choosing-epsilon.md is typed by hand: each stands between two 
 """
 
 import math
-import re
 import textwrap
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
+from measuring import fill_page
 from radoboost.expecting import expected_error
 from radoboost.mechanisms import Moments
 from radoboost.privacy import Gaussian, Relation, best_guess, epsilon_at, gaussian_multiplier
@@ -174,14 +174,7 @@ def rendered(results):
         "limit": limit_table(errors),
         "checks": "\n".join(map(wrapped, check_lines(errors))),
     }
-    text = PAGE.read_text()
-    for name, part in parts.items():
-        pattern = rf"(<!-- generated: {name} -->\n).*?(\n<!-- end of {name} -->)"
-        text, count = re.subn(
-            pattern, lambda found, part=part: f"{found[1]}\n{part}\n{found[2]}", text, flags=re.DOTALL
-        )
-        assert count == 1, f"{PAGE.name} has {count} places for {name}"
-    return text
+    return fill_page(PAGE, parts)
 
 
 def check_lines(errors):
