@@ -37,6 +37,7 @@ bench: .venv/ready  ## speed, privacy and accuracy against peers; accuracy needs
 	$(BIN)/python benchmarks/signatures.py
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/predicting.py
+	$(BIN)/python benchmarks/protocol.py
 	$(BIN)/python benchmarks/audits.py
 	$(BIN)/python benchmarks/private.py
 	$(BIN)/python benchmarks/large_file.py
@@ -47,4 +48,4 @@ docs: .venv/docs  ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
-	rm -rf .venv site dist rado-demo .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv site dist rado-demo rado-reproduce .hypothesis .mypy_cache .ruff_cache

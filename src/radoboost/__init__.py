@@ -54,6 +54,11 @@
 #   audits        mechanisms attacked, and what that proves
 #   report        a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
+#   evaluate      the paper's protocol: folds, the iterate kept, errors, t-tests
+#   reproduce     the paper's experiments. What they share: domains, cells, findings, comparing, screen, pictures and
+#                 pages; the experiments: table1 with sampled, table3, feature_privacy with banded_rados, gaussian with
+#                 noisy_copies, and theory with one module a statement under theorems: boosting, gap, concentration,
+#                 dp_feat, rejection, marginal, norm_lemma, prudence and spheres
 #   cli           the command rado
 
 from importlib import import_module

@@ -1,0 +1,311 @@
+"""Figures drawn from data: panels in a grid, one legend, colours and shapes that most eyes can tell apart."""
+
+import io
+import math
+import textwrap
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from radoboost.reproduce.findings import Figure, Panel, Series
+from radoboost.reproduce.screen import printable
+
+# The colours of Okabe and Ito that stand out from white; a shape goes with each, so that colour is not all there is.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
+_SHAPES = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES: dict[str, Any] = {"line": "-", "step": "-", "dashed": (0, (4, 1.5)), "flat": (0, (1, 1.2)), "points": "none"}
+_SHADE = {"alpha": 0.2, "lw": 0}
+_FEW = 12  # where so few places along a logarithmic axis were measured, they are its ticks
+_MANY = 30  # more points than this are drawn without markers, and their errors as a band
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """How large a picture is: inches of its width and of a panel's height, by panels a row, and points of its text."""
+
+    widths: tuple[float, ...]
+    heights: tuple[float, ...]
+    text: float
+
+    def columns(self, n_panels: int) -> int:
+        """How many panels to put into a row, so that the last row is as full as can be.
+
+        >>> [WIDE.columns(n) for n in (2, 4, 5, 6, 12)], [NARROW.columns(n) for n in (1, 3, 4, 12)]
+        ([2, 4, 3, 3, 4], [1, 1, 2, 2])
+        """
+        most = len(self.widths)
+        if most == 2:
+            return 1 if n_panels <= 3 else 2
+        return n_panels if n_panels <= most else min((most, most - 1), key=lambda columns: -n_panels % columns)
+
+
+@dataclass(frozen=True)
+class _Look:
+    colour: str
+    shape: str
+
+
+WIDE = Sheet((7.0, 9.5, 11.5, 11.5), (4.0, 3.4, 2.7, 2.2), 10.0)
+NARROW = Sheet((4.0, 4.0), (2.5, 1.5), 7.5)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as files: SVG for wide and for narrow screens, its letters as outlines, and PNG of the wide one."""
+
+    wide_svg: bytes
+    narrow_svg: bytes
+    wide_png: bytes
+
+
+def draw(figure: Figure, labels: Iterable[str] = ()) -> Picture:
+    """Draw a figure; the same figure gives the same bytes.
+
+    Colours go to `labels` first, in their order: figures that are drawn with the same labels agree in their colours.
+
+    >>> from radoboost.reproduce.findings import figure, panel, series
+    >>> picture = draw(figure("a", "A", "A line.", [panel("a", "x", "y", [series("b", [1, 2], [3, 4])])]))
+    >>> b"<svg" in picture.narrow_svg
+    True
+    """
+    looks = _looks(dict.fromkeys([*labels, *labels_of(figure)]))
+    looks = {label: looks[label] for label in labels_of(figure)}
+    wide_svg, wide_png = _drawn(figure, looks, WIDE, ("svg", "png"))
+    return Picture(wide_svg, _drawn(figure, looks, NARROW, ("svg",))[0], wide_png)
+
+
+def labels_of(figure: Figure) -> list[str]:
+    """The labels of series and bands, each once, in the order in which they come."""
+    items = (item for panel in figure["panels"] for item in [*panel["series"], *panel.get("bands", [])])
+    return list(dict.fromkeys(item["label"] for item in items))
+
+
+def not_shown(figure: Figure) -> int:
+    """How many points cannot be shown, since their axis is logarithmic and they are not above 0."""
+    return sum(
+        value is not None and value <= 0
+        for panel in figure["panels"]
+        if panel.get("log_y")
+        for series in panel["series"]
+        for value in series["y"]
+    )
+
+
+def _drawn(figure: Figure, looks: dict[str, _Look], sheet: Sheet, formats: tuple[str, ...]) -> list[bytes]:
+    nothing = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+    made = []
+    with _settings(sheet):
+        canvas = _canvas(figure, looks, sheet)
+        canvas.draw_without_rendering()
+        canvas.set_layout_engine("none")  # what takes longest is done, and need not be done for each format
+        for name in formats:
+            written = io.BytesIO()
+            canvas.savefig(written, format=name, dpi=150, metadata=nothing[name])
+            made.append(written.getvalue())
+    return made
+
+
+@contextmanager
+def _settings(sheet: Sheet) -> Iterator[None]:
+    """The same look whatever the user's own settings, and no mathematics in names that hold a dollar sign."""
+    import matplotlib
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(
+            {
+                "font.size": sheet.text,
+                "axes.titlesize": 1.05 * sheet.text,
+                "axes.titleweight": "bold",
+                "axes.labelsize": sheet.text,
+                "xtick.labelsize": 0.9 * sheet.text,
+                "ytick.labelsize": 0.9 * sheet.text,
+                "legend.fontsize": sheet.text,
+                "axes.spines.top": False,
+                "axes.spines.right": False,
+                "axes.grid": True,
+                "axes.axisbelow": True,
+                "grid.color": "#e4e4e4",
+                "grid.linewidth": 0.6,
+                "text.parse_math": False,
+                "svg.hashsalt": "radoboost",
+            }
+        )
+        yield
+
+
+def _canvas(figure: Figure, looks: dict[str, _Look], sheet: Sheet) -> Any:
+    from matplotlib.figure import Figure as Canvas
+
+    panels = figure["panels"]
+    words = [len(_words(panel)) for panel in panels]
+    columns = 1 if sheet is NARROW and max(words) > 4 else sheet.columns(len(panels))
+    rows = math.ceil(len(panels) / columns)
+    width, height = sheet.widths[columns - 1], sheet.heights[columns - 1] + (0.6 if any(words) else 0)
+    handles: dict[str, Any] = {}
+    names, n_names = _legend(list(looks), int(1.8 * 72 * width / sheet.text))
+    tall = rows * height + 1.5 * math.ceil(len(names) / n_names) * sheet.text / 72
+    canvas = Canvas(figsize=(width, tall + 0.2), layout="constrained")
+    grid = canvas.subplots(rows, columns, squeeze=False).ravel()
+    shared_x, shared_y = (len({panel[key] for panel in panels}) == 1 for key in ("x_label", "y_label"))
+    across, along = (int(1.6 * 72 * inches / sheet.text) for inches in (width / columns - 0.5, height - 0.4))
+    for place, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
+        _draw_panel(axes, panel, looks, handles, across, small=columns > 1 or sheet is NARROW)
+        axes.set_title(_wrapped(panel["title"], 0.85 * across))
+        if not shared_x or place + columns >= len(panels):
+            axes.set_xlabel(_wrapped(panel["x_label"], across))
+        if not shared_y or place % columns == 0:
+            axes.set_ylabel(_wrapped(panel["y_label"], along))
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    if names:
+        how = {"loc": "outside upper center", "frameon": False, "columnspacing": 1.4}
+        canvas.legend([handles[label] for label in looks], names, ncols=n_names, **how)
+    return canvas
+
+
+def _legend(labels: list[str], across: int) -> tuple[list[str], int]:
+    """The labels, wrapped, and how many go into a row that is as wide as `across` letters."""
+    names = [_wrapped(label, across - 8) for label in labels]
+    longest = max((len(line) for name in names for line in name.splitlines()), default=0)
+    return names, max(1, min(len(names), across // (longest + 7)))
+
+
+def _wrapped(text: str, letters: float) -> str:
+    return "\n".join(textwrap.wrap(printable(text), max(8, int(letters))))
+
+
+def _looks(labels: Iterable[str]) -> dict[str, _Look]:
+    """A colour and a shape for each label; where colours come again, they come with other shapes."""
+    return {
+        label: _Look(PALETTE[place % len(PALETTE)], _SHAPES[(place + place // len(PALETTE)) % len(_SHAPES)])
+        for place, label in enumerate(labels)
+    }
+
+
+def _draw_panel(
+    axes: Any, panel: Panel, looks: dict[str, _Look], handles: dict[str, Any], across: int, *, small: bool
+) -> None:
+    """Draw one panel, as wide as `across` letters, and put what stands for each label into `handles`."""
+    words = _words(panel)
+    log_y = panel.get("log_y", False)
+    if panel.get("log_x"):
+        axes.set_xscale("log")
+    if log_y:
+        axes.set_yscale("log")
+    for band in panel.get("bands", []):
+        low, high = (_numbers(band[key], log=log_y) for key in ("low", "high"))
+        shade = axes.fill_between(_places(band["x"], words), low, high, color=looks[band["label"]].colour, **_SHADE)
+        handles.setdefault(band["label"], shade)
+    beside = [item["label"] for item in panel["series"] if item.get("style") == "points"] if words else []
+    for series in panel["series"]:
+        label = series["label"]
+        shift = 0.5 * ((beside.index(label) + 0.5) / len(beside) - 0.5) if label in beside else 0.0
+        x = [place + shift for place in _places(series["x"], words)]
+        line = _draw_series(axes, series, x, _numbers(series["y"], log=log_y), looks[label], small=small)
+        if not isinstance(handles.get(label), type(line)):  # a line stands for its label better than its band does
+            handles[label] = line
+    _set_ticks(axes, panel, words, across, small=small)
+
+
+def _placed(panel: Panel) -> list[dict[str, Any]]:
+    """What has places along x of its own: all but flat series."""
+    return [item for item in panel["series"] if item.get("style") != "flat"] + [*panel.get("bands", [])]
+
+
+def _words(panel: Panel) -> list[str]:
+    """The places along x, where they are text."""
+    return list(dict.fromkeys(x for item in _placed(panel) for x in item["x"] if isinstance(x, str)))
+
+
+def _places(x: list[Any], words: list[str]) -> list[float]:
+    return [words.index(place) if isinstance(place, str) else place for place in x]
+
+
+def _numbers(values: list[Any], *, log: bool) -> list[float]:
+    return [math.nan if value is None or (log and value <= 0) else value for value in values]
+
+
+def _draw_series(axes: Any, series: Series, x: list[float], y: list[float], look: _Look, *, small: bool) -> Any:
+    style, size = series.get("style", "line"), 3.5 if small else 5.0
+    error = series.get("error")
+    dashes = _DASHES[style]
+    if style == "flat":
+        if error and error[0]:
+            axes.axhspan(y[0] - error[0], y[0] + error[0], color=look.colour, **_SHADE)
+        return axes.axhline(y[0], color=look.colour, ls=dashes, lw=1.8)
+    many = len(y) > _MANY
+    shape = look.shape if style == "points" or not many else ""
+    where = {"drawstyle": "steps-post"} if style == "step" else {}
+    (line,) = axes.plot(
+        x, y, marker=shape, ls=dashes, color=look.colour, lw=1.4, ms=size if not many else 0.6 * size, **where
+    )
+    line.set_rasterized(len(y) > 5000)
+    if error is not None:
+        spread = _numbers(error, log=False)
+        if many and style != "points":
+            low, high = ([a + side * b for a, b in zip(y, spread, strict=True)] for side in (-1, 1))
+            axes.fill_between(x, low, high, color=look.colour, **_SHADE)
+        else:
+            axes.errorbar(x, y, spread, fmt="none", ecolor=look.colour, elinewidth=0.9, capsize=size / 2)
+    marked = series.get("marked", [])
+    rings = {"marker": "o", "ls": "none", "mfc": "none", "mec": "#222222", "mew": 1.1, "ms": 2.4 * size, "zorder": 5}
+    axes.plot([x[place] for place in marked], [y[place] for place in marked], **rings)
+    return line
+
+
+def _set_ticks(axes: Any, panel: Panel, words: list[str], across: int, *, small: bool) -> None:
+    from matplotlib import ticker
+
+    for axis, log in ((axes.xaxis, panel.get("log_x")), (axes.yaxis, panel.get("log_y"))):
+        low, high = sorted(axis.get_view_interval())
+        if log:
+            decades, plain = math.log10(high / low), low >= 1e-4 and high <= 1e5
+            axis.set_major_locator(ticker.LogLocator(subs=[1.0] if decades > 2 else [1.0, 2.0, 5.0]))
+            axis.set_major_formatter(ticker.FuncFormatter(lambda value, _, plain=plain: _tick(value, plain=plain)))
+            axis.set_minor_locator(ticker.NullLocator())
+        elif small:
+            axis.set_major_locator(ticker.MaxNLocator(4))
+    if panel.get("log_x"):
+        measured = sorted({x for item in _placed(panel) for x in item["x"]})
+        chosen = _fitting(measured, across)
+        if len(measured) <= _FEW and len(chosen) > 1:
+            axes.set_xticks(chosen)
+    if words:
+        upright = max(map(len, words)) * len(words) < across
+        axes.set_xticks(range(len(words)), map(printable, words))
+        axes.tick_params(axis="x", rotation=0 if upright else 45)
+        for label in axes.get_xticklabels():
+            label.set(ha="center" if upright else "right", rotation_mode="anchor")
+        axes.set_xlim(-0.6, len(words) - 0.4)
+
+
+def _fitting(measured: list[float], across: int) -> list[float]:
+    """Of the places that were measured along a logarithmic axis, as many as have room for their number.
+
+    >>> _fitting([0.25, 0.5, 1, 2, 4, 8], 40), _fitting([1, 1.1, 10, 11, 100], 20)
+    ([0.25, 0.5, 1, 2, 4, 8], [1, 10, 100])
+    """
+    chosen: list[float] = []
+    for x in measured:
+        room = across * math.log(x / chosen[-1]) / math.log(measured[-1] / measured[0]) if chosen else math.inf
+        if room > len(_tick(x)) + 1:
+            chosen.append(x)
+    return chosen
+
+
+def _tick(value: float, *, plain: bool = True) -> str:
+    """A number along a logarithmic axis: plain, or as a power of ten.
+
+    >>> _tick(0.01), _tick(2000.0), _tick(1e-7, plain=False), _tick(2e6, plain=False), _tick(1.0, plain=False)
+    ('0.01', '2000', '10⁻⁷', '2·10⁶', '1')
+    """
+    if plain or value == 1:
+        return f"{value:g}"
+    exponent = math.floor(math.log10(value) + 1e-9)
+    factor = f"{value / 10.0**exponent:g}"
+    return f"{'' if factor == '1' else factor + '·'}10{str(exponent).translate(_SUPERSCRIPTS)}"

@@ -1,0 +1,125 @@
+"""Findings as text for a terminal."""
+
+import textwrap
+from typing import Any
+
+from radoboost.reproduce.findings import Check, Findings, Table
+
+VERDICTS = {True: "seen", False: "not seen", None: "not judged"}
+_NONE = "\u2013"  # an en dash
+_HEAD = 10  # letters to which the name of a column may make it wide
+
+
+def show(findings: Findings, width: int = 100) -> str:
+    """Tables, checks and notes as text for a terminal; a table too wide for it comes in pieces, below each other.
+
+    >>> from radoboost.reproduce.findings import check, column, found, table
+    >>> errors = table("errors", "Errors", ["domain", column("error", "%", 2)], [["banknote", 2.7], ["wine", None]])
+    >>> print(show(found("table1", "Table 1", tables=[errors], checks=[check("errors are small", True, "2.70 %")])))
+    Table 1
+    <BLANKLINE>
+    Errors
+              error
+    domain        %
+    ---------------
+    banknote   2.70
+    wine          –
+    <BLANKLINE>
+    seen        errors are small: 2.70 %
+    """
+    blocks = [[findings["title"]]]
+    blocks += [_table(table, width) for table in findings["tables"]]
+    blocks += [[line for check in findings["checks"] for line in _check(check, width)]] if findings["checks"] else []
+    blocks += [textwrap.wrap(note, width) for note in findings["notes"]]
+    return "\n\n".join("\n".join(printable(line) for line in lines) for lines in blocks)
+
+
+def shown(value: Any, digits: int | None = None) -> str:
+    """A cell of a table as text; a number above 0 that would be rounded to 0 is shown as less than the last digit.
+
+    >>> shown(2.7, 2), shown(12345), shown(None), shown(0.0004, 3), shown(-0.0, 1), shown(True), shown("wine")
+    ('2.70', '12,345', '–', '<0.001', '0.0', 'yes', 'wine')
+    """
+    if value is None:
+        return _NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if digits is None:
+        return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+    least = f"{10.0**-digits:.{digits}f}"
+    return f"<{least}" if 0 < value < 0.5 * float(least) else f"{value or 0.0:,.{digits}f}"
+
+
+def is_textual(values: list[Any]) -> bool:
+    """Whether a column is to be set as text, to the left: where any of its cells is no number.
+
+    >>> is_textual(["wine", None]), is_textual([True]), is_textual([1, None])
+    (True, True, False)
+    """
+    return any(isinstance(value, str | bool) for value in values)
+
+
+def printable(text: str) -> str:
+    r"""Text without characters that would steer a terminal or break a page.
+
+    >>> printable("red \x1b[31m wine")
+    'red �[31m wine'
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
+
+
+def _table(table: Table, width: int) -> list[str]:
+    columns, n_keys = _columns(table), _n_keys(table["rows"])
+    pieces = [columns[:n_keys]]
+    for column in columns[n_keys:]:
+        if len(pieces[-1]) > n_keys and _width([*pieces[-1], column]) > width:
+            pieces.append(columns[:n_keys])
+        pieces[-1].append(column)
+    n_heads = len(columns[0]) - len(table["rows"])
+    lines = textwrap.wrap(table["title"], width)
+    for number, piece in enumerate(pieces):
+        rows = ["  ".join(cells).rstrip() for cells in zip(*piece, strict=True)]
+        lines += [*([""] if number else []), *filter(None, rows[:n_heads]), "-" * _width(piece), *rows[n_heads:]]
+    return lines + textwrap.wrap(table.get("note", ""), width)
+
+
+def _n_keys(rows: list[list[Any]]) -> int:
+    """How many columns to repeat in every piece, so that rows can be told apart: the first, or the first two.
+
+    >>> _n_keys([["wine", 1, 3.0], ["sonar", 1, 4.0]]), _n_keys([["wine", 1, 3.0], ["wine", 2, 3.0]])
+    (1, 2)
+    """
+    return 1 if len({row[0] for row in rows}) == len(rows) else min(2, len(rows[0]))
+
+
+def _columns(table: Table) -> list[list[str]]:
+    """Of each column the lines of its head and its cells, all of one width."""
+    heads, columns = [], []
+    for place, column in enumerate(table["columns"]):
+        values = [row[place] for row in table["rows"]]
+        cells = [" ".join(shown(value, column.get("digits")).split()) for value in values]
+        broad = max([_HEAD, *map(len, cells)])
+        heads.append(
+            textwrap.wrap(column["name"], broad, break_long_words=False) + [column.get("unit", "")] * ("unit" in column)
+        )
+        columns.append((cells, is_textual(values)))
+    tallest = max(map(len, heads))
+    made = []
+    for head, (cells, textual) in zip(heads, columns, strict=True):
+        lines = [""] * (tallest - len(head)) + head + cells
+        broad = max(map(len, lines))
+        made.append([line.ljust(broad) if textual else line.rjust(broad) for line in lines])
+    return made
+
+
+def _width(columns: list[list[str]]) -> int:
+    return sum(len(lines[0]) + 2 for lines in columns) - 2
+
+
+def _check(check: Check, width: int) -> list[str]:
+    verdict = f"{VERDICTS[check['seen']]:<12}"
+    return textwrap.wrap(
+        f"{check['statement']}: {check['why']}", width, initial_indent=verdict, subsequent_indent=" " * len(verdict)
+    )

@@ -1,0 +1,417 @@
+"""Findings as data, on the screen, and as files: nothing lost, nothing fetched, nothing that a name could break."""
+
+import base64
+import copy
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+import pytest
+
+from radoboost.errors import ArgumentError, OutputError
+from radoboost.reproduce import pages
+from radoboost.reproduce.findings import STYLES, band, check, column, figure, found, panel, series, table, validate
+from radoboost.reproduce.pictures import NARROW, PALETTE, WIDE, draw
+
+HOSTILE = "<script>alert(\"1\")</script> & 'b' $x_{$ \x1b[31m --> 漢"
+SAFE = HOSTILE.replace("\x1b", "\ufffd")
+
+
+def sample(name="table1", domain="banknote"):
+    columns = ["domain", "rows", column("error", "%", 2), column("p", digits=3), column("ratio"), "signed"]
+    rows = [
+        [domain, 1372, 2.714, 0.0004, 0.1234567, True],
+        ["wine", np.int64(98_765), np.float64(31.0), float("nan"), 1e-9, np.bool_(False)],
+        ["sonar", 0, -0.0, 1.0, -2.5, None],
+    ]
+    lines = [
+        series(domain, [1, 10, 100], [3.0, None, 1.0], error=[0.1, None, 0.3], marked=[0]),
+        series("far", np.linspace(1, 100, 40), np.linspace(1, 3, 40), error=np.full(40, 0.2), style="dashed"),
+        series("steps", [1, 10], [0.0, 2.0], style="step"),
+        series("level", [], [2.0], error=[0.1], style="flat"),
+    ]
+    words = [series("ours", [domain, "wine"], [1, 2], style="points"), series("theirs", ["wine"], [2], style="points")]
+    return found(
+        name,
+        f"The title of {domain}",
+        tables=[
+            table("errors", f"Errors of {domain}", columns, rows, f"A note on {domain}."),
+            table("no-rows", "E", ["a"], []),
+        ],
+        figures=[
+            figure(
+                "curves",
+                f"Curves of {domain}",
+                f"By size, {domain}.",
+                [
+                    panel(
+                        domain,
+                        "size",
+                        "error, %",
+                        lines,
+                        log_x=True,
+                        log_y=True,
+                        bands=[band("far", [1, 9], [1, 1], [2, 2])],
+                    ),
+                    panel("by domain", domain, "", words),
+                ],
+            )
+        ],
+        checks=[
+            check(f"{domain} {word}", seen, f"why {word}") for word, seen in (("a", True), ("b", False), ("c", None))
+        ],
+        notes=[f"A remark about {domain}."],
+    )
+
+
+def document(findings, command="rado reproduce table1"):
+    versions = {"radoboost": "0.1.0", "numpy": "2.2.1"}
+    options = {"domains": ["banknote", "wine"], "seed": 0, "quick": True}
+    return {"command": command, "versions": versions, "seconds": 71.5, "options": options, "findings": findings}
+
+
+class Reader(HTMLParser):
+    """A page as tags, links, tables of cell texts, and text."""
+
+    VOID = ("meta", "br", "img", "source")
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.tags, self.tables, self.text, self.style = [], [], [], [], ""
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes), tuple(self.open)))
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("th", "td"):
+            self.tables[-1][-1].append("")
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, text):
+        if self.open and self.open[-1] == "style":
+            self.style += text
+        elif self.open and self.open[-1] in ("th", "td"):
+            self.tables[-1][-1][-1] += text
+        else:
+            self.text.append(text)
+
+    def links(self):
+        for tag, attributes, _ in self.tags:
+            for name in ("href", "src", "srcset", "action", "poster", "data"):
+                if name in attributes:
+                    yield tag, attributes[name]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    output = tmp_path_factory.mktemp("pages")
+    documents = [document(sample()), document(sample("gaussian", HOSTILE), f"rado {HOSTILE}")]
+    pages.write(output, json.loads(json.dumps(documents)))
+    return output, documents, Reader((output / "report.html").read_text())
+
+
+def test_findings_survive_json():
+    findings = sample()
+    assert json.loads(json.dumps(findings, allow_nan=False)) == findings
+    assert findings["tables"][0]["rows"][1] == ["wine", 98765, 31.0, None, 1e-9, False]
+    validate(findings)
+
+
+def _at(findings, path):
+    for key in path:
+        findings = findings[key]
+    return findings
+
+
+PANEL = ("figures", 0, "panels", 0)
+WRONG = [
+    ((), "title", None),
+    ((), "name", "../elsewhere"),
+    ((), "name", "Table 1"),
+    ((), "extra", []),
+    ((), "notes", "a note"),
+    ((), "tables", {}),
+    (("tables", 1), "name", "errors"),
+    (("tables", 0), "columns", []),
+    (("tables", 0), "colums", []),
+    (("tables", 0, "columns", 0), "digits", -1),
+    (("tables", 0, "columns", 0), "digits", True),
+    (("tables", 0, "rows"), 0, ["wine"]),
+    (("tables", 0, "rows", 0), 1, float("inf")),
+    (("tables", 0, "rows", 0), 1, np.float32(1)),
+    (("tables", 0, "rows", 0), 1, [1]),
+    (("figures", 0), "panels", []),
+    (PANEL, "log_x", "yes"),
+    ((*PANEL, "series", 0), "style", "bars"),
+    ((*PANEL, "series", 0), "x", [1, 10]),
+    ((*PANEL, "series", 0), "x", [0, 10, 100]),
+    ((*PANEL, "series", 0), "x", ["a", "b", "c"]),
+    ((*PANEL, "series", 0, "x"), 1, "ten"),
+    ((*PANEL, "series", 0), "y", [1, 2, "3"]),
+    ((*PANEL, "series", 0), "error", [0.1]),
+    ((*PANEL, "series", 0), "error", [0.1, 0.1, -0.1]),
+    ((*PANEL, "series", 0), "marked", [3]),
+    ((*PANEL, "series", 3), "y", [1.0, 2.0]),
+    ((*PANEL, "series", 3), "y", []),
+    ((*PANEL, "bands", 0), "high", [1]),
+    (("checks", 0), "seen", "yes"),
+    (("checks", 0), "why", None),
+]
+
+
+@pytest.mark.parametrize(("path", "key", "value"), WRONG)
+def test_wrong_shapes_are_refused(path, key, value, tmp_path):
+    findings = copy.deepcopy(sample())
+    _at(findings, path)[key] = value
+    with pytest.raises(ArgumentError, match=r"^findings[.\[\]\w]*: .+") as refusal:
+        validate(findings)
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(ArgumentError):
+        pages.write(tmp_path / "output", [document(findings)])
+    assert not (tmp_path / "output").exists()
+
+
+@pytest.mark.parametrize("key", ["name", "title", "tables", "figures", "checks", "notes"])
+def test_nothing_may_be_missing(key):
+    findings = sample()
+    del findings[key]
+    with pytest.raises(ArgumentError, match=f"'{key}' is missing"):
+        validate(findings)
+
+
+def test_documents_are_checked(tmp_path):
+    whole = document(sample())
+    for documents in ([], [{**whole, "findings": None}], [{"findings": sample()}], [whole, whole]):
+        with pytest.raises(ArgumentError):
+            pages.write(tmp_path, documents)
+    assert not any(tmp_path.iterdir())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot make the directory"):
+        pages.write(tmp_path / "file", [document(found("theory", "Theory"))])
+
+
+def test_the_page_holds_every_cell_of_every_table(written):
+    _, documents, reader = written
+    expected = [table for document in documents for table in document["findings"]["tables"]]
+    assert len(reader.tables) == 1 + len(expected)  # one is the overview
+    for found_table, given in zip(reader.tables[1:], expected, strict=True):
+        assert [re.sub("%$", "", head) for head in found_table[0]] == [column["name"] for column in given["columns"]]
+        assert len(found_table) == 1 + len(given["rows"])
+        for cells, row in zip(found_table[1:], given["rows"], strict=True):
+            for cell, value, column_ in zip(cells, row, given["columns"], strict=True):
+                _check_cell(cell, value, column_.get("digits"))
+
+
+def _check_cell(cell, value, digits):
+    """By other means than those that wrote it."""
+    if value is None:
+        assert cell == "\u2013"
+    elif isinstance(value, bool):
+        assert cell == ("yes" if value else "no")
+    elif isinstance(value, str):
+        assert cell == value.replace("\x1b", "\ufffd")
+    elif cell.startswith("<"):
+        assert 0 < value < float(cell[1:]) == 10**-digits
+    else:
+        number = cell.replace(",", "")
+        assert float(number) == pytest.approx(value, rel=1e-5, abs=0.5000001 * 10**-digits if digits is not None else 0)
+        assert digits is None or len(number.partition(".")[2]) == digits
+        assert not (value == 0 and "-" in cell)
+
+
+def test_the_overview_counts_and_checks_are_told_in_words(written):
+    _, _, reader = written
+    assert reader.tables[0] == [
+        ["part", "seen", "not seen", "not judged", "time"],
+        ["The title of banknote", "1", "1", "1", "1 min 12 s"],
+        [f"The title of {SAFE}", "1", "1", "1", "1 min 12 s"],
+    ]
+    verdicts = [text.strip() for text in reader.text if text.strip() in ("seen", "not seen", "not judged")]
+    assert verdicts == ["seen", "not seen", "not judged"] * 2
+
+
+def test_the_page_tells_how_it_was_made(written):
+    _, _, reader = written
+    text = " ".join(reader.text)
+    for said in (
+        "rado reproduce table1", f"rado {SAFE}", "radoboost 0.1.0, numpy 2.2.1", "seed 0", "banknote wine",
+        "A note on banknote.", "A remark about banknote.", "By size, banknote.", "why b", "ICML 2015",
+        "Points not shown, for they are not above 0: 1.",
+    ):  # fmt: skip
+        assert said in text
+
+
+def test_the_page_fetches_nothing(written):
+    _, _, reader = written
+    places = {attributes["id"] for _, attributes, _ in reader.tags if "id" in attributes}
+    assert len(places) == sum("id" in attributes for _, attributes, _ in reader.tags)
+    pointing = {link[1:] for _, link in reader.links() if link.startswith("#")}
+    assert pointing <= places and {"table1", "gaussian", "table1-figure-curves"} <= pointing
+    for tag, link in reader.links():
+        assert link.startswith("#") or re.match(r"data:(image/svg\+xml|text/csv);base64,", link), (tag, link[:60])
+    assert not {"script", "link", "iframe", "object", "base"} & {tag for tag, _, _ in reader.tags}
+    assert not re.search(r"url\(|@import|https?:", reader.style)
+    assert not any(name.startswith("on") or name == "style" for _, attributes, _ in reader.tags for name in attributes)
+    for _, link in reader.links():
+        if link.startswith("data:image"):
+            picture = base64.b64decode(link.partition(",")[2]).decode()
+            assert all(to.startswith(("#", "data:")) for to in re.findall(r'href="([^"]*)"', picture))
+            assert "<script" not in picture
+
+
+def test_hostile_names_are_only_text(written):
+    output, _, reader = written
+    assert f"The title of {SAFE}" in reader.text
+    assert f"{SAFE} a" in reader.text
+    raw = (output / "report.html").read_text()
+    assert "<script" not in raw and "\x1b" not in raw
+    assert "\x1b" not in pages.show(sample(domain=HOSTILE))
+
+
+def test_the_page_fits_wide_and_narrow_screens(written):
+    """Tables in boxes that scroll, a picture for either width, none wider than the page; looked at in a browser too."""
+    output, _, reader = written
+    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in [
+        (tag, attributes) for tag, attributes, _ in reader.tags
+    ]
+    for place, (tag, _, _) in enumerate(reader.tags):
+        if tag == "table":
+            box = reader.tags[place - 1][1]
+            assert box["class"] == "scroll" and box["tabindex"] == "0" and box["aria-label"]
+        if tag == "img":
+            assert reader.tags[place - 1][1]["media"] == "(max-width: 50rem)" and reader.tags[place][1]["alt"]
+    assert re.search(r"\.scroll \{[^}]*overflow-x: auto; max-width: 100%", reader.style)
+    assert re.search(r"img \{[^}]*max-width: 100%", reader.style)
+    headings = [int(tag[1]) for tag, _, _ in reader.tags if re.fullmatch(r"h\d", tag)]
+    assert headings[0] == 1 and headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(headings))
+    assert (output / "report.html").stat().st_size < 1_000_000
+
+
+def test_tables_and_pictures_lie_beside_the_page(written):
+    output, documents, _ = written
+    assert sorted(file.relative_to(output).as_posix() for file in output.rglob("*") if file.is_file()) == [
+        *(f"figures/{name}-curves.{kind}" for name in ("gaussian", "table1") for kind in ("png", "svg")),
+        *(f"{name}-{table}.csv" for name in ("gaussian",) for table in ("errors", "no-rows")),
+        "report.html",
+        *(f"{name}-{table}.csv" for name in ("table1",) for table in ("errors", "no-rows")),
+    ]
+    head, first, second, _ = csv.reader(io.StringIO((output / "table1-errors.csv").read_text()))
+    assert head == ["domain", "rows", "error (%)", "p", "ratio", "signed"]
+    assert first == ["banknote", "1372", "2.714", "0.0004", "0.1234567", "True"]
+    assert second[3] == "" and float(second[4]) == documents[0]["findings"]["tables"][0]["rows"][1][4]
+    assert (output / "figures" / "table1-curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_same_results_give_the_same_bytes(written, tmp_path):
+    """Also where the user has settings of his own, and again into the same place."""
+    output, documents, _ = written
+    with matplotlib.rc_context({"font.size": 30, "axes.linewidth": 9, "svg.hashsalt": None}):
+        for _ in range(2):
+            pages.write(tmp_path, documents)
+    for file in output.rglob("*"):
+        if file.is_file():
+            assert (tmp_path / file.relative_to(output)).read_bytes() == file.read_bytes(), file.name
+    assert len(list(tmp_path.rglob("*"))) == len(list(output.rglob("*")))
+
+
+def test_the_screen_shows_tables_checks_and_notes():
+    lines = pages.show(sample()).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("--"))
+    assert [line.split() for line in lines[start + 1 : start + 4]] == [
+        ["banknote", "1,372", "2.71", "<0.001", "0.123457", "yes"],
+        ["wine", "98,765", "31.00", "\u2013", "1e-09", "no"],
+        ["sonar", "0", "0.00", "1.000", "-2.5", "\u2013"],
+    ]
+    assert {line.index(" 31.00") + 6 for line in lines if " 31.00" in line} == {
+        line.index("  2.71") + 6 for line in lines if "  2.71" in line
+    }
+    assert "not judged  banknote c: why c" in lines and lines[-1] == "A remark about banknote."
+
+
+def test_a_wide_table_comes_in_pieces():
+    columns = ["domain", *(column(f"learner number {place}", "%", 2) for place in range(14))]
+    wide = table("wide", "Wide", columns, [["banknote", *(place + 0.25 for place in range(14))]])
+    text = pages.show(found("table1", "T", tables=[wide]), width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(re.findall("^banknote", text, re.M)) > 1
+    assert re.findall(r"\d+\.25", text) == [f"{place}.25" for place in range(14)]
+
+
+ODD = {
+    "nothing": panel("a", "x", "y", []),
+    "only gaps": panel("a", "x", "y", [series("a", [1, 2], [None, None])], log_x=True, log_y=True),
+    "only zeros": panel("a", "x", "y", [series("a", [1, 2], [0, 0], error=[1, 1], marked=[0])], log_y=True),
+    "one point": panel("a", "x", "y", [series("a", [5], [2])], log_x=True, log_y=True),
+    "only a level": panel("a", "x", "y", [series("a", [], [3], style="flat")], log_x=True),
+    "no label": panel("", "", "", [series("", [1], [1]), series("_a", [1], [2])]),
+    "many labels": panel("a", "x", "y", [series(f"learner {place}", [1, 2], [place, 1]) for place in range(9)]),
+    "wide range": panel("a", "x", "y", [series("a", [1e-12, 1, 1e15], [1e-150, 1, 1e90])], log_x=True, log_y=True),
+    **{style: panel("a", "x", "y", [series("a", [1, 2], [3, 3], error=[1, 0], style=style)]) for style in STYLES},
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_figures_are_drawn(name):
+    findings = found("theory", "Theory", figures=[figure("odd", "Odd", "Odd.", [ODD[name]])])
+    picture = draw(findings["figures"][0])
+    assert picture.wide_png and b"</svg>" in picture.wide_svg and b"</svg>" in picture.narrow_svg
+
+
+def test_panels_share_colours_and_one_legend():
+    """Twelve panels: each label has its colour in all of them; narrow pictures are narrow."""
+    labels = ("boost", "moments", "examples")
+    panels = [
+        panel(f"domain {place}", "size", "error", [series(label, [1, 2], [place, 2]) for label in labels[place % 2 :]])
+        for place in range(12)
+    ]
+    picture = draw(figure("many", "Many", "Many.", panels))
+    for svg, sheet in ((picture.wide_svg.decode(), WIDE), (picture.narrow_svg.decode(), NARROW)):
+        width = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)[1])
+        assert width == pytest.approx(72 * sheet.widths[-1])
+        axes = re.split(r'<g id="axes_\d+">', svg)[1:]
+        assert len(axes) == 12
+        for place, drawn in enumerate(axes):
+            assert (PALETTE[0] in drawn.split('id="legend')[0]) == (place % 2 == 0)
+            assert PALETTE[1] in drawn and PALETTE[2] in drawn
+        assert svg.count('id="legend') == 1
+    assert len(set(PALETTE)) == 7
+
+
+def test_figures_of_one_part_agree_in_their_colours():
+    """As long as there are colours enough; else each figure hands them out anew."""
+    few = [
+        figure(name, name, "A caption.", [panel("a", "x", "y", [series(label, [1, 2], [1, 2]) for label in labels])])
+        for name, labels in (("one", ["a", "b"]), ("two", ["b"]))
+    ]
+    drawn = pages._draw_all([document(found("theory", "Theory", figures=few))])
+    assert PALETTE[0] not in drawn["theory-two"].wide_svg.decode()
+    assert PALETTE[1] in drawn["theory-two"].wide_svg.decode()
+    many = panel("a", "x", "y", [series(f"label {place}", [1], [place]) for place in range(8)])
+    drawn = pages._draw_all([document(found("theory", "Theory", figures=[figure("m", "M", "M.", [many]), few[1]]))])
+    assert PALETTE[0] in drawn["theory-two"].wide_svg.decode()
+
+
+def test_nothing_heavy_is_imported_to_report():
+    program = (
+        "import sys, radoboost.reproduce.pages; "
+        "print({'matplotlib', 'numba', 'sklearn', 'typer', 'pandas'} & set(sys.modules))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"
+    )
