@@ -130,5 +130,5 @@ def test_summaries_and_their_distance():
 
 def test_a_score_of_zero_is_decided_by_a_coin():
     edges = np.zeros((4000, 1))
-    error = evaluate.test_error(np.ones(1), edges, np.random.default_rng(0))
+    error = evaluate.share_wrong(np.ones(1), edges, np.random.default_rng(0))
     assert abs(error - 0.5) < 5 * 0.5 / math.sqrt(4000)

@@ -148,3 +148,9 @@ def test_engines_keep_their_contract(name):
     assert engine.worker_bytes(1000, 10) >= 8 * 1000 * 10
     assert engine.worker_bytes(2000, 10) > engine.worker_bytes(1000, 10)
     assert engine.worker_bytes(1000, 100) > engine.worker_bytes(1000, 10)
+
+
+def test_the_page_on_the_paper_has_the_numbers_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    page = importlib.import_module("reproduction_page")
+    assert page.rendered() == page.PAGE.read_text(), "run benchmarks/reproduction_page.py"

@@ -136,18 +136,18 @@ def test_the_domains_are_those_with_a_binary_feature(domains):
 def _recorded(monkeypatch, options, folds):
     """What `work` boosts over and tests on, in these folds of the first copy: one list each per fold."""
     boosted, tested = [], []
-    true_boost, true_test = noisy_copies.boost, noisy_copies.test_error
+    true_boost, true_test = noisy_copies.boost, noisy_copies.share_wrong
 
     def boost(rows, **options):
         boosted[-1].append(np.array(rows))
         return true_boost(rows, **options)
 
-    def test_error(theta, edges, generator):
+    def share_wrong(theta, edges, generator):
         tested[-1].append(np.array(edges))
         return true_test(theta, edges, generator)
 
     monkeypatch.setattr(noisy_copies, "boost", boost)
-    monkeypatch.setattr(noisy_copies, "test_error", test_error)
+    monkeypatch.setattr(noisy_copies, "share_wrong", share_wrong)
     for fold in folds:
         boosted.append([])
         tested.append([])

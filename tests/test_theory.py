@@ -16,7 +16,7 @@ from radoboost.privacy import TruncatedBinomialShift, band, delta_at
 from radoboost.reproduce import theory
 from radoboost.reproduce.cells import Cell, Options
 from radoboost.reproduce.findings import validate
-from radoboost.reproduce.theorems import dp_feat, gap, marginal, norm_lemma, prudence, spheres
+from radoboost.reproduce.theorems import dp_feat, gap, marginal, mean_zero, norm_lemma, prudence, spheres
 from radoboost.risks import logistic_rado_risk, logistic_risk
 
 FALSE_ALARM = 1e-6
@@ -158,6 +158,24 @@ def test_the_cap_depends_on_nothing_but_the_multiple_of_kappa(setting):
             assert prudence.printed_cap(kappa, *setting) == pytest.approx(1 - 2 / math.sqrt(times), abs=1e-9)
 
 
+def test_kappa_one_gives_a_cap_where_the_printed_kappa_is_below_a_quarter():
+    for noise, times in product((0.3, 1.0, 10.0), (0.05, 0.24, 0.26)):
+        mu = math.sqrt(prudence.least_kappa(noise, 1.0, 5000, 1000) / times)  # so that the printed kappa is `times`
+        assert (prudence.printed_cap(1.0, noise, mu, 5000, 1000) > 0) == (times < 0.25)
+
+
+def test_rados_that_average_to_zero_have_a_risk_of_log_two_or_more(rng):
+    """Jensen's inequality; so the bound fails in every draw with a feature taken, whatever the cap."""
+    rados = rng.standard_normal((7, 3))
+    rados -= rados.mean(axis=0)
+    assert min(logistic_rado_risk(rados, theta, 20) for theta in rng.standard_normal((50, 3))) >= math.log(2)
+    options = Options("", ())
+    for cell in mean_zero.cells(options)[:2]:
+        outcome = mean_zero.work(cell, options)
+        assert outcome["least_kappa"] < 1 and outcome["mu"] > 0.9 and outcome["rows"][0]["cap"] > 0.9
+        assert all(row["beyond"] == row["taken"] > 190 for row in outcome["rows"])
+
+
 # ---- lem_algebraic
 
 
@@ -238,7 +256,7 @@ def _set(**values):
 
 
 def _rows(**values):
-    """The values in every row of a ball."""
+    """The values in every row of a ball, or of a table."""
     return lambda outcome: [row.update(values) for row in outcome["rows"]]
 
 
@@ -277,7 +295,7 @@ FLIPS = [
     ("(thc11) with the constant 1:", "ball", _rows(printed=0.1, beyond_printed=0),
      _rows(printed=0.1, beyond_printed=40)),
     ("finite at some n < m", "classifier", _first(log_least=1.0), _first(log_least=50.0)),
-    ("(thc22)", "classifier", _gaps(False), _gaps(True)),
+    ("as (thc22) would have it", "classifier", _gaps(False), _gaps(True)),
     ("lem_radoboost", "boosting", _set(excess=-0.1, disagreement=0.0), _set(excess=0.1, disagreement=0.0)),
     ("eq. (Qbound)", "boosting", _risk(-9.0), _risk(9.0)),
     ("epsilon delta = O(", "delta", _deltas(-2.0), _deltas(-0.5)),
@@ -287,7 +305,7 @@ FLIPS = [
     ("within the band the privacy loss", "band", _set(loss=0.4), _set(loss=1.1)),
     ("cutting the tails", "band", _set(log_ratio=-0.1), _set(log_ratio=0.0)),
     ("d = 1 is no loss", "joint", _set(banded_both=0.2, banded_column=0.2), _set(banded_both=0.6, banded_column=0.2)),
-    ("rejections stay within", "rejection", _set(beyond=0), _set(beyond=40)),
+    ("signatures drawn stay within", "rejection", _set(beyond=0), _set(beyond=40)),
     ("is a whole number", "rejection-grid", _set(whole=0.9), _set(whole=1.1)),
     ("for every m and epsilon", "rejection-grid",
      lambda outcome: [row.update(failure=0.5) for row in outcome["by_m"]],
@@ -300,8 +318,9 @@ FLIPS = [
     ("with sqrt(d) added", "norm", _set(right_failure=0.01), _set(right_failure=0.1)),
     ("there is a prudential", "cap", _set(caps=[[0.1, 0.2, 0.5]]), _set(caps=[[-1.0, 0.0, 0.5]])),
     ("log sum w e^a", "cap", _set(left=1.0, right=2.0), _set(left=2.0, right=1.0)),
-    ("its bound does with probability", "conclusion", _set(held=60, beyond=1), _set(held=60, beyond=40)),
+    ("its bound does too", "conclusion", _set(held=60, beyond=1), _set(held=60, beyond=40)),
     ("lemma partial1", "conclusion", _set(held=60, too_long=1), _set(held=60, too_long=40)),
+    ("average to zero", "mean-zero", _rows(taken=60, beyond=1), _rows(taken=60, beyond=40)),
     ("standard deviation of a feature", "conclusion", _set(held=60, draws=60), _set(held=2, draws=60)),
     ("more spheres than examples", "spheres", _set(spheres=10**6), _set(spheres=5)),
     ("one of its spheres is empty", "spheres", _set(printed=0.1, covering=0.2), _set(printed=0.2, covering=0.1)),
@@ -328,9 +347,10 @@ def test_every_check_can_come_out_both_ways(outcomes, options, words, part, good
     ("words", "part", "change"),
     [
         ("(thc11) with the constant 16", "ball", _rows(proof=None)),
-        ("(thc22)", "classifier", _neither),
+        ("as (thc22) would have it", "classifier", _neither),
         ("lem_radoboost", "boosting", _set(disagreement=0.1)),
-        ("its bound does with probability", "conclusion", _set(held=0)),
+        ("its bound does too", "conclusion", _set(held=0)),
+        ("average to zero", "mean-zero", _rows(taken=0)),
     ],
 )
 def test_what_cannot_be_judged_is_said_not_to_be(outcomes, options, words, part, change):

@@ -58,7 +58,7 @@
 #   reproduce     the paper's experiments. What they share: domains, cells, findings, comparing, screen, pictures and
 #                 pages; the experiments: table1 with sampled, table3, feature_privacy with banded_rados, gaussian with
 #                 noisy_copies, and theory with one module a statement under theorems: boosting, gap, concentration,
-#                 dp_feat, rejection, marginal, norm_lemma, prudence and spheres
+#                 dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero and spheres
 #   cli           the command rado
 
 from importlib import import_module

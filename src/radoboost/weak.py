@@ -87,7 +87,7 @@ def prudence(rados: NDArray[np.float64], noise_std: float, tau: float = 0.05) ->
     They are the quantities of thm_random_gau, from the noisy rados alone: M = min_k max_j |rado_jk| stands in for
     mu' m_*, and L = sqrt(d) + sqrt(2 log(n / tau)) for the norm that the paper bounds without its sqrt(d). The paper
     wants kappa at least 4 noise_std L / M**2, and 1 - rho at most 1 / (4 kappa noise_std L). Its cap is
-    1 - 2 / (sqrt(1 - rho) kappa M), which is positive only from four times that kappa on. Here kappa is
+    1 - 2 / (sqrt(1 - rho) kappa M), which is positive only beyond four times that kappa. Here kappa is
     max(1, 64 noise_std L / M**2), where much noise gives a cap of 1/2. The theorem is not proved as printed;
     nothing here says that its conditions hold.
 

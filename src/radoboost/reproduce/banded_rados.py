@@ -19,9 +19,9 @@ from radoboost.evaluate import (
     N_ROUNDS,
     best_on_examples,
     number_of_rados,
+    share_wrong,
     standardised,
     stratified_folds,
-    test_error,
     uniform_rados,
 )
 from radoboost.keystream import TILE_ROWS
@@ -143,7 +143,7 @@ def work(cell: Cell, options: Options) -> dict[str, Any]:
     def learned(rows: NDArray[np.float64], update: str = "multiplicative") -> tuple[float, float]:
         """Test error, and the share of the protected feature in |theta|."""
         theta = best_on_examples(boost(rows, n_rounds=chosen.rounds, update=update).rounds, edges[train], len(edges[0]))
-        return test_error(theta, edges[test], generator), float(abs(theta[place]) / max(np.abs(theta).sum(), 1e-300))
+        return share_wrong(theta, edges[test], generator), float(abs(theta[place]) / max(np.abs(theta).sum(), 1e-300))
 
     banded: list[tuple[float | None, float | None]] = []
     for epsilon in chosen.epsilons:

@@ -18,9 +18,9 @@ from radoboost.evaluate import (
     best_on_examples,
     fixed_support_rados,
     number_of_rados,
+    share_wrong,
     standardised,
     stratified_folds,
-    test_error,
     uniform_rados,
 )
 from radoboost.reproduce.cells import Cell, Options, cell_generator
@@ -123,7 +123,7 @@ def work(cell: Cell, options: Options) -> dict[str, Any]:
                 rounds = boost(rows[kind], n_rounds=chosen.rounds, weak=weak, update=update).rounds
                 theta = best_on_examples(rounds, noisy[train], edges.shape[1])
                 for where in TESTS:
-                    errors[where][learner(kind, oracle)].append(test_error(theta, tests[where], generator))
+                    errors[where][learner(kind, oracle)].append(share_wrong(theta, tests[where], generator))
     return {**errors, "clip": float(np.sqrt(np.square(edges).sum(axis=1)).max())}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.boost import LEAST_EDGE, Rounds
-from radoboost.evaluate import N_ROUNDS, Summary, best_on_examples, summarise, test_error
+from radoboost.evaluate import N_ROUNDS, Summary, best_on_examples, share_wrong, summarise
 from radoboost.reproduce.domains import SOURCES
 from radoboost.reproduce.findings import Check, Table, check, column, table
 
@@ -112,7 +112,7 @@ def vary(
         theta = rounds.theta(d)
     else:
         theta = best_on_examples(rounds, edges[train] if variant.kept_on == "fold" else rows, d)
-    return test_error(theta, edges[test], generator)
+    return share_wrong(theta, edges[test], generator)
 
 
 def _draw(
@@ -139,7 +139,7 @@ def one_draw(edges: NDArray[np.float64], n: int, clamp: float, generator: np.ran
         wrong = 0.0
         for part in others:
             theta = best_on_examples(rounds, np.delete(edges, part, axis=0), edges.shape[1])
-            wrong += len(part) * test_error(theta, edges[part], generator)
+            wrong += len(part) * share_wrong(theta, edges[part], generator)
         errors[variant.title] = wrong / (len(edges) - n)
     return errors
 

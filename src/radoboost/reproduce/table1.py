@@ -16,9 +16,9 @@ from radoboost.evaluate import (
     Folds,
     best_on_examples,
     number_of_rados,
+    share_wrong,
     standardised,
     stratified_folds,
-    test_error,
     uniform_rados,
 )
 from radoboost.reproduce import sampled
@@ -112,7 +112,7 @@ def work(cell: Cell, options: Options) -> dict[str, Any]:
         update = "multiplicative" if name == "radoboost" else "exponential"
         rounds = boost(matrix, n_rounds=N_ROUNDS, update=update, clamp=cell["clamp"]).rounds
         theta = best_on_examples(rounds, edges, edges.shape[1])
-        error[name] = test_error(theta, domain.edges[test], generator)
+        error[name] = share_wrong(theta, domain.edges[test], generator)
         least[name] = float(np.abs(rounds.edge).min(initial=1.0))
     return {**domain.facts, "n": n, "n_train": len(train), "error": error, "least_edge": least}
 

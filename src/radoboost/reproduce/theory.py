@@ -9,13 +9,31 @@ from typing import Any
 
 from radoboost.reproduce.cells import Cell, Options
 from radoboost.reproduce.findings import Findings, found
-from radoboost.reproduce.theorems import boosting, concentration, marginal, norm_lemma, prudence, rejection, spheres
+from radoboost.reproduce.theorems import (
+    boosting,
+    concentration,
+    marginal,
+    mean_zero,
+    norm_lemma,
+    prudence,
+    rejection,
+    spheres,
+)
 
 NAME = "theory"
 TITLE = "Theory, checked"
-VERSION = 1
+VERSION = 2
 
-SECTIONS: tuple[ModuleType, ...] = (concentration, boosting, marginal, rejection, norm_lemma, prudence, spheres)
+SECTIONS: tuple[ModuleType, ...] = (
+    concentration,
+    boosting,
+    marginal,
+    rejection,
+    norm_lemma,
+    prudence,
+    mean_zero,
+    spheres,
+)
 _PARTS = {
     "ball": concentration,
     "classifier": concentration,
@@ -29,6 +47,7 @@ _PARTS = {
     "norm": norm_lemma,
     "cap": prudence,
     "conclusion": prudence,
+    "mean-zero": mean_zero,
     "spheres": spheres,
 }
 

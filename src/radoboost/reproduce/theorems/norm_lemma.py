@@ -115,7 +115,10 @@ def _figure(norms: list[tuple[int, Outcome]]) -> dict[str, Any]:
         series("all rados, drawn", d, [out["within"] / out["tables"] for _, out in norms]),
         series("claimed of all rados", [1], [1 - TAU], style="flat"),
     ], log_x=True)  # fmt: skip
-    caption = "The probability that the noise in a rado is within sqrt(2 log(n/tau)). From a few features on it is not."
+    caption = (
+        "The probability that the noise in all rados (jointly) is within sqrt(2 log(n/tau)), and that of one rado. "
+        f"From a few features on the joint one is below the {1 - TAU} that the lemma claims."
+    )
     return figure("norm-lemma", "The norm lemma of thm_random_gau", caption, [shown])
 
 

@@ -140,8 +140,9 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
         figures=[_figure(drawn, grid), _f_figure(f)],
         checks=[_drawn_holds(drawn), _whole(grid), _every_epsilon(grid), _ours(drawn), _order(f)],
         notes=[
-            "thm_rrs takes beta (m + 1) for a whole number; DP-Feat rounds it up, and so rejects a little more. Its "
-            "first case, n <= n*_eta, needs an epsilon of 9.7 before it covers a single rado at eta = 0.05."
+            "thm_rrs takes beta (m + 1) for a whole number; the set's least K is beta (m + 1) rounded up, so that a "
+            "little more is rejected. The theorem's first case, n <= n*_eta, needs an epsilon of 9.7 before it covers "
+            "a single rado at eta = 0.05."
         ],
     )
 
@@ -177,7 +178,8 @@ def _figure(drawn: list[tuple[Cell, Outcome]], grid: Outcome) -> dict[str, Any]:
     ]  # fmt: skip
     caption = (
         "Rejection sampling for DP-Feat's signature set. Left: the bound is loose where epsilon is small. Right: exact "
-        "probabilities that it fails, where beta (m + 1) is rounded up; below 0.001 they are shown there."
+        f"probabilities that it fails, with n up to {max(_COUNTS):,} and eta from {min(_ETAS)}, where beta (m + 1) is "
+        "rounded up; below 0.001 they are shown there."
     )
     return figure("rejection", "Rejection sampling and the bound on it", caption, panels)
 
@@ -210,12 +212,14 @@ def _drawn_holds(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
         f"allows {max(limits)} (false alarm {_FALSE_ALARM:g})"
     )
     held = all(outcome["beyond"] <= limit for (_, outcome), limit in zip(drawn, limits, strict=True))
-    return check("thm_rrs: rejections stay within the bound with probability 1 - eta", held, why)
+    return check("thm_rrs: the signatures drawn stay within the bound with probability 1 - eta", held, why)
 
 
 def _whole(grid: Outcome) -> dict[str, Any]:
     why = f"exactly, in {grid['cases']:,} cases: the worst failure probability is {grid['whole']:.3f} eta"
-    return check("thm_rrs holds where beta (m + 1) is a whole number", grid["whole"] <= _ONE, why)
+    return check(
+        "thm_rrs held in every case of the grid where beta (m + 1) is a whole number", grid["whole"] <= _ONE, why
+    )
 
 
 def _every_epsilon(grid: Outcome) -> dict[str, Any]:
@@ -224,12 +228,13 @@ def _every_epsilon(grid: Outcome) -> dict[str, Any]:
     if failing:
         first, last = failing[0], failing[-1]
         why = (
-            f"it fails for {len(failing)} of {len(grid['by_m'])} m, from {first['m']} to {last['m']}, and epsilon from "
+            f"with n up to {max(_COUNTS):,} and eta from {min(_ETAS)} it fails for {len(failing)} of "
+            f"{len(grid['by_m'])} m, from {first['m']} to {last['m']}, and epsilon from "
             f"{min(row['least_epsilon'] for row in failing):.2f} on; at m = {last['m']}, epsilon = "
             f"{last['epsilon']:.2f}, n = {last['n']:,} and eta = {last['eta']} with probability "
             f"{last['failure']:.2f} eta"
         )
-    return check("thm_rrs holds for every m and epsilon, beta (m + 1) rounded up", not failing, why)
+    return check("thm_rrs holds for every m and epsilon, the least K being beta (m + 1) rounded up", not failing, why)
 
 
 def _ours(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:

@@ -119,7 +119,11 @@ def _figure(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
         series("hole that can do", m, [out["covering"] for _, out in plane]),
         series("hole that must be", m, [out["right"] for _, out in plane], style="dashed"),
     ], log_x=True, log_y=True)  # fmt: skip
-    caption = "Examples can be placed so that no hole is as large as the proof of lem_algebraic says there must be."
+    larger = " and ".join(f"{m:,}" for m, out in plane if out["printed"] > out["covering"])
+    caption = (
+        f"From some m on (d = 2: at {larger or 'none here'}) examples can be placed so that no hole is as large as the "
+        "proof of lem_algebraic says there must be; this does not show the lemma itself false, only its proof."
+    )
     return figure("spheres", "Holes between m examples", caption, [shown])
 
 

@@ -1,0 +1,78 @@
+"""The generated parts of docs/reproduction.md, from the results of a full run of `rado reproduce all`.
+
+    python benchmarks/reproduction_page.py [FOLDER]
+
+With a folder, its results are first copied to experiments/results/reproduce. No number of the page is typed by hand.
+"""
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+
+from measuring import RESULTS, fill_page
+
+PAGE = Path(__file__).parent.parent / "docs" / "reproduction.md"
+KEPT = RESULTS / "reproduce"
+SHOWN = {
+    "table1": ("errors", "paper", "sampled"),
+    "table3": ("errors", "paper"),
+    "feature-privacy": ("errors",),
+    "gaussian": (),
+    "theory": (),
+}
+"""The tables of each experiment that the page shows; the report has them all."""
+WORDS = {True: "Seen", False: "**Not seen**", None: "Not judged"}
+
+
+def wrapped(text, indent=""):
+    return "\n".join(textwrap.wrap(text, 135, subsequent_indent=indent, break_long_words=False))
+
+
+def shown(cell, column):
+    if cell is None:
+        return "–"  # noqa: RUF001
+    if isinstance(cell, float) and "digits" in column:
+        return f"{cell:.{column['digits']}f}"
+    return f"{cell:g}" if isinstance(cell, float) else str(cell).replace("|", r"\|")
+
+
+def table(found):
+    """A Markdown table: text to the left, numbers to the right."""
+    columns = found["columns"]
+    text = [any(isinstance(row[k], str) for row in found["rows"]) for k in range(len(columns))]
+    head = [f"{column['name']}, {column['unit']}" if "unit" in column else column["name"] for column in columns]
+    rule = ["---" if is_text else "---:" for is_text in text]
+    rows = [[shown(cell, column) for cell, column in zip(row, columns, strict=True)] for row in found["rows"]]
+    lines = ["| " + " | ".join(line) + " |" for line in (head, rule, *rows)]
+    return "\n".join([f"*{found['title']}.*", "", *lines, *(["", wrapped(found["note"])] if "note" in found else [])])
+
+
+def part(document):
+    """What one experiment found: its statements, and the tables that are shown here."""
+    findings = document["findings"]
+    lines = [f"`{document['command']}`: {document['seconds']:.0f} seconds of one core.", ""]
+    lines += [wrapped(f"- {WORDS[c['seen']]}: {c['statement']}. {c['why']}", "  ") for c in findings["checks"]]
+    tables = [one for one in findings["tables"] if one["name"] in SHOWN[findings["name"]]]
+    return "\n".join(lines) + "".join(f"\n\n{table(one)}" for one in tables)
+
+
+def documents():
+    return {name: json.loads((KEPT / f"{name}.json").read_text()) for name in SHOWN}
+
+
+def rendered():
+    """The page as it is, with its generated parts as the results have them."""
+    return fill_page(PAGE, {name: part(document) for name, document in documents().items()})
+
+
+def main():
+    if len(sys.argv) > 1:
+        KEPT.mkdir(parents=True, exist_ok=True)
+        for name in SHOWN:
+            (KEPT / f"{name}.json").write_text((Path(sys.argv[1]) / f"{name}.json").read_text())
+    PAGE.write_text(rendered())
+
+
+if __name__ == "__main__":
+    main()
