@@ -57,8 +57,8 @@ class Expectation:
 def expected_error(mechanism: Moments, n_examples: int, n_columns: int, best_error: float) -> float:
     """The error to expect, where the same rows without noise would have `best_error`; columns count the constant.
 
-    >>> round(expected_error(Moments(1.0), 4000, 11, 0.2), 3)
-    0.201
+    >>> round(expected_error(Moments(1.0), 1000, 11, 0.2), 3)
+    0.203
     >>> round(expected_error(Moments(0.1), 100, 11, 0.2), 2)
     0.47
     """
