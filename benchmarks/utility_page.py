@@ -1,6 +1,6 @@
 """What the results of `utility.py` say: tables on screen, checks, pictures, and the generated parts of a docs page.
 
-No number of docs/choosing-epsilon.md is typed by hand: each stands between two comments that name the part it is of.
+No result on docs/choosing-epsilon.md is typed by hand: each stands between two comments that name the part it is of.
 """
 
 import math

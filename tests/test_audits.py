@@ -99,6 +99,18 @@ class OneNoiseForRounds(Stages):
         return super()._noise(scale, n_rows, n_columns, min(plane, 5))
 
 
+class DiagonalOnly(Stages):
+    """Second moments without noise beside the diagonal."""
+
+    def _noise(self, scale, n_rows, n_columns, plane):
+        return super()._noise(scale, n_rows, n_columns, plane) * (plane not in (1, 4))
+
+
+class LastRoundBare(Stages):
+    def _noise(self, scale, n_rows, n_columns, plane):
+        return super()._noise(scale, n_rows, n_columns, plane) * (plane != 5 + 7)
+
+
 class NotClipped(Stages):
     """Rows as long as they come."""
 
@@ -118,7 +130,8 @@ class SensitivityOne(rb.Moments):
 @pytest.mark.parametrize(
     ("unit", "stages"),
     [("record", HalvedNoise), ("label", HalvedNoise), ("record", OneNoiseForAll), ("label", OneNoiseForAll),
-     ("record", OneNoiseForRounds), ("label", OneNoiseForRounds), ("record", NotClipped)],
+     ("record", OneNoiseForRounds), ("label", OneNoiseForRounds), ("record", NotClipped),
+     ("record", DiagonalOnly), ("label", LastRoundBare)],
 )  # fmt: skip
 def test_faults_planted_in_moments_are_caught(unit, stages):
     assert not audit_moments(rb.Moments(4.0, unit=unit), runs=1000, key=KEY, stages=stages).holds

@@ -74,5 +74,12 @@ def test_the_account_says_it(rado):
     for bad in (["--rows", 100], ["--columns", 4], ["--rows", 0, "--columns", 4]):
         code, out, err = rado("account", "--epsilon", 1, *bad)
         assert (code, out, err.count("\n")) == (1, "", 1)
+    half, whole = (
+        json.loads(rado("account", "--noise", noise, "--unit", unit, "--json")[1])["epsilon"]
+        for noise, unit in ((2, "record"), (4, "label"))
+    )
+    assert half == whole  # a flipped label moves a sum by two norms
+    for extra in (["--unit", "label"], ["--columns", 3]):
+        assert rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, *extra)[0] == 1
     code, out, err = rado("account", "--noise", 4, "--rows", 100, "--columns", 9)
     assert (code, out, err.count("\n")) == (1, "", 1)

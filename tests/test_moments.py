@@ -13,11 +13,12 @@ import radoboost as rb
 from radoboost import moments_crafting
 from radoboost.columns import Column
 from radoboost.labels import LabelRule
-from radoboost.mechanisms.moments import CAP, FEW_ROUNDS, GRID, MANY_ROUNDS
+from radoboost.mechanisms.moments import CAP, FEW_ROUNDS, GRID, HESSIAN_FLOOR, MANY_ROUNDS, WHITENING_FLOOR
 from radoboost.moment_learner import learn_released_moments
 from radoboost.moments_crafting import Stages, add_tilted, draw_rados
 from radoboost.privacy import Relation, epsilon_at, event_from_dict
 from radoboost.progress import no_progress
+from radoboost.spectra import inverse_power, noise_floor
 from radoboost.tables import open_table
 
 BOUNDS = [[-3, 3]] * 3
@@ -186,7 +187,7 @@ def test_noise_is_there_and_of_the_size_that_is_claimed():
     """A table of nobody: every number is noise. 300 releases; 6.5 standard deviations, false alarm below 1e-8."""
     nobody = np.zeros((0, 3))
     mechanism = rb.Moments(1.0)
-    diagonal, beside, total = [], [], []
+    diagonal, beside, total, means, whitened, beside_whitened = [], [], [], [], [], []
     for _ in range(300):
         made = stages(nobody, np.zeros(0, dtype=int), mechanism)
         made._pass = lambda contribute, what, made=made: moments_crafting._Sums(made.d)
@@ -194,11 +195,51 @@ def test_noise_is_there_and_of_the_size_that_is_claimed():
         diagonal += np.diag(made.blocks["moment:C"]).tolist()
         beside += made.blocks["moment:C"][np.triu_indices(4, 1)].tolist()
         total += made.blocks["moment:b"][0].tolist()
+        whitened += np.diag(made.blocks["moment:C2"]).tolist()
+        beside_whitened += made.blocks["moment:C2"][np.triu_indices(4, 1)].tolist()
+        means.append(made.blocks["sharpened"])
         np.testing.assert_array_equal(made.blocks["moment:C"], made.blocks["moment:C"].T)
     noise = made.noise()
-    for sample, std in ((diagonal, noise["second"]), (beside, noise["second"] / math.sqrt(2)), (total, noise["sum"])):
+    in_rounds = [(np.ravel([mean[k] for mean in means]), noise["rounds"]) for k in range(made.rounds)]
+    for sample, std in (
+        (diagonal, noise["second"]), (beside, noise["second"] / math.sqrt(2)), (total, noise["sum"]),
+        (whitened, noise["whitened"]), (beside_whitened, noise["whitened"] / math.sqrt(2)), *in_rounds,
+    ):  # fmt: skip
         assert abs(np.var(sample) / std**2 - 1) < 6.5 * math.sqrt(2 / len(sample))
         assert abs(np.mean(sample)) < 6.5 * std / math.sqrt(len(sample))
+
+
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("sharpen", [True, False])
+@pytest.mark.parametrize("rows", [300, 3000])
+def test_what_follows_from_the_blocks_follows_from_them_as_released(unit, sharpen, rows, table):
+    """Whitening, the number of rounds and every theta, to the last bit: nothing exact went into them."""
+    x, y = table
+    mechanism = rb.Moments(1.0, unit=unit, sharpen=sharpen)
+    release = rb.craft(x[:rows], y[:rows], mechanism=mechanism, **OPTIONS)
+    blocks, scales = release.blocks, mechanism.scales(FEW_ROUNDS[0] if sharpen else 0, 4)
+    floor = noise_floor(scales["second"] / GRID**2, 4, WHITENING_FLOOR if sharpen else HESSIAN_FLOOR)
+    a = moments_crafting._snapped_root(blocks["moment:C"], floor)
+    assert a.tobytes() == blocks["whitening"].tobytes()
+    if sharpen:
+        few = np.trace(blocks["moment:C"]) * mechanism.distance(4) / 4 < 100
+        rounds, eta = FEW_ROUNDS if few else MANY_ROUNDS
+        assert rounds == release.mechanism["rounds"] == len(blocks["sharpened"]) and few == (rows == 300)
+        hessian = inverse_power(blocks["moment:C2"], noise_floor(scales["whitened"] / GRID**2, 4, HESSIAN_FLOOR), 1.0)
+        theta = moments_crafting._snapped(4 * (hessian @ blocks["moment:b"][0]))
+        assert theta.tobytes() == blocks["theta"][0].tobytes()
+        for k, mean in enumerate(blocks["sharpened"]):
+            theta = moments_crafting._snapped(blocks["theta"][k] + 4 * eta * (hessian @ mean))
+            assert theta.tobytes() == blocks["theta"][k + 1].tobytes()
+
+
+def test_standard_errors_stay_near_what_columns_allow_beside_a_constant_one(table):
+    x, y = table
+    x = np.column_stack([x, np.full(len(x), 0.5)])
+    for _ in range(20):
+        release = rb.craft(x, y, mechanism=rb.Moments(1.0), bounds=[[-3, 3]] * 4, classes=(0, 1), n_rados=1)
+        fit = learn_released_moments(release)
+        assert fit.standard_errors[:3].max() < np.abs(fit.theta[:3]).max()  # the classes are nearly separable
 
 
 def test_what_the_table_holds_changes_neither_shape_nor_fields(table):

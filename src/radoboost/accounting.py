@@ -49,6 +49,8 @@ def account_for(
     n_rados = check_n_rados(n_rados)
     if mechanism in ("moments", "noisy-rados", "noisy-examples") and (epsilon is None) == (noise is None):
         raise ArgumentError("give epsilon to learn what noise it takes, or noise to learn what epsilon it buys")
+    if mechanism != "moments" and (n_features is not None or unit != "record"):
+        raise ArgumentError(f"columns and unit are for the mechanism moments; leave them out for {mechanism}")
     extra: dict[str, Any] = {}
     event: Event
     if mechanism == "noisy-rados":
@@ -100,16 +102,17 @@ def _moments(
                 "rows": rows,
                 "columns": features,
                 "carries": found.carries,
-                "enough": found.enough(),
+                "enough": found.enough().removeprefix("; "),
                 "errors": [{"without_noise": best, "expected": error} for best, error in found.errors],
                 "enough_rows": found.enough_rows,
                 "enough_epsilon": found.enough_epsilon,
             }
         }
     relation = Moments(epsilon or 1.0, delta, unit).relation
+    moved = 2 if unit == "label" else 1  # norms that a sum is moved by
     if noise is None:
-        noise = gaussian_multiplier(epsilon, delta, relation)  # type: ignore[arg-type]
-    return Gaussian(noise, relation), {"noise": noise, **extra}
+        noise = moved * gaussian_multiplier(epsilon, delta, relation)  # type: ignore[arg-type]
+    return Gaussian(noise / moved, relation), {"noise": noise, **extra}
 
 
 def _band(epsilon: float | None, delta: float, n_rados: int, n_examples: int | None) -> tuple[Event, dict[str, Any]]:

@@ -195,11 +195,14 @@ class _RadoShell(_LinearShell, ABC):
             del self.feature_names_in_
         return self
 
-    def _learn_from(self, release: Release) -> None:
+    def _check_rados(self, release: Release) -> None:
         if release.n_rados < 2:
             raise ReleaseError("the release has one rado only; learning needs at least two")
         if not release.rados.any():
             raise ReleaseError("every rado of the release is zero in all columns; there is nothing to learn from")
+
+    def _learn_from(self, release: Release) -> None:
+        self._check_rados(release)
         theta, learner = self._learn(release)
         self.model_ = Model.from_release(release, theta, learner)
         self.release_ = release
@@ -341,6 +344,10 @@ class MomentsClassifier(_RadoShell):
     >>> bool(clf.score(X, y) > 0.95), clf.predict_proba(X[:2]).shape
     (True, (2, 2))
     """
+
+    def _check_rados(self, release: Release) -> None:
+        if "moment:b" not in release.blocks:  # released moments tell without them
+            super()._check_rados(release)
 
     def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
         if "moment:b" in release.blocks:

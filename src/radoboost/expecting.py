@@ -16,7 +16,7 @@ from radoboost.mechanisms.moments import FEW_ROUNDS, GRID, Moments
 BEST_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4)
 TYPICAL = 0.2  # the best error by which a table is judged
 TOO_MUCH, NEAR = 0.4, 0.22  # of errors, where the best is typical: no use, and hardly a loss
-_MOST_ROWS, _MOST_EPSILON = 10**12, 1000.0
+_MOST_ROWS, _LEAST_EPSILON, _MOST_EPSILON = 10**12, 1e-6, 1000.0
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Expectation:
         """What to expect of a typical table, and what would do."""
         with_noise = f"{100 * dict(self.errors)[TYPICAL]:.0f} %"
         return (
-            f"of {self.n_examples:,} rows and {self.n_columns:,} columns, expect {with_noise} of errors where the same "
-            f"rows without noise give {100 * TYPICAL:.0f} %{self.enough()}"
+            f"of {self.n_examples:,} rows, {self.n_columns:,} columns with the constant, expect {with_noise} of errors "
+            f"where the same rows without noise give {100 * TYPICAL:.0f} %{self.enough()}"
         )
 
     def enough(self) -> str:
@@ -88,7 +88,7 @@ def expect(mechanism: Moments, n_examples: int, n_columns: int) -> Expectation:
 
     >>> found = expect(Moments(0.1), 100, 10)
     >>> found.carries, found.sentence()[:60]
-    (False, 'of 100 rows and 10 columns, expect 47 % of errors where the ')
+    (False, 'of 100 rows, 10 columns with the constant, expect 47 % of er')
     """
     for name, value in (("rows", n_examples), ("columns", n_columns)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -113,7 +113,7 @@ def expect(mechanism: Moments, n_examples: int, n_columns: int) -> Expectation:
         enough_rows = _two_digits_up(high)
     enough_epsilon = None
     if near_with(_MOST_EPSILON):
-        small, large = mechanism.epsilon / 100, _MOST_EPSILON
+        small, large = _LEAST_EPSILON, _MOST_EPSILON
         while large / small > 1.01:
             between = math.sqrt(small * large)
             small, large = (small, between) if near_with(between) else (between, large)

@@ -97,7 +97,7 @@ def learn_released_moments(release: Release) -> MomentFit:
         return MomentFit(to_columns @ whitened, 0.0, standard_errors=errors)
     theta = np.zeros(d)
     if has_constant:
-        theta[-1] = np.copysign(_BARELY, np.linalg.solve(a, _pooled_sum(release))[-1])
+        theta[-1] = np.copysign(_BARELY, np.linalg.solve(a, total)[-1])
     return MomentFit(theta, 0.0, fell_back=True)
 
 
@@ -123,7 +123,7 @@ def _nothing_but_noise(release: Release, curvature: _Curvature, whitened: NDArra
 
     Both traces estimate the number of records. The squared length of the sum is chi-square for noise alone. The mean
     square of the scores is then a sum of squares of normal numbers; it is compared with the chi-square law that has the
-    same mean and variance. Each test finds something in an empty table with a chance of 5 %.
+    same mean and variance. Each test finds something in an empty table with a chance of about 5 %.
     """
     from scipy.stats import chi2, norm
 
@@ -149,16 +149,6 @@ def _noisy_size(release: Release) -> tuple[float, float]:
     return size, math.sqrt(d * (noise["second"] ** 2 + noise["whitened"] ** 2)) / 2
 
 
-def _pooled_sum(release: Release) -> NDArray[np.float64]:
-    """The sum of the edge vectors, as the sum and twice the mean rados tell it where there is little to tell."""
-    noise, total = release.mechanism["noise"], release.blocks["moment:b"][0]
-    if not release.mechanism["rounds"]:
-        return np.asarray(total)
-    means = release.blocks["sharpened"]
-    weight, other = noise["sum"] ** -2, len(means) / (2 * noise["rounds"]) ** 2
-    return np.asarray((weight * total + other * 2 * means.mean(axis=0)) / (weight + other))
-
-
 def _responses(
     release: Release, curvature: _Curvature, outwards: NDArray[np.float64], *, nothing: bool = False
 ) -> Iterator[NDArray[np.float64]]:
@@ -167,19 +157,20 @@ def _responses(
     A matrix for each noise vector: everything is in the eigenvectors of the second moment. Without sharpening theta is
     4 H b: noise moves b, and H by a first-order term. With sharpening each mean rado moves what follows by 4 eta H
     times its noise, and the next one takes some of that back, as much as the derivative of a mean rado says: that is
-    taken for normal scores, of which the moments tell the mean (0 if there is `nothing`) and the variance. It is
-    followed from the last classifier back to the first.
+    taken for normal scores, of which the moments tell the mean and the variance, and is 0 if there is `nothing` but
+    noise. It is followed from the last classifier back to the first.
     """
     noise, rounds, eta = release.mechanism["noise"], int(release.mechanism["rounds"]), release.mechanism["eta"]
     h, total = curvature.inverses, release.blocks["moment:b"][0]
     if not rounds:
-        moved, pull = 4 * outwards * h, h * (curvature.vectors.T @ total)
+        moved, pull = 4 * outwards * h, h * (curvature.vectors.T @ total) * (not nothing)
         yield moved * math.hypot(noise["sum"], noise["whitened"] * float(np.linalg.norm(pull)) / math.sqrt(2))
         yield (moved @ pull)[:, None] * noise["whitened"] / math.sqrt(2)
         return
     whole = max(float(curvature.values.sum()), LEAST)
     size = min(max(_noisy_size(release)[0], LEAST), whole)
-    w = curvature.values * (size / whole)  # noise makes eigenvalues too large, not their sum
+    # Noise makes eigenvalues too large, not their sum. Where there are no records, they take nothing back.
+    w = curvature.values * (0.0 if nothing else size / whole)
     back = np.zeros_like(outwards)
     for k in reversed(range(rounds)):
         if k >= rounds // 2:
@@ -189,7 +180,8 @@ def _responses(
         inner = curvature.vectors.T @ theta
         squares = float(inner @ (w * inner))
         if squares > 0:
-            along, across = _derivative(0.0 if nothing else float(total @ theta) / size, squares / size)
+            slopes = _derivative(float(total @ theta) / size, squares / size)
+            along, across = (min(slope, 1 / (2 * eta)) for slope in slopes)  # or rounds would not have come to rest
             lean = w * inner / math.sqrt(squares)
             back = back - 4 * eta * (across * back * (h * w) + np.outer(back @ (h * lean), (along - across) * lean))
     yield 4 * noise["sum"] * back * h
@@ -201,6 +193,7 @@ def _derivative(mean: float, square: float) -> tuple[float, float]:
     from scipy.special import expit
 
     points, masses = hermegauss(100)
+    mean = math.copysign(min(abs(mean), math.sqrt(square)), mean)  # noise may have made it larger
     scores = mean + math.sqrt(max(square - mean**2, 0.0)) * points
     slopes = np.where(scores > 0, expit(scores) * expit(-scores), 0.0) * masses / masses.sum()
     return float(slopes @ np.square(scores)) / square, float(slopes.sum())

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,10 @@ from radoboost.tables import Batch, Table, open_table
 _LIMIT = 1.0
 _ROW = (6.0, 4.0)  # far beyond the bounds, and with the constant three columns in all
 _PULL = 80.0  # records for each column in units of the noise: few enough for the smaller number of rounds
-STATISTICS = ("second moments", "sum", "whitened moments", "mean rados", "sum less a mean rado", "mean rados apart")
+STATISTICS = (
+    "second moments", "sum", "whitened moments", "mean rados",
+    "sum less a mean rado", "mean rados apart", "numbers without noise",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,17 +95,19 @@ def _statistics(made: Stages, known: _Known) -> list[float]:
         known_sum = known.pairs * (plus + minus) + absent
         parts.append((mean * GRID - known_sum, plus - absent, noise["rounds"] * GRID))
     unit = GRID**2
-    second = _ratio(made.blocks["moment:C"] * unit - others * np.outer(q, q), np.outer(q, q), noise["second"] * unit)
-    whitened = _ratio(
-        made.blocks["moment:C2"] * unit - others * np.outer(e, e), np.outer(e, e), noise["whitened"] * unit
-    )
+    squares = [
+        (made.blocks[name] * unit - others * np.outer(v, v), np.outer(v, v), noise[stage] * unit)
+        for name, v, stage in (("moment:C", q, "second"), ("moment:C2", e, "whitened"))
+    ]
+    second, whitened = (_ratio(*square) for square in squares)
     total, *means = (_ratio(*part) for part in parts)
+    bare = sum(_bare(rest, change) for rest, change, sigma in (*squares, *parts) if sigma)
     apart = sum(float((r - s) @ (u - v)) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(parts[1:]))
     against = 0.0
     if means:
         (r, u, sigma), (s, v, tau) = parts[:2]
         against = float((r / sigma - s / tau) @ (u / sigma - v / tau))
-    return [second, total, whitened, sum(means), against, apart]
+    return [second, total, whitened, sum(means), against, apart, bare]
 
 
 def _rounds(made: Stages) -> Iterator[NDArray[np.float64]]:
@@ -119,6 +125,14 @@ def _tilted(e: NDArray[np.float64], theta: NDArray[np.float64]) -> NDArray[np.in
 def _ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
     """Log-likelihood ratio of `rest` being `change` plus noise, against noise alone.
 
-    Of matrices too: beside the diagonal the noise is smaller by sqrt(2), and every entry is there twice.
+    Of matrices too: beside the diagonal the noise is smaller by sqrt(2), and every entry is there twice. Without noise
+    `rest` should tell nothing, and what it tells is given as it is.
     """
-    return float((rest * change).sum() - (change * change).sum() / 2) / sigma**2 if sigma else 0.0
+    told = float((rest * change).sum())
+    return (told - float((change * change).sum()) / 2) / sigma**2 if sigma else told
+
+
+def _bare(rest: NDArray[np.float64], change: NDArray[Any]) -> int:
+    """How many numbers are exactly the canary's part, less how many are exactly what is there without it."""
+    told = change != 0
+    return int((np.rint(rest[told]) == np.rint(change[told])).sum()) - int((np.rint(rest[told]) == 0).sum())

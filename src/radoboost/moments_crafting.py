@@ -107,6 +107,7 @@ class Stages:
         self.blocks = {"moment:C": second, "whitening": a, "moment:b": total[None], "moment:C2": whitened}
         if sharpen:
             self._sharpen(a, hessian, total, np.trace(second))
+        self.key = secrets.token_bytes(32)  # no key serves twice
 
     def _sharpen(self, a: Any, hessian: Any, total: Any, size: float) -> None:
         """Mean rados under the current logistic weights; how many, the first release decides (M6)."""

@@ -105,7 +105,7 @@ def describe_account(answer: Mapping[str, Any]) -> str:
             for pair in found["errors"]
         ]
         verdict = "carries this epsilon" if found["carries"] else "cannot carry this epsilon"
-        lines.append(f"verdict      such a table {verdict}{found['enough']}")
+        lines.append("; ".join(filter(None, [f"verdict      such a table {verdict}", found["enough"]])))
     if "band" in answer:
         low, high = answer["band"]
         one, plain = answer["one_rado"], answer["plain_one_rado"]

@@ -7,7 +7,7 @@ domains: the shares of the budget, the floors of eigenvalues, the cap on logisti
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError
@@ -72,7 +72,7 @@ class Moments:
         """Refuse noise that cannot be had."""
         self.distance(n_columns)
 
-    @cache  # noqa: B019 - a mechanism is small, and calibration is not
+    @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, n_columns: int) -> float:
         """mu of the Gaussian mechanism that epsilon and delta allow in all (M8)."""
         # As many deviates as the stages together may draw.
