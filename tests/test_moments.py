@@ -18,6 +18,7 @@ from radoboost.moment_learner import learn_released_moments
 from radoboost.moments_crafting import Stages, add_tilted, draw_rados
 from radoboost.privacy import Relation, epsilon_at, event_from_dict
 from radoboost.progress import no_progress
+from radoboost.report import describe_model
 from radoboost.spectra import inverse_power, noise_floor
 from radoboost.tables import open_table
 
@@ -317,6 +318,7 @@ def test_nothing_but_noise_falls_back_to_the_noisy_majority(rng):
     release = rb.craft(x, y, mechanism=rb.Moments(0.01), **OPTIONS)
     clf = rb.MomentsClassifier().fit_rados(release)
     if clf.model_.learner["fell_back_to_majority"]:  # by the test's level, 19 times of 20
+        assert "an empty table might have given this release" in describe_model(clf.model_)
         assert len(set(clf.predict(x).tolist())) == 1 and np.abs(clf.predict_proba(x) - 0.5).max() < 1e-3
     with pytest.raises(rb.ArgumentError, match="more noise than can be sampled"):
         rb.craft(x, y, mechanism=rb.Moments(0.001), **OPTIONS)

@@ -57,6 +57,8 @@ def describe_model(model: Model) -> str:
         f"a linear classifier over {count}: positive scores mean {positive!r}, the others {negative!r}",
         f"learner      {_named({key: value for key, value in model.learner.items() if key != 'standard_errors'})}",
     ]
+    if model.learner.get("fell_back_to_majority"):
+        lines += ["             an empty table might have given this release: the noisy majority, whatever the row"]
     if model.release is None or model.statement is None:
         lines += ["learned from the examples themselves: nothing is promised about them"]
     else:
@@ -198,7 +200,12 @@ def _more(count: int) -> list[str]:
 def _named(entry: object) -> str:
     described = dict(entry)  # type: ignore[call-overload]
     name = described.pop("name")
-    return str(name) + "".join(f", {key} {value}" for key, value in described.items())
+    return str(name) + "".join(f", {key} {_value(value)}" for key, value in described.items())
+
+
+def _value(value: object) -> str:
+    """Numbers by stage as "stage number", and others as they are."""
+    return " ".join(f"{key} {part:.6g}" for key, part in value.items()) if isinstance(value, Mapping) else str(value)
 
 
 def _listed(sentences: tuple[str, ...]) -> list[str]:
