@@ -234,6 +234,20 @@ def test_what_follows_from_the_blocks_follows_from_them_as_released(unit, sharpe
             assert theta.tobytes() == blocks["theta"][k + 1].tobytes()
 
 
+def test_the_number_of_rounds_follows_from_the_noisy_trace(table):
+    """Of as many records as are at the limit: by the exact trace it would always be the same number."""
+    x, y = table
+    mechanism = rb.Moments(1.0)
+    limit = round(100 * 4 / mechanism.distance(4))
+    seen = set()
+    for _ in range(24):
+        release = rb.craft(x[:limit], y[:limit], mechanism=mechanism, **OPTIONS)
+        few = np.trace(release.blocks["moment:C"]) * mechanism.distance(4) / 4 < 100
+        assert release.mechanism["rounds"] == (FEW_ROUNDS if few else MANY_ROUNDS)[0]
+        seen.add(release.mechanism["rounds"])
+    assert seen == {FEW_ROUNDS[0], MANY_ROUNDS[0]}
+
+
 def test_standard_errors_stay_near_what_columns_allow_beside_a_constant_one(table):
     x, y = table
     x = np.column_stack([x, np.full(len(x), 0.5)])
