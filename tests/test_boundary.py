@@ -36,6 +36,7 @@ BOTH = {
     "audits",
     "moments_audit",
     "evaluate",
+    "findings",
     "reproduce",
     "report",
     "cli",
@@ -96,6 +97,6 @@ def test_a_planted_violation_is_found(tmp_path, station, line, violation):
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    heavy = {"numba", "llvmlite", "matplotlib", "sklearn", "typer", "pandas", "cupy"}
+    heavy = {"numba", "llvmlite", "matplotlib", "sklearn", "typer", "pandas", "cupy", "ortools", "flint"}
     code = f"import sys, radoboost; print({heavy} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from radoboost.errors import ArgumentError, OutputError
-from radoboost.reproduce import pages
-from radoboost.reproduce.findings import STYLES, band, check, column, figure, found, panel, series, table, validate
-from radoboost.reproduce.pictures import NARROW, PALETTE, WIDE, draw
+from radoboost.findings import STYLES, band, check, column, figure, found, pages, panel, series, table, validate
+from radoboost.findings.pictures import NARROW, PALETTE, WIDE, draw
 
 HOSTILE = "<script>alert(\"1\")</script> & 'b' $x_{$ \x1b[31m --> 漢"
 SAFE = HOSTILE.replace("\x1b", "\ufffd")
@@ -409,7 +408,7 @@ def test_figures_of_one_part_agree_in_their_colours():
 
 def test_nothing_heavy_is_imported_to_report():
     program = (
-        "import sys, radoboost.reproduce.pages; "
+        "import sys, radoboost.findings.pages; "
         "print({'matplotlib', 'numba', 'sklearn', 'typer', 'pandas'} & set(sys.modules))"
     )
     assert (

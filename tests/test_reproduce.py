@@ -364,7 +364,7 @@ def test_without_domains_it_says_how_to_name_them(rado, monkeypatch):
 
 
 def test_completion():
-    from radoboost.cli import _complete_domains, _complete_experiment
+    from radoboost.cli.reproduce import _complete_domains, _complete_experiment
 
     assert _complete_experiment("t") == ["table1", "table3", "theory"] and "all" in _complete_experiment("")
     assert _complete_domains("so") == ["sonar"] and _complete_domains("sonar,ma") == ["sonar,magic"]

@@ -12,10 +12,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from radoboost.findings import validate
 from radoboost.privacy import TruncatedBinomialShift, band, delta_at
 from radoboost.reproduce import theory
 from radoboost.reproduce.cells import Cell, Options
-from radoboost.reproduce.findings import validate
 from radoboost.reproduce.theorems import dp_feat, gap, marginal, mean_zero, norm_lemma, prudence, spheres
 from radoboost.risks import logistic_rado_risk, logistic_risk
 

@@ -55,11 +55,14 @@
 #   report        a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   evaluate      the paper's protocol: folds, the iterate kept, errors, t-tests
-#   reproduce     the paper's experiments. What they share: domains, cells, findings, comparing, screen, pictures and
-#                 pages; the experiments: table1 with sampled, table3, feature_privacy with banded_rados, gaussian with
-#                 noisy_copies, and theory with one module a statement under theorems: boosting, gap, concentration,
-#                 dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero and spheres
-#   cli           the command rado
+#   findings      what a run found, as data: tables, figures, checks; on the screen, as pictures, as pages
+#   reproduce     the paper's experiments. What they share: domains, cells, comparing; the experiments: table1 with
+#                 sampled, table3, feature_privacy with banded_rados, gaussian with noisy_copies, and theory with one
+#                 module a statement under theorems: boosting, gap, concentration, dp_feat, rejection, marginal,
+#                 norm_lemma, prudence, mean_zero and spheres
+#   attacks       what an adversary gets, from what is known
+#   cli           the command rado: shell, protection, and a module a command: craft, learn, predict, show, bounds,
+#                 account, audit, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version

@@ -119,7 +119,7 @@ def _write(output: Path, document: dict[str, Any]) -> None:
 
 def _pages(output: Path) -> None:
     """Tables, pictures and the report of all experiments that are in `output`, also from earlier runs."""
-    from radoboost.reproduce import pages
+    from radoboost.findings import pages
 
     places = [output / f"{name}.json" for name in EXPERIMENTS]
     pages.write(output, [_read(place) for place in places if place.exists()])

@@ -9,9 +9,9 @@ from importlib.resources import files
 from typing import Any
 
 from radoboost.evaluate import N_FOLDS, Summary, paired_t, standard_errors_apart, summarise
+from radoboost.findings import Check, Figure, Series, Table, check, column, figure, panel, series, table
 from radoboost.reproduce.cells import Cell, Options
 from radoboost.reproduce.domains import SOURCES
-from radoboost.reproduce.findings import Check, Figure, Series, Table, check, column, figure, panel, series, table
 
 LEARNERS = {"adaboost": "AdaBoost", "adaboost_sub": "AdaBoost(n)", "radoboost": "RadoBoost"}
 """AdaBoost_SS on the training fold, AdaBoost_SS on n examples of it, and RadoBoost on n rados."""

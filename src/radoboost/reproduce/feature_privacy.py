@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from radoboost import findings as shapes
 from radoboost.evaluate import Summary, summarise
 from radoboost.mechanisms.claims import DEFAULT_DELTA
-from radoboost.reproduce import findings as shapes
 from radoboost.reproduce.banded_rados import DOMAINS, NAME, Plan, cells, plan, work
 from radoboost.reproduce.cells import Cell, Options
 from radoboost.reproduce.domains import SOURCES

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost import findings as shapes
 from radoboost.evaluate import paired_t
 from radoboost.privacy import Gaussian, Relation, epsilon_at
-from radoboost.reproduce import findings as shapes
 from radoboost.reproduce.cells import Cell, Options
 from radoboost.reproduce.domains import SOURCES
 from radoboost.reproduce.noisy_copies import (

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from radoboost.boost import LEAST_EDGE, Rounds
 from radoboost.evaluate import N_ROUNDS, Summary, best_on_examples, share_wrong, summarise
+from radoboost.findings import Check, Table, check, column, table
 from radoboost.reproduce.domains import SOURCES
-from radoboost.reproduce.findings import Check, Table, check, column, table
 
 DOMAINS = {"table1": ("eeg", "hardware"), "table3": ("fertility", "haberman", "eeg", "hardware")}
 """Where the column differs, or may with another seed, by table of the paper."""

@@ -21,11 +21,11 @@ from radoboost.evaluate import (
     stratified_folds,
     uniform_rados,
 )
+from radoboost.findings import Check, Findings, Table, check, column, found, table
 from radoboost.reproduce import sampled
 from radoboost.reproduce.cells import Cell, Options, cell_generator
 from radoboost.reproduce.comparing import LEARNERS, Row, agreement, beside, gather, paper, picture, printed
 from radoboost.reproduce.domains import load
-from radoboost.reproduce.findings import Check, Findings, Table, check, column, found, table
 
 NAME = "table1"
 TITLE = "Table 1: RadoBoost on n rados against AdaBoost_SS on examples"

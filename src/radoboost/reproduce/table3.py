@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from radoboost.evaluate import paired_t
+from radoboost.findings import Check, Findings, Table, check, column, found, table
 from radoboost.reproduce import table1
 from radoboost.reproduce.cells import Cell, Options
 from radoboost.reproduce.comparing import LEARNERS, Row, agreement, beside, gather, picture, printed
-from radoboost.reproduce.findings import Check, Findings, Table, check, column, found, table
 
 NAME = "table3"
 TITLE = "Table 3: as Table 1, with |r_t| clamped to at least 0.1"

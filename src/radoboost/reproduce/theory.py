@@ -7,8 +7,8 @@ million for each check; the rest is exact or a matter of counting.
 from types import ModuleType
 from typing import Any
 
+from radoboost.findings import Findings, found
 from radoboost.reproduce.cells import Cell, Options
-from radoboost.reproduce.findings import Findings, found
 from radoboost.reproduce.theorems import (
     boosting,
     concentration,

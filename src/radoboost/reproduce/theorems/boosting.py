@@ -6,9 +6,9 @@ import numpy as np
 
 from radoboost.boost import boost
 from radoboost.evaluate import N_ROUNDS, number_of_rados, standardised, uniform_rados
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.reproduce import domains
 from radoboost.reproduce.cells import Cell, Options, Outcome, cell_generator
-from radoboost.reproduce.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.risks import log_boosting_bound, log_rado_risk, logistic_rado_risk, logistic_risk
 from radoboost.weak import WEAK_ORACLES
 

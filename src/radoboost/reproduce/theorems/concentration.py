@@ -7,9 +7,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from radoboost.evaluate import standardised
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.reproduce import domains
 from radoboost.reproduce.cells import Cell, Options, Outcome, cell_generator
-from radoboost.reproduce.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.reproduce.theorems.gap import (
     ETA,
     PROOF,

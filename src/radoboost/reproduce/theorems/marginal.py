@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.privacy import TruncatedBinomialShift, band, delta_at
 from radoboost.reproduce.cells import Cell, Options, Outcome, cell_generator
-from radoboost.reproduce.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.reproduce.theorems.dp_feat import (
     beta_of,
     edge_mass,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from radoboost.boost import boost
+from radoboost.findings import Findings, check, column, found, table
 from radoboost.reproduce.cells import Cell, Options, Outcome, cell_generator
-from radoboost.reproduce.findings import Findings, check, column, found, table
 from radoboost.reproduce.theorems.norm_lemma import TAU
 from radoboost.reproduce.theorems.prudence import kept_share, least_kappa, printed_cap
 from radoboost.risks import log_rado_risk

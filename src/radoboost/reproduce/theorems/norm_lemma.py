@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.reproduce.cells import Cell, Options, Outcome, cell_generator
-from radoboost.reproduce.findings import Findings, check, column, figure, found, panel, series, table
 
 TAU = 0.05
 N_RADOS = 1000

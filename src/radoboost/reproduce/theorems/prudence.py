@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from radoboost.boost import boost
 from radoboost.evaluate import standardised
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.privacy import gaussian_multiplier
 from radoboost.reproduce import domains
 from radoboost.reproduce.cells import Cell, Options, Outcome, cell_generator
-from radoboost.reproduce.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.reproduce.theorems.norm_lemma import TAU, norm_limit, signatures_of_support
 from radoboost.risks import logistic_rado_risk
 from radoboost.weak import Prudential

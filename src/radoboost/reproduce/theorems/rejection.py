@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.privacy import band
 from radoboost.reproduce.cells import Cell, Options, Outcome, cell_generator
-from radoboost.reproduce.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.reproduce.theorems.dp_feat import beta_of, draws_bound, draws_quantile, f_beta, failure_probability
 from radoboost.signatures import FeatureInterval
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.reproduce.cells import Cell, Options, Outcome
-from radoboost.reproduce.findings import Findings, check, column, figure, found, panel, series, table
 
 _CASES = ((2, 100), (2, 10_000), (2, 100_000), (3, 100_000))  # d and m
 

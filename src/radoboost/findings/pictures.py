@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from radoboost.reproduce.findings import Figure, Panel, Series
-from radoboost.reproduce.screen import printable
+from radoboost.findings import Figure, Panel, Series
+from radoboost.findings.screen import printable
 
 # The colours of Okabe and Ito that stand out from white; a shape goes with each, so that colour is not all there is.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
@@ -66,7 +66,7 @@ def draw(figure: Figure, labels: Iterable[str] = ()) -> Picture:
 
     Colours go to `labels` first, in their order: figures that are drawn with the same labels agree in their colours.
 
-    >>> from radoboost.reproduce.findings import figure, panel, series
+    >>> from radoboost.findings import figure, panel, series
     >>> picture = draw(figure("a", "A", "A line.", [panel("a", "x", "y", [series("b", [1, 2], [3, 4])])]))
     >>> b"<svg" in picture.narrow_svg
     True

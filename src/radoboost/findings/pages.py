@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from radoboost.errors import ArgumentError, OutputError, reason
+from radoboost.findings import Check, Figure, Findings, Table, validate
+from radoboost.findings.pictures import PALETTE, Picture, draw, labels_of, not_shown
+from radoboost.findings.screen import VERDICTS, is_textual, printable, show, shown
 from radoboost.release import replacing
-from radoboost.reproduce.findings import Check, Figure, Findings, Table, validate
-from radoboost.reproduce.pictures import PALETTE, Picture, draw, labels_of, not_shown
-from radoboost.reproduce.screen import VERDICTS, is_textual, printable, show, shown
 
 __all__ = ["REPORT", "page", "show", "write"]
 
@@ -54,7 +54,7 @@ def write(output: Path, documents: list[dict[str, Any]]) -> None:
 def page(documents: list[dict[str, Any]]) -> str:
     """One HTML page over all results, with everything that it shows inside it.
 
-    >>> from radoboost.reproduce.findings import check, found
+    >>> from radoboost.findings import check, found
     >>> findings = found("theory", "Theory", checks=[check("1 < 2", True, "it is")])
     >>> run = {"command": "rado reproduce theory", "versions": {}, "seconds": 1.0, "options": {}, "findings": findings}
     >>> "1 &lt; 2" in page([run])

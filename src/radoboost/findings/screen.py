@@ -3,7 +3,7 @@
 import textwrap
 from typing import Any
 
-from radoboost.reproduce.findings import Check, Findings, Table
+from radoboost.findings import Check, Findings, Table
 
 VERDICTS = {True: "seen", False: "not seen", None: "not judged"}
 _NONE = "\u2013"  # an en dash
@@ -13,7 +13,7 @@ _HEAD = 10  # letters to which the name of a column may make it wide
 def show(findings: Findings, width: int = 100) -> str:
     """Tables, checks and notes as text for a terminal; a table too wide for it comes in pieces, below each other.
 
-    >>> from radoboost.reproduce.findings import check, column, found, table
+    >>> from radoboost.findings import check, column, found, table
     >>> errors = table("errors", "Errors", ["domain", column("error", "%", 2)], [["banknote", 2.7], ["wine", None]])
     >>> print(show(found("table1", "Table 1", tables=[errors], checks=[check("errors are small", True, "2.70 %")])))
     Table 1

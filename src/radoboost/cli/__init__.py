@@ -1,0 +1,75 @@
+"""The command rado: results on stdout, commentary and progress on stderr, one line for an expected failure."""
+
+import io
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from radoboost.cli.account import account
+from radoboost.cli.audit import audit
+from radoboost.cli.bounds import bounds
+from radoboost.cli.craft import craft
+from radoboost.cli.demo import demo
+from radoboost.cli.learn import learn
+from radoboost.cli.predict import predict
+from radoboost.cli.reproduce import reproduce
+from radoboost.cli.shell import in_one_line
+from radoboost.cli.show import show
+
+app = typer.Typer(
+    name="rado",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (craft, learn, predict, show, bounds, account, audit, reproduce, demo):
+    app.command()(in_one_line(command))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from radoboost import __version__
+
+        print(f"rado {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Learn from private data that never leaves the building.
+
+    A data holder crafts a small set of Rademacher observations (rados) from a table and releases them in one file,
+    with a statement of what is and is not protected. Anyone learns a linear classifier from that file alone.
+
+    \b
+    Examples:
+      rado demo
+      rado craft patients.csv --label readmitted
+      rado show patients.rado.parquet
+      rado learn patients.rado.parquet
+      rado predict patients.model.json new-patients.csv
+
+    \b
+    With a promise about every record:
+      rado bounds patients.csv --label readmitted
+      rado craft patients.csv --epsilon 1 --bounds patients.bounds.json
+    """
+
+
+def main() -> None:
+    """Entry point of the command."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before we began
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal need not know every letter of a file's name
+    app()

@@ -1,0 +1,5 @@
+"""python -m radoboost.cli."""
+
+from radoboost.cli import main
+
+main()

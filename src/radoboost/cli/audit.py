@@ -1,0 +1,50 @@
+"""rado audit: a mechanism attacked."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from radoboost.cli.protection import chosen_mechanism, complete_mechanism
+from radoboost.cli.shell import JsonFlag
+from radoboost.errors import ArgumentError
+
+
+def audit(
+    mechanism: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", autocompletion=complete_mechanism, help="moments by default."),
+    ] = None,
+    epsilon: Annotated[float, typer.Option(help="The claim to attack.")] = 1.0,
+    delta: Annotated[float | None, typer.Option(help="The delta that goes with it; 1e-6 by default.")] = None,
+    n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados.")] = 100,
+    unit: Annotated[
+        str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
+    runs: Annotated[
+        int | None, typer.Option(help="Runs of either table; more show more. By default as epsilon asks.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Attack a mechanism as an adversary would, and say how much of its epsilon that shows.
+
+    Needs no data: a canary is made up. An audit that shows more than is claimed ends with exit code 1.
+
+    \b
+    Examples:
+      rado audit --epsilon 4
+      rado audit --epsilon 4 --unit label
+      rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
+      rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
+    """
+    from radoboost.audits import audit as attack
+    from radoboost.report import describe_audit
+
+    name = mechanism or "moments"
+    protect = "x" if name == "feature-band" else None
+    given = {"epsilon": None if name == "plain" else epsilon, "delta": delta, "feature": protect, "unit": unit}
+    result = attack(chosen_mechanism(name, given), n_rados=n_rados, n_examples=rows, runs=runs, progress=not as_json)
+    print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
+    if not result.holds:
+        raise ArgumentError(f"the audit shows more than {name} claims: do not use it, and report this")

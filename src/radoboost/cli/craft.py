@@ -1,0 +1,135 @@
+"""rado craft: a table becomes a release."""
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_mechanism
+from radoboost.cli.shell import JsonFlag, check_output, default_output, print_release, say
+
+
+def craft(
+    table: Annotated[
+        list[str],
+        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+    ],
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--label", "-l", metavar="COL", help="The column that holds the two classes; --bounds may name it."
+        ),
+    ] = None,
+    n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados, at most 524,288.")] = 1000,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=complete_mechanism,
+            help="What protects the release: plain, or moments with --epsilon, by default.",
+        ),
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow; needs --bounds.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta that goes with it; 1e-6 by default.")] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            metavar="M",
+            help="About how many rows, from public knowledge: refuse an epsilon that so few cannot carry.",
+        ),
+    ] = None,
+    clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
+    noise_std: Annotated[float | None, typer.Option(help="The noise itself, instead of --epsilon.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
+    ] = None,
+    sharpen: Annotated[
+        bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
+    ] = None,
+    protect: Annotated[
+        str | None, typer.Option(metavar="COL", help="The binary column of the mechanism feature-band.")
+    ] = None,
+    support: Annotated[
+        str | None, typer.Option(metavar="S", help="Rados of S examples each, or of a fraction S such as 0.5.")
+    ] = None,
+    scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
+    bounds: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON file of bounds; rado bounds writes a template."),
+    ] = None,
+    classes: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="NEG POS", help="The label values that mean -1 and +1.")
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL", help="Use this column; repeat for more. All by default."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Leave this column out; repeat for more.")
+    ] = None,
+    intercept: Annotated[bool, typer.Option(help="Add the constant feature.")] = True,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Reproducible signatures, known to whoever knows the seed; the statement says so."),
+    ] = None,
+    i_know: Annotated[
+        bool, typer.Option("--i-know", help="Allow a seed with a private mechanism, at an infinite epsilon.")
+    ] = False,
+    compose: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="RELEASE", help="An earlier release of the same table, to add up with; repeat for more."),
+    ] = None,
+    engine: Annotated[str, typer.Option(help="auto, kernel or reference; all give the same bits.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The release; STEM.rado.parquet by default."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Craft rados from a table and write them as a release.
+
+    \b
+    Examples:
+      rado craft patients.csv --label readmitted
+      rado craft 'visits/*.parquet' --label readmitted -n 5000 --drop patient_id -o visits.rado.parquet
+      rado craft patients.csv --label outcome --classes alive dead --json
+      rado craft patients.csv --epsilon 1 --bounds patients.bounds.json
+    """
+    import radoboost as rb
+
+    given = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
+    protection = chosen_mechanism(mechanism, {**given, "unit": unit, "sharpen": sharpen})
+    if protection.private and bounds is None:
+        say("rado: a promise about records needs declared bounds, for what is read off the table tells of it")
+        say(f"rado: run: rado bounds {table[0]} --label COL; fill it in from public knowledge; give it with --bounds")
+        raise typer.Exit(1)
+    place = output or default_output(table[0], "rado.parquet")
+    check_output(place, table)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        release = rb.craft(
+            list(table),
+            label=label,
+            classes=classes,
+            features=feature or None,
+            drop=drop or (),
+            n_rados=n_rados,
+            mechanism=protection,
+            signatures=chosen_signatures(support),
+            scale=None if scale == "none" else scale,
+            bounds=bounds,
+            intercept=intercept,
+            rows=rows,
+            seed=seed,
+            i_know=i_know,
+            compose=compose or (),
+            engine=engine,
+            threads=threads,
+            progress=True,
+        )
+    for warning in caught:
+        say(f"rado: {warning.message}")
+    release.save(place)
+    print_release(release, place, as_json, f"wrote {place}")

@@ -1,0 +1,56 @@
+"""rado learn: a release becomes a model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from radoboost.cli.shell import JsonFlag, check_output, default_output, print_model
+from radoboost.errors import ArgumentError
+
+_LEARNERS = {"moments": "MomentsClassifier", "boost": "RadoBoostClassifier"}
+
+
+def _complete_learner(incomplete: str) -> list[str]:
+    return [name for name in _LEARNERS if name.startswith(incomplete)]
+
+
+def _complete_weak(incomplete: str) -> list[str]:
+    return [name for name in ("strongest", "median") if name.startswith(incomplete)]
+
+
+def learn(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    learner: Annotated[
+        str, typer.Option(autocompletion=_complete_learner, help="moments, or boost (RadoBoost).")
+    ] = "moments",
+    rounds: Annotated[int | None, typer.Option(help="Rounds of boosting; 1000 by default.")] = None,
+    weak: Annotated[
+        str | None,
+        typer.Option(autocompletion=_complete_weak, help="Which feature boosting takes: strongest or median."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The model; STEM.model.json by default."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Learn a linear classifier from a release alone.
+
+    \b
+    Examples:
+      rado learn patients.rado.parquet
+      rado learn patients.rado.parquet --learner boost --rounds 200 -o boosted.model.json
+    """
+    import radoboost as rb
+
+    if learner not in _LEARNERS:
+        raise ArgumentError(f"there is no learner {learner!r}; choose one of {', '.join(_LEARNERS)}")
+    options = {name: value for name, value in (("n_rounds", rounds), ("weak", weak)) if value is not None}
+    if options and learner != "boost":
+        raise ArgumentError("--rounds and --weak are for boosting; add --learner boost")
+    place = output or default_output(str(release), "model.json")
+    check_output(place, [str(release)])
+    model = getattr(rb, _LEARNERS[learner])(**options).fit_rados(release).model_
+    model.save(place)
+    print_model(model, place, as_json, f"wrote {place}")

@@ -1,0 +1,57 @@
+"""rado predict: the class of every row of a table."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from radoboost.cli.shell import JsonFlag, check_output, default_output
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
+    table: Annotated[
+        list[str],
+        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+    ],
+    label: Annotated[
+        str | None,
+        typer.Option("--label", "-l", metavar="COL", help="A column of true classes: count wrong predictions."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The scores, .csv or .parquet; STEM.scores.csv by default."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Predict the class of every row of a table.
+
+    Writes one row for each row of the table, in its order: score, probability of the positive class, predicted class.
+    Columns that the model does not know are not read.
+
+    \b
+    Examples:
+      rado predict patients.model.json new-patients.csv
+      rado predict patients.model.json test.parquet --label readmitted -o test.scores.parquet
+    """
+    from radoboost.model import load_model
+    from radoboost.predicting import predict_table
+    from radoboost.progress import show_progress
+
+    place = output or default_output(table[0], "scores.csv")
+    check_output(place, [str(model), *table])
+    learned = load_model(model)
+    with show_progress() as bar:
+        predicted = predict_table(learned, list(table), place, bar, label=label)
+    negative, positive = learned.classes
+    if as_json:
+        print(json.dumps({"path": str(place), **predicted.to_dict()}, indent=2))
+        return
+    print(f"wrote {place}")
+    others = predicted.n_rows - predicted.n_positive
+    print(
+        f"{predicted.n_rows:,} rows: {predicted.n_positive:,} predicted {positive!r}, {others:,} predicted {negative!r}"
+    )
+    if predicted.n_wrong is not None:
+        print(f"{predicted.n_wrong:,} of them wrong: an error of {100 * predicted.n_wrong / predicted.n_rows:.2f} %")

@@ -1,0 +1,50 @@
+"""The mechanism and the signature set that options describe."""
+
+import dataclasses
+from typing import Any
+
+from radoboost.errors import ArgumentError, RadoError
+
+
+def complete_mechanism(incomplete: str) -> list[str]:
+    """Mechanisms whose names begin so."""
+    from radoboost.mechanisms import MECHANISMS
+
+    return [name for name in MECHANISMS if name.startswith(incomplete)]
+
+
+def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
+    """The mechanism that the options describe, refusing options that it has not."""
+    from radoboost.mechanisms import MECHANISMS
+
+    if name is None:
+        name = (
+            "noisy-rados" if options["noise_std"] is not None else "plain" if options["epsilon"] is None else "moments"
+        )
+    if name not in MECHANISMS:
+        raise ArgumentError(f"there is no mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
+    given = {key: value for key, value in options.items() if value is not None}
+    known = {field.name: field for field in dataclasses.fields(MECHANISMS[name])}  # type: ignore[arg-type]
+    for key in given:
+        if key not in known:
+            option = {"feature": "--protect", "noise_std": "--noise-std"}.get(key, f"--{key}")
+            raise ArgumentError(f"the mechanism {name} has no {option}; leave it out, or choose another mechanism")
+    for key, field in known.items():
+        if field.default is dataclasses.MISSING and key not in given:
+            option = "--protect COL" if key == "feature" else f"--{key}"
+            raise ArgumentError(f"the mechanism {name} needs {option}")
+    return MECHANISMS[name](**given)
+
+
+def chosen_signatures(support: str | None) -> Any:
+    """The signature set of --support."""
+    from radoboost import FixedSupport
+
+    if support is None:
+        return None
+    try:
+        return FixedSupport(int(support) if support.isdecimal() else float(support))
+    except ValueError as error:
+        if isinstance(error, RadoError):
+            raise
+        raise ArgumentError(f"--support must be a count, or a fraction such as 0.5; it is {support!r}") from None

@@ -1,0 +1,108 @@
+"""What all commands share: where results and failures go, and where files do."""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec
+
+import typer
+
+from radoboost.errors import ArgumentError, OutputError, RadoError, reason
+
+P = ParamSpec("P")
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+_ENDINGS = (".gz", ".csv", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado")
+
+
+def say(line: str) -> None:
+    """Commentary, on stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
+    """Expected failures end a command with one line and exit code 1, Ctrl-C with 130."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+            sys.stdout.flush()
+        except RadoError as error:
+            say(f"rado: {' '.join(str(error).split())}")
+            raise typer.Exit(1) from None
+        except MemoryError:
+            say("rado: there is not enough memory for this; ask for less, or free some")
+            raise typer.Exit(1) from None
+        except OSError as error:
+            # What was written to stdout has no taker, and is not to be tried again at exit.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if not isinstance(error, BrokenPipeError):
+                say(f"rado: cannot print the result: {reason(error)}")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            say("rado: interrupted; no unfinished file is left")
+            raise typer.Exit(130) from None
+
+    return wrapped
+
+
+def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:
+    """What a release is, in words or as JSON."""
+    from radoboost.report import describe
+
+    if as_json:
+        print(json.dumps({"path": str(path), **release.to_dict()}, indent=2, ensure_ascii=False))
+    else:
+        print(f"{heading}\n{describe(release)}")
+
+
+def print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
+    """What a model is, in words or as JSON."""
+    from radoboost.report import describe_model
+
+    if as_json:
+        print(json.dumps({"path": str(path), **model.to_dict()}, indent=2, ensure_ascii=False))
+    else:
+        print(f"{heading}\n{describe_model(model)}")
+
+
+def default_output(source: str, ending: str) -> Path:
+    """STEM.ending, here."""
+    name = Path(source).name
+    while name.lower().endswith(_ENDINGS):
+        name = name[: name.rindex(".")]
+    if name in ("", "..") or any(c in name for c in "*?["):
+        raise ArgumentError(f"no name for the result follows from {source!r}; say with -o where it should go")
+    return Path(f"{name}.{ending}")
+
+
+def check_output(place: Path, sources: list[str]) -> None:
+    """Refuse a bad place before the work, not after."""
+    try:
+        _check_place(place, sources)
+    except (OSError, ValueError) as error:
+        if isinstance(error, RadoError):
+            raise
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        raise OutputError(f"cannot write {str(place)[:80]}: {why}; choose another place") from None
+
+
+def _check_place(place: Path, sources: list[str]) -> None:
+    from radoboost.files import expand_paths
+
+    parent = place.parent
+    if len(os.fsencode(place.name)) > 255:
+        raise OutputError(f"cannot write {place.name[:40]}...: the name is too long; choose another with -o")
+    if not parent.is_dir():
+        raise OutputError(f"cannot write {place}: there is no directory {parent}; make it or choose another")
+    if place.is_dir():
+        raise OutputError(f"cannot write {place}: it is a directory; name a file")
+    if not os.access(parent, os.W_OK):
+        raise OutputError(f"cannot write {place}: no permission to write in {parent}; choose another place")
+    if place.exists() and any(place.samefile(source) for source in expand_paths(sources)):
+        raise OutputError(f"cannot write {place}: it is what is to be read; choose another name with -o")
