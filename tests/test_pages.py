@@ -3,6 +3,7 @@
 import base64
 import copy
 import csv
+import html
 import io
 import json
 import re
@@ -21,6 +22,7 @@ from radoboost.findings.pictures import NARROW, PALETTE, WIDE, draw
 
 HOSTILE = "<script>alert(\"1\")</script> & 'b' $x_{$ \x1b[31m --> 漢"
 SAFE = HOSTILE.replace("\x1b", "\ufffd")
+COVER = pages.Cover(f"All of {HOSTILE}", "What came out.")
 
 
 def sample(name="table1", domain="banknote"):
@@ -120,7 +122,7 @@ class Reader(HTMLParser):
 def written(tmp_path_factory):
     output = tmp_path_factory.mktemp("pages")
     documents = [document(sample()), document(sample("gaussian", HOSTILE), f"rado {HOSTILE}")]
-    pages.write(output, json.loads(json.dumps(documents)))
+    pages.write(output, json.loads(json.dumps(documents)), COVER)
     return output, documents, Reader((output / "report.html").read_text())
 
 
@@ -181,7 +183,7 @@ def test_wrong_shapes_are_refused(path, key, value, tmp_path):
         validate(findings)
     assert "\n" not in str(refusal.value)
     with pytest.raises(ArgumentError):
-        pages.write(tmp_path / "output", [document(findings)])
+        pages.write(tmp_path / "output", [document(findings)], COVER)
     assert not (tmp_path / "output").exists()
 
 
@@ -197,11 +199,11 @@ def test_documents_are_checked(tmp_path):
     whole = document(sample())
     for documents in ([], [{**whole, "findings": None}], [{"findings": sample()}], [whole, whole]):
         with pytest.raises(ArgumentError):
-            pages.write(tmp_path, documents)
+            pages.write(tmp_path, documents, COVER)
     assert not any(tmp_path.iterdir())
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot make the directory"):
-        pages.write(tmp_path / "file", [document(found("theory", "Theory"))])
+        pages.write(tmp_path / "file", [document(found("theory", "Theory"))], COVER)
 
 
 def test_the_page_holds_every_cell_of_every_table(written):
@@ -244,12 +246,20 @@ def test_the_overview_counts_and_checks_are_told_in_words(written):
     assert verdicts == ["seen", "not seen", "not judged"] * 2
 
 
+def test_a_cover_may_have_an_overview_of_its_own_and_a_part_paragraphs():
+    overview = table("glance", "Glance", ["part", "in a word"], [["theory", HOSTILE]])
+    said = {**document(found("theory", "Theory")), "said": {"In a sentence": HOSTILE}}
+    shown = pages.page([said], pages.Cover("Attacks", "What they get.", overview))
+    assert shown.count(html.escape(SAFE)) == 2 and "not judged" not in shown.split("</style>")[1]
+    assert "<strong>In a sentence:</strong>" in shown and "<script>" not in shown
+
+
 def test_the_page_tells_how_it_was_made(written):
     _, _, reader = written
     text = " ".join(reader.text)
     for said in (
         "rado reproduce table1", f"rado {SAFE}", "radoboost 0.1.0, numpy 2.2.1", "seed 0", "banknote wine",
-        "A note on banknote.", "A remark about banknote.", "By size, banknote.", "why b", "ICML 2015",
+        "A note on banknote.", "A remark about banknote.", "By size, banknote.", "why b", f"All of {SAFE}", "What came out.",
         "Points not shown, for they are not above 0: 1.",
     ):  # fmt: skip
         assert said in text
@@ -322,7 +332,7 @@ def test_the_same_results_give_the_same_bytes(written, tmp_path):
     output, documents, _ = written
     with matplotlib.rc_context({"font.size": 30, "axes.linewidth": 9, "svg.hashsalt": None}):
         for _ in range(2):
-            pages.write(tmp_path, documents)
+            pages.write(tmp_path, documents, COVER)
     for file in output.rglob("*"):
         if file.is_file():
             assert (tmp_path / file.relative_to(output)).read_bytes() == file.read_bytes(), file.name

@@ -5,6 +5,7 @@ import csv
 import html
 import io
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +15,29 @@ from radoboost.findings.pictures import PALETTE, Picture, draw, labels_of, not_s
 from radoboost.findings.screen import VERDICTS, is_textual, printable, show, shown
 from radoboost.release import replacing
 
-__all__ = ["REPORT", "page", "show", "write"]
+__all__ = ["REPORT", "Cover", "page", "show", "write"]
 
 REPORT = "report.html"
-_TITLE = "Rademacher observations, reproduced"
-_ABOUT = (
-    "The experiments and statements of “Rademacher Observations, Private Data, and Boosting” (Richard Nock, Giorgio "
-    "Patrini and Arik Friedman, ICML 2015), run again with radoboost. Each statement that could be put to the test is "
-    "marked as seen, not seen or not judged, with the numbers that decided it. All numbers and pictures come from the "
-    "runs whose commands stand with them."
-)
 _SIGNS = {True: "✓", False: "✗", None: "?"}
 _LONG = 32  # letters of a cell that is broken into lines
 _TALL = 40  # rows of a table that scrolls downwards, too
 _NEEDED = ("command", "versions", "seconds", "options", "findings")
 
 
-def write(output: Path, documents: list[dict[str, Any]]) -> None:
+@dataclass(frozen=True)
+class Cover:
+    """What stands above the parts of a page; without an `overview` it counts which statements were seen."""
+
+    title: str
+    about: str
+    overview: Table | None = None
+
+
+def write(output: Path, documents: list[dict[str, Any]], cover: Cover) -> None:
     """Write the CSV files and the pictures of all results into `output`, and one report over them.
 
-    A results document holds command, versions, seconds, options and findings. Each file is written beside its place and
-    renamed; the same documents give the same bytes.
+    A results document holds command, versions, seconds, options and findings, and may hold `said`: paragraphs by the
+    words they begin with. Each file is written beside its place and renamed; the same documents give the same bytes.
     """
     drawn = _draw_all(documents)
     try:
@@ -48,19 +51,19 @@ def write(output: Path, documents: list[dict[str, Any]]) -> None:
             stem = f"{findings['name']}-{figure['name']}"
             _write(output / "figures" / f"{stem}.png", drawn[stem].wide_png)
             _write(output / "figures" / f"{stem}.svg", drawn[stem].wide_svg)
-    _write(output / REPORT, _page(documents, drawn).encode())
+    _write(output / REPORT, _page(documents, drawn, cover).encode())
 
 
-def page(documents: list[dict[str, Any]]) -> str:
+def page(documents: list[dict[str, Any]], cover: Cover) -> str:
     """One HTML page over all results, with everything that it shows inside it.
 
     >>> from radoboost.findings import check, found
     >>> findings = found("theory", "Theory", checks=[check("1 < 2", True, "it is")])
     >>> run = {"command": "rado reproduce theory", "versions": {}, "seconds": 1.0, "options": {}, "findings": findings}
-    >>> "1 &lt; 2" in page([run])
+    >>> "1 &lt; 2" in page([run], Cover("Numbers", "Which of two is less."))
     True
     """
-    return _page(documents, _draw_all(documents))
+    return _page(documents, _draw_all(documents), cover)
 
 
 def _draw_all(documents: list[dict[str, Any]]) -> dict[str, Picture]:
@@ -73,16 +76,16 @@ def _draw_all(documents: list[dict[str, Any]]) -> dict[str, Picture]:
     return drawn
 
 
-def _page(documents: list[dict[str, Any]], drawn: dict[str, Picture]) -> str:
+def _page(documents: list[dict[str, Any]], drawn: dict[str, Picture], cover: Cover) -> str:
     parts = [document["findings"] for document in documents]
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            f"<title>{_TITLE}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>",
-            f"<h1>{_TITLE}</h1>\n<p>{_ABOUT}</p>",
-            _overview(documents),
+            f"<title>{_text(cover.title)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>",
+            f"<h1>{_text(cover.title)}</h1>\n<p>{_text(cover.about)}</p>",
+            _overview(cover.overview or _statements(documents)),
             '<nav aria-labelledby="contents">\n<h2 id="contents">Contents</h2>\n<ol>',
             *(_contents(findings) for findings in parts),
             "</ol>\n</nav>",
@@ -142,7 +145,11 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _overview(documents: list[dict[str, Any]]) -> str:
+def _overview(table: Table) -> str:
+    return f'<section aria-labelledby="overview">\n<h2 id="overview">At a glance</h2>\n{_grid(table)}\n</section>'
+
+
+def _statements(documents: list[dict[str, Any]]) -> Table:
     """How many statements were seen, by part."""
     rows = [
         [document["findings"]["title"]]
@@ -151,8 +158,7 @@ def _overview(documents: list[dict[str, Any]]) -> str:
         for document in documents
     ]
     columns = [{"name": name} for name in ("part", *VERDICTS.values(), "time")]
-    grid = _grid({"title": "Statements", "columns": columns, "rows": rows})
-    return f'<section aria-labelledby="overview">\n<h2 id="overview">At a glance</h2>\n{grid}\n</section>'
+    return {"title": "Statements", "columns": columns, "rows": rows}
 
 
 def _contents(findings: Findings) -> str:
@@ -168,7 +174,10 @@ def _contents(findings: Findings) -> str:
 def _part(document: dict[str, Any], drawn: dict[str, Picture]) -> str:
     findings = document["findings"]
     name = findings["name"]
-    pieces = [f'<section id="{name}">\n<h2>{_text(findings["title"])}</h2>', _made(document)]
+    pieces = [f'<section id="{name}">\n<h2>{_text(findings["title"])}</h2>']
+    said = document.get("said", {})
+    pieces += [f"<p><strong>{_text(word)}:</strong> {_text(text)}</p>" for word, text in said.items()]
+    pieces.append(_made(document))
     if findings["checks"]:
         pieces.append(f'<h3 id="{name}-checks">Statements</h3>\n<ul class="checks">')
         pieces += [*map(_check, findings["checks"]), "</ul>"]

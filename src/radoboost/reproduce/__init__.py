@@ -31,6 +31,13 @@ VERSION, to be raised when what is kept of cells from before should not be used 
 WITHOUT_DOMAINS = ("theory",)
 """Those that have something to say also where there is no domain."""
 OUTPUT = Path("rado-reproduce")
+_TITLE = "Rademacher observations, reproduced"
+_ABOUT = (
+    "The experiments and statements of “Rademacher Observations, Private Data, and Boosting” (Richard Nock, Giorgio "
+    "Patrini and Arik Friedman, ICML 2015), run again with radoboost. Each statement that could be put to the test is "
+    "marked as seen, not seen or not judged, with the numbers that decided it. All numbers and pictures come from the "
+    "runs whose commands stand with them."
+)
 _NOTED = ("radoboost", "numpy", "scipy", "numba", "pyarrow")
 
 
@@ -122,7 +129,7 @@ def _pages(output: Path) -> None:
     from radoboost.findings import pages
 
     places = [output / f"{name}.json" for name in EXPERIMENTS]
-    pages.write(output, [_read(place) for place in places if place.exists()])
+    pages.write(output, [_read(place) for place in places if place.exists()], pages.Cover(_TITLE, _ABOUT))
 
 
 def _read(place: Path) -> Any:
