@@ -53,11 +53,24 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
         values = batch.values()
         if not np.isfinite(values).all():
             source.refuse_not_finite(first, values)
+        _check_reach(release, values, source.name)
         rule.see(batch.labels)
         parts.append(edge_integers(values, rule.signs(batch.labels), release.columns).astype(np.int64))
         first += batch.n_rows
     source.check_rows(first)
     return np.concatenate(parts)
+
+
+def _check_reach(release: Release, values: NDArray[Any], name: str) -> None:
+    """Refuse values that no 32-bit integer holds; those of the release's own table need 23 bits."""
+    for column, x in zip(release.columns, values.T, strict=False):
+        with np.errstate(over="ignore"):
+            beyond = np.abs(column.apply(x.astype(np.float64)) / column.step) >= 2.0**31
+        if beyond.any():
+            raise TableError(
+                f"{name} has values in column {column.name!r} far beyond those of the release, such as "
+                f"{x[np.argmax(beyond)]:.6g}; leave such rows out, or it is a release of another table"
+            )
 
 
 def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:

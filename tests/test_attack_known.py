@@ -1,0 +1,94 @@
+"""What an adversary starts from must be what crafting did, to the last bit."""
+
+import numpy as np
+import pytest
+
+import radoboost as rb
+from radoboost.attacks.known import deadline, inclusion_bits, n_examples, needed, rado_integers, table_edges
+from radoboost.errors import ArgumentError, ReleaseError, TableError
+from radoboost.release import Release
+
+
+def small(rng, rows=100):
+    return rng.normal(size=(rows, 3)) * [1.0, 30.0, 0.01], rng.integers(0, 2, rows)
+
+
+@pytest.mark.parametrize("scale", ["standard", "bounds", None])
+@pytest.mark.parametrize("signatures", [rb.AllSignatures(), rb.FixedSupport(0.3), rb.FixedSupport(100)])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_bits_and_edges_give_the_rados_again(rng, scale, signatures, intercept):
+    X, y = small(rng)
+    bounds = [(-1.0, 2.0), (-50.0, 40.0), (-0.02, 0.02)] if scale == "bounds" else None
+    n_rados = 1 if signatures == rb.FixedSupport(100) else 70
+    options = {"scale": scale, "signatures": signatures, "intercept": intercept, "bounds": bounds}
+    with pytest.warns(rb.ClippedWarning) if bounds else _nothing():
+        release = rb.craft(X, y, n_rados=n_rados, seed=5, **options)
+    bits, edges = inclusion_bits(release, 5, 100), table_edges(release, X, y)
+    assert bits.shape == (n_rados, 100) and edges.shape == (100, 3 + intercept)
+    assert (bits @ edges == rado_integers(release)).all()
+    if n_rados > 1:
+        assert (inclusion_bits(release, 6, 100) @ edges != rado_integers(release)).any()
+
+
+class _nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+
+def test_of_a_feature_band_the_bits_are_those_before_turning_over(rng):
+    X, y = small(rng)
+    X[:, 1] = rng.integers(0, 2, 100)
+    release = rb.craft(X, y, n_rados=40, seed=5, mechanism=rb.FeatureBand("x1", 2.0, delta=0.1))
+    edges = table_edges(release, X, y)
+    turned = inclusion_bits(release, 5, 100) ^ (edges[:, 1] > 0)
+    assert (turned @ edges == rado_integers(release)).all()
+
+
+def test_a_table_on_disk_has_the_same_edges(rado, clinic):
+    code, _, _ = rado(
+        "craft", clinic, "--label", "readmitted", "-n", "9", "--seed", "3", "-o", clinic.with_suffix(".r")
+    )
+    release = rb.load(clinic.with_suffix(".r"))
+    edges = table_edges(release, str(clinic), label="readmitted")
+    assert code == 0 and (inclusion_bits(release, 3, 60) @ edges == rado_integers(release)).all()
+
+
+def test_what_does_not_go_together_is_refused(rng):
+    X, y = small(rng)
+    release = rb.craft(X, y, n_rados=5)
+    with pytest.raises(TableError):
+        table_edges(release, X[:, :2], y)
+    with pytest.raises(TableError, match="'x1'.*such as 1e\\+300; leave"):
+        table_edges(release, np.where(np.arange(3) == 1, 1e300, X), y)
+    with pytest.raises(TableError, match="row 1"):
+        table_edges(release, np.where(np.arange(100)[:, None] == 1, np.nan, X), y)
+    assert n_examples(release, None) == n_examples(release, 100) == 100
+    with pytest.raises(ArgumentError, match="from 100 rows, not 99"):
+        n_examples(release, 99)
+    hidden = rb.craft(X, y, n_rados=5, mechanism=rb.NoisyRados(1.0), bounds=[(-999, 999)] * 3, classes=(0, 1))
+    assert n_examples(hidden, 99) == 99
+    with pytest.raises(ArgumentError, match="--rows"):
+        n_examples(hidden, None)
+    for seed, rows, match in ((1, 0, "at least 1"), (1, 10**10, "too many"), (-1, 100, "seed")):
+        with pytest.raises(ArgumentError, match=match):
+            inclusion_bits(release, seed, rows)
+    off = {**{f: getattr(release, f) for f in release.__dataclass_fields__}, "blocks": {"rados": release.rados + 1e-9}}
+    with pytest.raises(ReleaseError, match="not on their grid"):
+        rado_integers(Release(**off))
+    other = {**{f: getattr(release, f) for f in release.__dataclass_fields__}, "signatures": {"name": "tilted"}}
+    with pytest.raises(ReleaseError, match="'tilted' is not known"):
+        inclusion_bits(Release(**other), 1, 100)
+
+
+def test_a_missing_library_is_named_with_what_to_do():
+    with pytest.raises(ArgumentError, match=r"needs nonesuch; install it with: pip install 'radoboost\[attacks\]'"):
+        needed("nonesuch.inner")
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
+def test_a_time_limit_is_a_positive_number(seconds):
+    with pytest.raises(ArgumentError, match="positive number of seconds"):
+        deadline(seconds)
