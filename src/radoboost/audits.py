@@ -15,7 +15,7 @@ import hashlib
 import itertools
 import math
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -48,14 +48,40 @@ from radoboost.release import finite_or_word
 from radoboost.signatures import AllSignatures, size_weights
 
 CONFIDENCE = 1 - 1e-6
-_CHOOSING = 0.25  # of the runs, to choose a threshold by; the rest are what is counted
-_LEAST_RUNS = 1000
-_RUNS_AT_A_TIME = 4096
+CHOOSING = 0.25  # of the runs, to choose a threshold by; the rest are what is counted
+LEAST_RUNS = 1000
+_ROWS_AT_A_TIME = 1 << 18  # of noise; a batch of runs is over in about a second
 _WIDTH = 3  # columns of a canary, each with another share of its norm
 
 Noise = Callable[[bytes, float, int, int, int], NDArray[np.int64]]
 Clipped = Callable[..., tuple[NDArray[np.int64], NDArray[np.bool_]]]
 Score = Callable[[NDArray[Any]], NDArray[np.float64]]
+Going = Callable[[], bool]
+
+
+def always() -> bool:
+    """That there is time for more runs."""
+    return True
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Scores of runs on two neighbouring tables, by the name of the score: with the canary, and without or replaced.
+
+    The first score is the likelihood ratio, or rises with it; the others are for faults. `event` is what was done, as
+    the mechanism accounts for it, and `family` the same with noise of another size.
+    """
+
+    event: Event
+    family: Callable[[float], Event]
+    present: Mapping[str, NDArray[np.float64]]
+    absent: Mapping[str, NDArray[np.float64]]
+
+    @property
+    def ratios(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The first score of either table."""
+        first = next(iter(self.present))
+        return self.present[first], self.absent[first]
 
 
 @dataclass(frozen=True)
@@ -105,8 +131,8 @@ def audit(
     """
     if runs is None:
         runs = _enough_runs(getattr(mechanism, "epsilon", None))
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < _LEAST_RUNS:
-        raise ArgumentError(f"an audit needs at least {_LEAST_RUNS} runs; it is given {runs!r}")
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
+        raise ArgumentError(f"an audit needs at least {LEAST_RUNS} runs; it is given {runs!r}")
     if isinstance(mechanism, FeatureBand):
         return audit_feature_band(mechanism, n_examples=n_examples)
     with show_progress("runs") if progress else no_progress() as bar:
@@ -140,14 +166,38 @@ def audit_noisy_rados(
     >>> audit_noisy_rados(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32)).holds
     True
     """
+    made = noisy_rados_runs(mechanism, n_rados=n_rados, runs=runs, key=key, noise=noise, clipped=clipped, bar=bar)
+    return _audit(mechanism, made)
+
+
+def noisy_rados_runs(
+    mechanism: NoisyRados,
+    *,
+    n_rados: int,
+    runs: int,
+    key: bytes | None = None,
+    noise: Noise = rounded_normals,
+    clipped: Clipped = contributions,
+    bar: Progress = silent,
+    going: Going = always,
+) -> Runs:
+    """Scores of releases of the canary alone and of nobody; no more runs are begun when `going` says no.
+
+    >>> made = noisy_rados_runs(NoisyRados(epsilon=4.0), n_rados=20, runs=500, key=bytes(32))
+    >>> bool(made.ratios[0].mean() > 0 > made.ratios[1].mean())
+    True
+    """
     plan = mechanism.plan(n_rados, _WIDTH, None)
     canary = _canary(mechanism, plan.step, clipped)
     signature_key, noise_keys = _keys(key, 3)
-    out = np.empty((runs, n_rados), dtype=np.uint64)  # row r * 64 of the keystream is run r's canary
-    member = AllSignatures().prepare(signature_key, n_rados, 64 * runs).words(0, runs, out) & np.uint64(1)
-    present, absent = (_noise(noise, noise_key, plan.noise_scale, runs, n_rados, bar) for noise_key in noise_keys)
-    present = present + member.astype(np.int64)[:, :, None] * canary
+    signatures = AllSignatures().prepare(signature_key, n_rados, 64 * runs)
     direction, variance = canary.astype(np.float64), plan.noise_scale**2
+
+    def draw(first: int, count: int) -> Iterator[NDArray[np.int64]]:
+        out = np.empty((count, n_rados), dtype=np.uint64)  # row r * 64 of the keystream is run r's canary
+        member = (signatures.words(first, count, out) & np.uint64(1)).astype(np.int64)
+        for noise_key, inside in zip(noise_keys, (member, np.zeros_like(member)), strict=True):
+            yield _noise(noise, noise_key, plan.noise_scale, first, count, n_rados) + inside[:, :, None] * canary
 
     def ratio(rados: NDArray[np.int64]) -> NDArray[np.float64]:
         gains = (rados @ direction - direction @ direction / 2) / variance
@@ -157,7 +207,7 @@ def audit_noisy_rados(
         return np.asarray((rados @ direction).var(axis=1))
 
     scores = {"likelihood ratio": ratio, "spread among rados": spread, **_by_column(direction)}
-    return _audit(mechanism, plan.event, partial(_sampled, n_rados), scores, present, absent)
+    return Runs(plan.event, partial(_sampled, n_rados), *_scored(draw, scores, runs, n_rados, bar, going))
 
 
 def _sampled(n_rados: int, multiplier: float) -> Event:
@@ -180,15 +230,35 @@ def audit_noisy_examples(
     """
     if mechanism.clip is None:
         raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
+    return _audit(mechanism, noisy_examples_runs(mechanism, runs=runs, key=key, noise=noise, clipped=clipped, bar=bar))
+
+
+def noisy_examples_runs(
+    mechanism: NoisyExamples,
+    *,
+    runs: int,
+    key: bytes | None = None,
+    noise: Noise = rounded_normals,
+    clipped: Clipped = contributions,
+    bar: Progress = silent,
+    going: Going = always,
+) -> Runs:
+    """Scores of noisy edge vectors, of the canary and of its opposite; the mechanism must have a clipping norm.
+
+    >>> made = noisy_examples_runs(NoisyExamples(epsilon=4.0), runs=500, key=bytes(32))
+    >>> bool(made.ratios[0].mean() > 0 > made.ratios[1].mean())
+    True
+    """
     plan = mechanism.plan(1, _WIDTH, 2)
     canary = _canary(mechanism, plan.step, clipped)
     _, noise_keys = _keys(key, 3)
-    tables = []
-    for sign, noise_key in zip((1, -1), noise_keys, strict=True):
-        rows = _noise(noise, noise_key, plan.noise_scale, runs, 2, bar)
-        rows[:, 0] += sign * canary
-        tables.append(np.clip(rows, -LARGEST, LARGEST))
     direction = canary.astype(np.float64)
+
+    def draw(first: int, count: int) -> Iterator[NDArray[np.int64]]:
+        for sign, noise_key in zip((1, -1), noise_keys, strict=True):
+            rows = _noise(noise, noise_key, plan.noise_scale, first, count, 2)
+            rows[:, 0] += sign * canary
+            yield np.clip(rows, -LARGEST, LARGEST)
 
     def value(rows: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.asarray(rows[:, 0] @ direction)
@@ -200,7 +270,7 @@ def audit_noisy_examples(
         return Gaussian(multiplier, Relation.EDGE)
 
     scores = {"the row": value, "the row less another": difference, **_by_column(direction)}
-    return _audit(mechanism, plan.event, family, scores, *tables)
+    return Runs(plan.event, family, *_scored(draw, scores, runs, 2, bar, going))
 
 
 def _by_column(direction: NDArray[np.float64]) -> dict[str, Score]:
@@ -230,19 +300,34 @@ def audit_moments(
     >>> audit_moments(Moments(epsilon=4.0, unit="label"), runs=1000, key=bytes(32)).holds
     True
     """
+    return _audit(mechanism, moments_runs(mechanism, runs=runs, key=key, stages=stages, bar=bar))
 
-    def one(k: int) -> Score:
-        return lambda statistics: np.asarray(statistics[:, k])
 
-    def together(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(statistics[:, :4].sum(axis=1))
+def moments_runs(
+    mechanism: Moments,
+    *,
+    runs: int,
+    key: bytes | None = None,
+    stages: type[Stages] = Stages,
+    bar: Progress = silent,
+    going: Going = always,
+) -> Runs:
+    """Scores of releases with the canary, and of those without it or with its label turned over.
+
+    >>> made = moments_runs(Moments(epsilon=4.0, sharpen=False), runs=100, key=bytes(32))
+    >>> bool(made.ratios[0].mean() > 0 > made.ratios[1].mean())
+    True
+    """
 
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, mechanism.relation)
 
-    present, absent, event = attack_moments(mechanism, runs, key, stages, bar)
-    scores = {"all stages": together, **{name: one(k) for k, name in enumerate(STATISTICS)}}
-    return _audit(mechanism, event, family, scores, present, absent)
+    *tables, event = attack_moments(mechanism, runs, key, stages, bar, going)
+    scored = (
+        {"all stages": statistics[:, :4].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
+        for statistics in tables
+    )
+    return Runs(event, family, *scored)
 
 
 def audit_feature_band(
@@ -314,37 +399,68 @@ def _keys(key: bytes | None, count: int) -> tuple[bytes, list[bytes]]:
     return keys[0], keys[1:]
 
 
-def _noise(noise: Noise, key: bytes, scale: float, runs: int, width: int, bar: Progress) -> NDArray[np.int64]:
-    """Noise alone, shape (runs, width, columns): for every run, of so many rados or rows."""
-    parts = []
-    for first in range(0, runs, _RUNS_AT_A_TIME):
-        count = min(_RUNS_AT_A_TIME, runs - first)
-        parts.append(noise(key, scale, first * width, count * width, _WIDTH).reshape(-1, width, _WIDTH))
-        bar("drawing noise", first + count, runs)
-    return np.concatenate(parts)
+def _noise(noise: Noise, key: bytes, scale: float, first: int, count: int, width: int) -> NDArray[np.int64]:
+    """Noise alone, shape (count, width, columns): for these runs, of so many rados or rows each."""
+    return noise(key, scale, first * width, count * width, _WIDTH).reshape(-1, width, _WIDTH)
 
 
-def _audit(
-    mechanism: PrivateMechanism | Moments,
-    event: Event,
-    family: Callable[[float], Event],
+def _scored(
+    draw: Callable[[int, int], Iterable[NDArray[Any]]],
     scores: Mapping[str, Score],
-    present: NDArray[Any],
-    absent: NDArray[Any],
-) -> Audit:
+    runs: int,
+    width: int,
+    bar: Progress,
+    going: Going,
+) -> Iterator[dict[str, NDArray[np.float64]]]:
+    """All scores of both tables, a batch of runs at a time; a run is the same in whatever batch."""
+    at_a_time = max(1, _ROWS_AT_A_TIME // width)
+    parts = [np.empty((2, len(scores), 0))]
+    for first in range(0, runs, at_a_time):
+        if not going():
+            break
+        count = min(at_a_time, runs - first)
+        parts.append(np.array([[score(table) for score in scores.values()] for table in draw(first, count)]))
+        bar("drawing noise", first + count, runs)
+    for table in np.concatenate(parts, axis=2):
+        yield dict(zip(scores, table, strict=True))
+
+
+def _audit(mechanism: PrivateMechanism | Moments, made: Runs) -> Audit:
     delta: float = getattr(mechanism, "delta", DEFAULT_DELTA)
-    relation = event.relation
+    relation = made.event.relation
     assert relation is not None
-    found, plainly, best = 0.0, 0.0, next(iter(scores))
-    for name, score in scores.items():
-        alarms, hits = _rates(score(present), score(absent), (1 - CONFIDENCE) / (2 * len(scores)))
-        epsilon = _least_epsilon(family, (alarms, hits), delta)
+    found, plainly, best = 0.0, 0.0, next(iter(made.present))
+    for name, present in made.present.items():
+        alarms, hits = _rates(present, made.absent[name], (1 - CONFIDENCE) / (2 * len(made.present)))
+        epsilon = _least_epsilon(made.family, (alarms, hits), delta)
         if epsilon > found:
             found, best = epsilon, name
         if hits - delta > alarms:
             plainly = max(plainly, math.log((hits - delta) / alarms))
-    claim = epsilon_at(event, delta)
-    return Audit(mechanism.name, relation.value, delta, claim, found, len(present), best, CONFIDENCE, plainly)
+    claim, runs = epsilon_at(made.event, delta), len(made.ratios[0])
+    return Audit(mechanism.name, relation.value, delta, claim, found, runs, best, CONFIDENCE, plainly)
+
+
+def rate_above(count: int, runs: int, risk: float) -> float:
+    """The Clopper-Pearson upper bound on a rate that came up `count` times: wrong with probability `risk` at most.
+
+    >>> round(rate_above(0, 1000, 0.05), 6)
+    0.002991
+    """
+    from scipy.stats import beta
+
+    return 1.0 if count == runs else float(beta.ppf(1 - risk, count + 1, runs - count))
+
+
+def rate_below(count: int, runs: int, risk: float) -> float:
+    """The lower bound likewise.
+
+    >>> round(rate_below(1000, 1000, 0.05), 6)
+    0.997009
+    """
+    from scipy.stats import beta
+
+    return 0.0 if count == 0 else float(beta.ppf(risk, count, runs - count + 1))
 
 
 def _rates(hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float) -> tuple[float, float]:
@@ -353,9 +469,8 @@ def _rates(hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float) 
     The threshold is chosen on some of the runs, and the rates are counted on the others.
     """
     from scipy.special import ndtri
-    from scipy.stats import beta
 
-    cut = int(_CHOOSING * len(hits))
+    cut = int(CHOOSING * len(hits))
     n = len(hits) - cut
     thresholds = np.quantile(np.concatenate([hits[:cut], alarms[:cut]]), np.linspace(0.02, 0.999, 300))
     hit = np.array([(hits[:cut] > threshold).mean() for threshold in thresholds])
@@ -367,9 +482,7 @@ def _rates(hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float) 
     perhaps_alarm = np.clip(alarm + reach * np.sqrt(alarm * (1 - alarm)), some, 1 - some)
     threshold = thresholds[int(np.argmax(ndtri(surely_hit) - ndtri(perhaps_alarm)))]
     false_alarms, true_hits = int((alarms[cut:] > threshold).sum()), int((hits[cut:] > threshold).sum())
-    upper = 1.0 if false_alarms == n else float(beta.ppf(1 - risk, false_alarms + 1, n - false_alarms))
-    lower = 0.0 if true_hits == 0 else float(beta.ppf(risk, true_hits, n - true_hits + 1))
-    return upper, lower
+    return rate_above(false_alarms, n, risk), rate_below(true_hits, n, risk)
 
 
 def _least_epsilon(family: Callable[[float], Event], rates: tuple[float, float], delta: float) -> float:

@@ -10,7 +10,7 @@ What is run is `Stages`, whole, as crafting runs it.
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from radoboost.columns import Column
 from radoboost.labels import LabelRule
-from radoboost.mechanisms.moments import GRID, Moments
+from radoboost.mechanisms.moments import FEW_ROUNDS, GRID, Moments
 from radoboost.moments_crafting import Stages, add_tilted
 from radoboost.privacy import Event
 from radoboost.progress import Progress, silent
@@ -46,26 +46,37 @@ class _Known:
 
 
 def attack_moments(
-    mechanism: Moments, runs: int, key: bytes | None, stages: type[Stages], bar: Progress
+    mechanism: Moments,
+    runs: int,
+    key: bytes | None,
+    stages: type[Stages],
+    bar: Progress,
+    going: Callable[[], bool],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Event]:
-    """Statistics of `runs` releases with the canary and of as many without, a row each; and what the claim is about."""
+    """Statistics of `runs` releases with the canary and of as many without, a row each; and what the claim is about.
+
+    No more runs are begun when `going` says no.
+    """
     d = len(_ROW) + 1
-    pairs = round(_PULL * d / mechanism.distance(d) / 2)
+    pairs = max(1, round(_PULL * d / mechanism.distance(d) / 2))
     others = [1] * pairs + [0] * pairs
     label_unit = mechanism.unit == "label"
     tables = ([*others, 1], [*others, 0]) if label_unit else ([*others, 1], others)
     canary = next(iter(_table([1]).batches()))
     known = _Known(canary, _stages(mechanism, [1], stages).on_sphere(canary)[0][0], pairs, label_unit)
     found = np.empty((2, runs, len(STATISTICS)))
-    for which, labels in enumerate(tables):
-        made = _stages(mechanism, labels, stages)
-        for run in range(runs):
-            made.key = _key(key, which, run)
+    both = [_stages(mechanism, labels, stages) for labels in tables]
+    done, rounds = 0, FEW_ROUNDS[0] if mechanism.sharpen else 0
+    while done < runs and going():
+        for which, made in enumerate(both):
+            made.key = _key(key, which, done)
             made.run()
-            found[which, run] = _statistics(made, known)
-            if run % 100 == 99:
-                bar(f"releases {('with', 'without')[which]} the canary", run + 1, runs)
-    return found[0], found[1], mechanism.event(d, made.rounds)
+            found[which, done] = _statistics(made, known)
+            rounds = made.rounds
+        done += 1
+        if done % 100 == 0:
+            bar("releases with and without the canary", done, runs)
+    return found[0, :done], found[1, :done], mechanism.event(d, rounds)
 
 
 def _stages(mechanism: Moments, labels: list[int], stages: type[Stages]) -> Stages:
