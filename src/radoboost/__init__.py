@@ -55,7 +55,7 @@
 #   report        a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   evaluate      the paper's protocol: folds, the iterate kept, errors, t-tests
-#   findings      what a run found, as data: tables, figures, checks; on the screen, as pictures, as pages
+#   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
 #   reproduce     the paper's experiments. What they share: domains, cells, comparing; the experiments: table1 with
 #                 sampled, table3, feature_privacy with banded_rados, gaussian with noisy_copies, and theory with one
 #                 module a statement under theorems: boosting, gap, concentration, dp_feat, rejection, marginal,

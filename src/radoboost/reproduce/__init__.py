@@ -1,17 +1,15 @@
 """The paper's experiments, run again: cells in parallel, findings, and pages that show them."""
 
-import json
 import os
-import platform
 import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from radoboost.errors import ArgumentError, OutputError, reason
+from radoboost.errors import ArgumentError
+from radoboost.findings.documents import Document, document, keep, kept_in, make_folder
 from radoboost.progress import Progress, no_progress, show_progress
 from radoboost.reproduce.cells import Options, run_cells, seconds_spent
 from radoboost.reproduce.domains import choose, find
@@ -38,7 +36,6 @@ _ABOUT = (
     "marked as seen, not seen or not judged, with the numbers that decided it. All numbers and pictures come from the "
     "runs whose commands stand with them."
 )
-_NOTED = ("radoboost", "numpy", "scipy", "numba", "pyarrow")
 
 
 def reproduce(
@@ -59,6 +56,8 @@ def reproduce(
     are finished are kept in `output`, so that an interrupted run goes on where it was; neither that nor the number of
     processes, `jobs`, changes a number. Gives one document for each experiment: its findings, and how they were got.
     """
+    from radoboost.findings import pages
+
     names = list(EXPERIMENTS) if what == "all" else [what]
     if what != "all" and what not in EXPERIMENTS:
         raise ArgumentError(f"there is no experiment {what!r}; choose one of {', '.join(EXPERIMENTS)}, or all")
@@ -76,29 +75,24 @@ def reproduce(
         options = Options("", (), seed, quick)
     else:
         raise ArgumentError("the paper's domains are needed; name their folder with --data or RADO_DATA")
-    _make(output)
+    make_folder(output)
     workers = min(jobs or _cores(), _that_fit(options))
     documents = []
     bars: AbstractContextManager[Progress] = show_progress("cells") if progress else no_progress()
     with bars as bar:
         for module in modules:
             documents.append(_document(module, options, output, workers, bar))
-            _write(output, documents[-1])
-    _pages(output)
+            keep(output, documents[-1])
+    pages.write(output, kept_in(output, tuple(EXPERIMENTS)), pages.Cover(_TITLE, _ABOUT))
     return documents
 
 
-def _document(module: Any, options: Options, output: Path, jobs: int, bar: Progress) -> dict[str, Any]:
+def _document(module: Any, options: Options, output: Path, jobs: int, bar: Progress) -> Document:
     cells, folder = module.cells(options), output / "cells"
     outcomes = run_cells(cells, module.work, options, folder, jobs=jobs, bar=bar)
     findings = module.findings(outcomes, options)
-    return {
-        "command": _command(module.NAME, options),
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in _NOTED},
-        "seconds": round(seconds_spent(cells, module.work, options, folder), 2),
-        "options": options.to_dict(),
-        "findings": findings,
-    }
+    seconds = seconds_spent(cells, module.work, options, folder)
+    return document(_command(module.NAME, options), seconds, options.to_dict(), findings)
 
 
 def _command(name: str, options: Options) -> str:
@@ -106,37 +100,6 @@ def _command(name: str, options: Options) -> str:
     if not options.domains:
         words[3:5] = []
     return shlex.join([*words, "--quick"] if options.quick else words)
-
-
-def _make(output: Path) -> None:
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the directory {output}: {reason(error)}; choose another with -o") from None
-    if not os.access(output, os.W_OK):
-        raise OutputError(f"cannot write in {output}: no permission; choose another directory with -o")
-
-
-def _write(output: Path, document: dict[str, Any]) -> None:
-    from radoboost.release import replacing
-
-    with replacing(output / f"{document['findings']['name']}.json") as beside:
-        beside.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _pages(output: Path) -> None:
-    """Tables, pictures and the report of all experiments that are in `output`, also from earlier runs."""
-    from radoboost.findings import pages
-
-    places = [output / f"{name}.json" for name in EXPERIMENTS]
-    pages.write(output, [_read(place) for place in places if place.exists()], pages.Cover(_TITLE, _ABOUT))
-
-
-def _read(place: Path) -> Any:
-    try:
-        return json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise OutputError(f"cannot read {place}, from an earlier run; remove it, or run its experiment again") from None
 
 
 def _cores() -> int:
