@@ -181,7 +181,7 @@ def test_rados_that_average_to_zero_have_a_risk_of_log_two_or_more(rng):
 
 def test_spheres_and_holes():
     assert spheres.spheres_of_proof(100_000, 2) == 17**2 == 289
-    assert spheres.printed_radius(100_000, 2) == pytest.approx(math.log(2) / (2 * math.sqrt(2) * math.log(100_001)))
+    assert spheres.printed_bound(100_000, 2) == pytest.approx(math.log(2) / (2 * math.sqrt(2) * math.log(100_001)))
     for m, along in ((3, 2), (4, 3), (8, 3), (9, 4), (99_999, 317)):
         assert spheres.right_radius(m, 2) == pytest.approx(1 / (math.sqrt(2) * along))
     assert spheres.right_radius(26, 3) == pytest.approx(1 / (3 * math.sqrt(3)))

@@ -61,6 +61,17 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
     return np.concatenate(parts)
 
 
+def own_edges(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
+    """The edge vectors of the very table that a release is from; one of another length is refused."""
+    edges = table_edges(release, table, y, label=label)
+    if release.n_examples not in (None, len(edges)):
+        raise TableError(
+            f"the table has {len(edges):,} rows and the release is of {release.n_examples:,}; "
+            "this attack needs the table that it was made of"
+        )
+    return edges
+
+
 def _check_reach(release: Release, values: NDArray[Any], name: str) -> None:
     """Refuse values that no 32-bit integer holds; those of the release's own table need 23 bits."""
     for column, x in zip(release.columns, values.T, strict=False):

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from radoboost.attacks.confounder import cells_along
+from radoboost.attacks.packed_spheres import printed_bound
 from radoboost.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.reproduce.cells import Cell, Options, Outcome
 
@@ -20,25 +22,13 @@ def spheres_of_proof(m: int, d: int) -> int:
     return int(math.ceil(math.log(m + 1) / math.log(d)) ** d)
 
 
-def printed_radius(m: int, d: int) -> float:
-    """The hole that the proof finds, as a share of R: log(d) / (2 sqrt(d) log(m + 1)).
-
-    >>> round(printed_radius(100_000, 2), 4)
-    0.0213
-    """
-    return math.log(d) / (2 * math.sqrt(d) * math.log(m + 1))
-
-
 def right_radius(m: int, d: int) -> float:
     """A hole that there always is: of more than m cells of a cube one is empty: 1 / (sqrt(d) ceil((m + 1)^(1/d))).
 
     >>> round(right_radius(100_000, 2), 5), right_radius(3, 2) == 1 / (2 * math.sqrt(2))
     (0.00223, True)
     """
-    along = int((m + 1) ** (1 / d))
-    while along**d < m + 1:
-        along += 1
-    return 1 / (math.sqrt(d) * along)
+    return 1 / (math.sqrt(d) * cells_along(m, d))
 
 
 def covering_radius(m: int, d: int) -> float:
@@ -82,7 +72,7 @@ def work(cell: Cell, options: Options) -> Outcome:
     m, d = cell["m"], cell["d"]
     return {
         "spheres": spheres_of_proof(m, d),
-        "printed": printed_radius(m, d),
+        "printed": printed_bound(m, d),
         "right": right_radius(m, d),
         "covering": covering_radius(m, d),
     }

@@ -1,0 +1,488 @@
+"""lem_algebraic: another data set, far from the true one, that yields the same rados to the last bit.
+
+Three constructions, all with one edge vector more: "zero" adds the zero vector; "split" replaces an edge vector e by c
+and e - c (the paper's); "flip" negates the edge vectors of a set and adds their sum. The first two always reach
+R / (sqrt(d) ceil((m + 1)^(1/d))). Proofs: docs/proofs/confounder.md, steps C1 to C7. Floating point only searches: what
+is reported was computed in integers.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.attacks.known import DEFAULT_SECONDS, deadline
+from radoboost.columns import Column
+from radoboost.errors import ArgumentError
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.progress import Progress, silent
+from radoboost.release import Release
+
+NAME = "confounder"
+TITLE = "Another data set with the same rados"
+ASSUMES = (
+    "The adversary has the rados and nothing else: not the signatures, not the number of records, and nothing about "
+    "what records look like. It is the other way round here: what such an adversary cannot tell apart."
+)
+CONSTRUCTIONS = ("zero", "split", "flip")
+NO_GUARANTEE = (
+    "This is no guarantee: it is one other data set. Whoever knows the number of records, that a constant column is "
+    "-1 or +1, or any single record, may rule it out."
+)
+_CANDIDATES, _TRIED, _PARTNERS = 4000, 24, 200  # points looked at, centres tried, edge vectors tried for each
+_SHARES = (0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)  # of R: how much is emptied around an edge vector
+_MOST_PRODUCTS = 1 << 29
+Integers = NDArray[Any]  # int64, or Python's own integers where squares would not fit
+
+
+@dataclass(frozen=True, eq=False)
+class Confounder:
+    """A data set E', beside the E it is from: m + 1 edge vectors with all rados of E, in the same ball.
+
+    Coordinates are integers in units of `unit`. `records` are the places of those split or flipped: E' has the rest
+    in the same places, and one more at the end. `square_distance` is the squared Hausdorff distance of E and E' and
+    `square_radius` that of the ball, both exact, in squares of the unit.
+    """
+
+    construction: str
+    records: tuple[int, ...]
+    edges: Integers
+    others: Integers
+    square_distance: int
+    square_radius: Fraction
+    unit: float
+    has_constant: bool
+
+    @property
+    def distance(self) -> float:
+        """The Hausdorff distance, as a share of the ball's radius."""
+        return math.sqrt(Fraction(self.square_distance) / self.square_radius)
+
+    @property
+    def bound(self) -> float:
+        """What distance there must be, as a share of the ball's radius (C3)."""
+        m, d = self.edges.shape
+        return 1 / (math.sqrt(d) * cells_along(m, d))
+
+    @property
+    def reaches_bound(self) -> bool:
+        """Whether the distance is at least the bound: compared exactly."""
+        m, d = self.edges.shape
+        return bool(self.square_distance * d * cells_along(m, d) ** 2 >= self.square_radius)
+
+    @property
+    def edge_vectors(self) -> NDArray[np.float64]:
+        """The edge vectors of E' in the columns' units."""
+        return self.others.astype(np.float64) * self.unit
+
+    @property
+    def keeps_constant(self) -> bool | None:
+        """Whether the constant column of E' is -1 or +1, as that of a table is; None where there is no such column."""
+        return bool((np.abs(self.others[:, -1]) == int(1 / Fraction(self.unit))).all()) if self.has_constant else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as JSON data."""
+        return {
+            "attack": NAME,
+            "assumes": ASSUMES,
+            "construction": self.construction,
+            "changed": len(self.records),
+            "rows": len(self.edges),
+            "columns": self.edges.shape[1],
+            "distance": self.distance,
+            "bound": self.bound,
+            "reaches_bound": self.reaches_bound,
+            "keeps_constant": self.keeps_constant,
+            "radius": math.sqrt(self.square_radius) * self.unit,
+            "sentence": self.sentence(),
+        }
+
+    def sentence(self) -> str:
+        """What this means, for a data holder."""
+        how = {
+            "zero": "a record of zeros is added",
+            "split": "one record is replaced by two",
+            "flip": f"the labels of {len(self.records):,} records are turned over and one record is added",
+        }[self.construction]
+        odd = ", though its constant column shows that it is no table" if self.keeps_constant is False else ""
+        return (
+            f"Another data set has the same rados to the last bit ({how}{odd}), and is {self.distance:.2g} times the "
+            "radius of the data away; this is no guarantee, for whoever knows the number of records, or one of them, "
+            "may rule it out."
+        )
+
+
+def cells_along(m: int, d: int) -> int:
+    """How many cells along an edge a cube needs to have more than m: ceil((m + 1)^(1/d)), exactly.
+
+    >>> cells_along(8, 2), cells_along(9, 2), cells_along(2**60, 3)
+    (3, 4, 1048577)
+    """
+    low, high = 1, 2
+    while high**d < m + 1:
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if middle**d < m + 1 else (low, middle)
+    return low
+
+
+def square_hausdorff(first: Integers, second: Integers) -> int:
+    """The squared Hausdorff distance of two sets of integer points, exactly.
+
+    >>> square_hausdorff(np.array([[0, 0], [3, 4]]), np.array([[0, 0], [0, 1]]))
+    18
+    """
+    reach = max(int(np.abs(points.astype(object)).max()) for points in (first, second))
+    first, second = _fitting(reach, first, second)
+    return max(_farthest(first, second), _farthest(second, first))
+
+
+def signatures_of(confounder: Confounder, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The signatures under which E' has the rados that E has under `inside`, shape (n, m + 1).
+
+    >>> confounder = confound_points(np.array([[5], [-2], [4]]))
+    >>> inside = np.array([[True, False, True], [False, True, False]])
+    >>> bool((signatures_of(confounder, inside) @ confounder.others == inside @ confounder.edges).all())
+    True
+    """
+    inside = np.asarray(inside, dtype=np.bool_)
+    if inside.ndim != 2 or inside.shape[1] != len(confounder.edges):
+        raise ArgumentError(f"signatures of {len(confounder.edges):,} records are needed; the shape is {inside.shape}")
+    same, last = inside.copy(), np.zeros(len(inside), np.bool_)
+    if confounder.construction == "split":
+        last = inside[:, confounder.records[0]]
+    elif confounder.construction == "flip":
+        same[:, list(confounder.records)] ^= True
+        last = ~last
+    return np.column_stack([same, last])
+
+
+def confound(
+    columns: Release | Sequence[Column],
+    edges: NDArray[Any],
+    *,
+    radius: float | None = None,
+    as_table: bool = False,
+    seed: int = 0,
+    seconds: float = DEFAULT_SECONDS,
+) -> Confounder | None:
+    """A confounder of edge vectors on the grid of a release, as `known.table_edges` gives them.
+
+    The ball is the smallest around zero, unless a `radius` is given, in the columns' units. `as_table` asks for a
+    data set whose constant column is -1 or +1, as that of a table is. None: none was found.
+
+    >>> import radoboost as rb
+    >>> from radoboost.attacks.known import table_edges
+    >>> X, y = np.arange(40.0).reshape(20, 2) % 7, np.arange(20) % 2
+    >>> release = rb.craft(X, y, n_rados=10)
+    >>> confounder = confound(release, table_edges(release, X, y), as_table=True)
+    >>> confounder.construction, confounder.keeps_constant
+    ('flip', True)
+    """
+    chosen = columns.columns if isinstance(columns, Release) else tuple(columns)
+    if edges.ndim != 2 or edges.shape[1] != len(chosen):
+        raise ArgumentError(f"edge vectors of {len(chosen):,} columns are needed; their shape is {edges.shape}")
+    unit = min(entry.step for entry in chosen)
+    if max(entry.step for entry in chosen) / unit > 2.0**400:
+        raise ArgumentError("the units of the columns are too far apart for one distance; scale the columns")
+    finer = [int(Fraction(entry.step) / Fraction(unit)) for entry in chosen]
+    points = edges.astype(object) * np.array(finer, dtype=object)
+    square = None if radius is None else (Fraction(radius) / Fraction(unit)) ** 2
+    constant = chosen[-1].scale == "constant"
+    if as_table and not constant:
+        raise ArgumentError("without a constant column every data set can be a table; leave as_table out")
+    return confound_points(
+        points, square, unit=unit, has_constant=constant, as_table=as_table, seed=seed, seconds=seconds
+    )
+
+
+def confound_points(
+    points: Integers,
+    square_radius: Fraction | int | None = None,
+    *,
+    constructions: Sequence[str] = CONSTRUCTIONS,
+    unit: float = 1.0,
+    has_constant: bool = False,
+    as_table: bool = False,
+    seed: int = 0,
+    seconds: float = DEFAULT_SECONDS,
+) -> Confounder | None:
+    """The farthest confounder that was found of integer points, by any of the constructions; None if none was.
+
+    >>> confounder = confound_points(np.array([[10]]))
+    >>> confounder.construction, confounder.others.ravel().tolist(), confounder.distance
+    ('zero', [10, 0], 1.0)
+    """
+    left = deadline(seconds)
+    if points.ndim != 2 or not points.size:
+        raise ArgumentError(f"a confounder needs at least one edge vector of one column; the shape is {points.shape}")
+    points = points.astype(object)
+    largest = max(int(square) for square in (points**2).sum(axis=1))
+    square = Fraction(largest if square_radius is None else square_radius)
+    if largest > square:
+        raise ArgumentError("an edge vector lies outside of the ball; give a larger radius, or none")
+    best: Confounder | None = None
+    # The centre of a cell is irrational: where its rounding is what keeps it from the bound, the grid is made finer.
+    for finer in (1, 2**24) if square > 0 else ():
+        if best is not None and (best.reaches_bound or as_table):
+            break
+        search = Search(points * finer, square * finer**2, np.random.default_rng(seed), left, unit / finer, as_table)
+        for name in constructions:
+            for records, others in {"zero": search.zero, "split": search.split, "flip": search.flip}[name]():
+                if not search.fits(records, others):
+                    continue
+                distance = search.distance(records, others)
+                if (
+                    best is None
+                    or Fraction(distance) / finer**2 > best.square_distance * Fraction(best.unit / unit) ** 2
+                ):
+                    best = Confounder(
+                        name, records, search.points, others, distance, search.square, search.unit, has_constant
+                    )
+    return best
+
+
+def _fitting(reach: int, *sets: Integers) -> list[Integers]:
+    """Points as int64 where sums of squares of their differences fit, as Python's integers otherwise."""
+    fits = (4 * reach) ** 2 * sets[0].shape[1] < 2**63
+    return [points.astype(np.int64 if fits else object) for points in sets]
+
+
+def _farthest(points: Integers, others: Integers) -> int:
+    """The largest squared distance of one of the points from the nearest of the others."""
+    farthest, at_once = 0, max(1, 2**21 // others.size)
+    for first in range(0, len(points), at_once):
+        squares = ((points[first : first + at_once, None, :] - others[None]) ** 2).sum(axis=2)
+        farthest = max(farthest, int(squares.min(axis=1).max()))
+    return farthest
+
+
+class Search:
+    """Candidates for a confounder, found in floating point with R as 1, and what is exactly true of them."""
+
+    def __init__(
+        self,
+        points: Integers,
+        square: Fraction,
+        rng: np.random.Generator,
+        left: Callable[[], float],
+        unit: float,
+        as_table: bool,
+    ) -> None:
+        from scipy.spatial import cKDTree
+
+        self.square, self.rng, self.left, self.unit = square, rng, left, unit
+        (self.points,) = _fitting(math.isqrt(math.floor(square)) + 1, points)
+        self.one = int(1 / Fraction(unit)) if as_table else None
+        self.scale = math.sqrt(square)
+        self.floats = points.astype(np.float64) / self.scale
+        self.tree = cKDTree(self.floats)
+
+    def fits(self, records: tuple[int, ...], others: Integers) -> bool:
+        """Whether what is new lies in the ball, and has a constant of -1 or +1 if it must."""
+        new = others[[*records, -1]].astype(object)
+        inside = all(square <= self.square for square in (new**2).sum(axis=1))
+        return inside and (self.one is None or bool((np.abs(new[:, -1]) == self.one).all()))
+
+    def distance(self, records: tuple[int, ...], others: Integers) -> int:
+        """The squared Hausdorff distance; only what is new or gone is away from the other set."""
+        gone = self.points[list(records)]
+        return max(_farthest(others[[*records, -1]], self.points), _farthest(gone, others))
+
+    def zero(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
+        """The zero vector added (C2)."""
+        yield (), np.concatenate([self.points, 0 * self.points[:1]])
+
+    def split(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
+        """An edge vector e replaced by c and e - c, for the c that are farthest from all edge vectors (C3)."""
+        if self.one is not None:
+            return  # one of the two constants would be even
+        centres = self._centres()
+        holes = self.tree.query(centres)[0]
+        shortest = int(np.linalg.norm(self.floats, axis=1).argmin())
+        usable = np.flatnonzero(holes <= 1)  # some edge vector e has e - c in the ball
+        for place in usable[np.argsort(-holes[usable], kind="stable")[:_TRIED]]:
+            if self.left() <= 0:
+                return
+            centre = centres[place]
+            partners = np.array(self.tree.query_ball_point(centre, 1.0), dtype=np.int64)
+            if not len(partners):
+                continue
+            if len(partners) > _PARTNERS:
+                partners = self.rng.choice(partners, _PARTNERS, replace=False)
+            rest = self.tree.query(self.floats[partners] - centre)[0]
+            for record in dict.fromkeys((int(partners[rest.argmax()]), shortest)):
+                yield (record,), self.split_at(record, self.on_grid(centre))
+
+    def split_at(self, record: int, centre: Integers) -> Integers:
+        """All points, but one replaced by a centre, with what is left of it at the end."""
+        others = np.concatenate([self.points, self.points[record : record + 1] - centre])
+        others[record] = centre
+        return others
+
+    def on_grid(self, centre: NDArray[np.float64]) -> Integers:
+        """A point of the ball on the grid, rounded towards zero so that it stays there."""
+        return np.array([int(x * self.scale * (1 - 1e-12)) for x in centre.tolist()], dtype=self.points.dtype)
+
+    def _centres(self) -> NDArray[np.float64]:
+        """Points of the ball: centres of cells, of which at least one is empty, random points, and mirror images."""
+        m, d = self.floats.shape
+        k = cells_along(m, d)
+        rest, digits = np.arange(min(k**d, m + 1)), []
+        for _ in range(d):
+            rest, digit = np.divmod(rest, k)
+            digits.append(digit)
+        cells = np.concatenate([np.stack(digits, axis=1), self.rng.integers(0, k, (_CANDIDATES, d))])
+        directions = self.rng.normal(size=(_CANDIDATES, d))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        within = directions * self.rng.random((_CANDIDATES, 1)) ** (1 / d)
+        return np.concatenate([((2 * cells + 1) / k - 1) / math.sqrt(d), directions, within, -self.floats])
+
+    def flip(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
+        """The edge vectors around one of them negated, with others that balance their sum; the sum is added (C5)."""
+        m, d = self.points.shape
+        starts = self.rng.permutation(m)[:_TRIED]
+        for share in _SHARES:
+            emptied = 0
+            for start in starts.tolist():
+                records = self._balanced(self.floats[start], share)
+                if self.left() <= 0:
+                    return
+                if records is not None and (len(records) + 1) * m * d <= _MOST_PRODUCTS >> 8 * (
+                    self.points.dtype == object
+                ):
+                    others = np.concatenate([self.points, self.points[records].sum(axis=0, keepdims=True)])
+                    others[records] *= -1
+                    yield tuple(records.tolist()), others
+                    emptied += 1
+            if emptied:
+                return
+
+    def _balanced(self, centre: NDArray[np.float64], share: float) -> NDArray[np.int64] | None:
+        """The edge vectors around a centre, with others that balance them and do not come back there when negated."""
+        chosen = np.linalg.norm(self.floats - centre, axis=1) < share
+        coming = np.linalg.norm(self.floats + centre, axis=1) < share
+        if (chosen & coming).any():
+            return None
+        free, total = ~(chosen | coming), self.floats[chosen].sum(axis=0)
+        labels = np.sign(self.floats[:, -1]).astype(np.int64)
+        squares = np.square(self.floats).sum(axis=1)
+        while self.left() > 0:
+            length = float(np.linalg.norm(total))
+            balanced = length <= 1 - 1e-9 and float(np.linalg.norm(total - centre)) >= share
+            if balanced and (self.one is None or abs(int(labels[chosen].sum())) == 1):
+                return np.flatnonzero(chosen)
+            places = np.flatnonzero(free)
+            if not len(places):
+                return None
+            after = 2 * self.floats[places] @ total + squares[places]  # what the squared length changes by
+            count = min(len(places), max(1, int(length / 4)))
+            added = places[np.argpartition(after, count - 1)[:count]]
+            chosen[added], free[added] = True, False
+            total = total + self.floats[added].sum(axis=0)
+        return None
+
+
+# ---- distances by size
+
+
+def study(
+    sizes: Sequence[int] = (3, 10, 30, 100, 300, 1000, 3000),
+    dimensions: Sequence[int] = (1, 2, 3, 6),
+    *,
+    repeats: int = 5,
+    seed: int = 0,
+    seconds: float = 300.0,
+    bar: Progress = silent,
+) -> Findings:
+    """How far confounders get, by the number of edge vectors and of columns, with both bounds.
+
+    Edge vectors are uniform in the ball. Each distance is the median of `repeats` data sets.
+
+    >>> study(sizes=(3, 10), dimensions=(2,), repeats=1)["checks"][0]["seen"]
+    True
+    """
+    from radoboost.attacks.packed_spheres import printed_bound
+
+    left, rng = deadline(seconds), np.random.default_rng(seed)
+    rows: list[list[Any]] = []
+    tried, right = 0, 0
+    for done, (d, m) in enumerate([(d, m) for d in dimensions for m in sizes]):
+        bar("confounders", done, len(dimensions) * len(sizes))
+        seen: dict[str, list[float]] = {name: [] for name in CONSTRUCTIONS}
+        for _ in range(repeats):
+            points = _in_ball(rng, m, d)
+            made = [
+                confound_points(points, constructions=(name,), seed=seed, seconds=max(left(), 1e-3))
+                for name in CONSTRUCTIONS
+            ]
+            for name, one in zip(CONSTRUCTIONS, made, strict=True):
+                seen[name].append(0.0 if one is None else one.distance)
+            tried += 1
+            right += all(_same_rados(one, rng) for one in made if one) and any(one.reaches_bound for one in made if one)
+        if left() <= 0:
+            break
+        rows.append([d, m, 1 / (math.sqrt(d) * cells_along(m, d)), printed_bound(m, d),
+                     *(float(np.median(seen[name])) for name in CONSTRUCTIONS)])  # fmt: skip
+    labels = ("bound that holds", "bound as printed", "zero added", "one split", "many flipped")
+    panels = [
+        panel(f"d = {d}", "edge vectors m", "Hausdorff distance / R", [
+            series(label, [row[1] for row in rows if row[0] == d], [row[2 + k] or None for row in rows if row[0] == d],
+                   style="dashed" if k < 2 else "line")
+            for k, label in enumerate(labels)
+        ], log_x=True, log_y=True)
+        for d in dimensions if any(row[0] == d for row in rows)
+    ]  # fmt: skip
+    caption = "Median distance of the confounders found of edge vectors that are uniform in a ball, by construction."
+    return found(
+        NAME,
+        TITLE,
+        tables=[table("distances", "How far another data set with the same rados is",
+                      ["d", "m", *(column(label, "R", 4) for label in labels)], rows)],
+        figures=[figure("confounder", "Distance of a confounder", caption, panels)] if panels else [],
+        checks=[
+            check("lem_algebraic, corrected: a confounder is at least R / (sqrt(d) ceil((m + 1)^(1/d))) away",
+                  right == tried if tried else None, f"exactly so, with equal rados, in {right} of {tried} data sets"),
+            *_printed_checks(seed, max(left(), 1e-3)),
+        ],
+        notes=[
+            NO_GUARANTEE,
+            "Flipping turns labels over: where the constant column's sum over the flipped records is -1 or +1, the "
+            "other data set is a table as good as the true one, with one record more.",
+        ],
+    )  # fmt: skip
+
+
+def _in_ball(rng: np.random.Generator, m: int, d: int) -> NDArray[np.int64]:
+    points = rng.normal(size=(m, d))
+    points *= rng.random((m, 1)) ** (1 / d) / np.linalg.norm(points, axis=1, keepdims=True)
+    return np.rint(points * 2**20).astype(np.int64)
+
+
+def _same_rados(one: Confounder, rng: np.random.Generator, n: int = 32) -> bool:
+    inside = rng.random((n, len(one.edges))) < 0.5
+    return bool((signatures_of(one, inside).astype(np.int64) @ one.others == inside.astype(np.int64) @ one.edges).all())
+
+
+def _printed_checks(seed: int, seconds: float) -> list[dict[str, Any]]:
+    """The paper's proof on a data set made against it, and what flipping does there."""
+    from radoboost.attacks.packed_spheres import as_printed, covered_disc, most_a_split_gives
+
+    points = covered_disc()
+    m, square = len(points), 2**40
+    printed, most = as_printed(points, square), most_a_split_gives(points, square)
+    flipped = confound_points(points, square, constructions=("flip",), seed=seed, seconds=seconds)
+    claim = f"of the {m:,} edge vectors of a covered disc"
+    return [
+        check(f"proof of lem_algebraic as printed, m >= 2^d: one of its spheres is empty {claim}",
+              printed.verdict != "no sphere is empty", f"it packs {printed.spheres:,} spheres; {printed.verdict}"),
+        check(f"a split, the paper's construction, gets as far as printed {claim}", most >= printed.bound,
+              f"no split gets farther than {most:.5f} R; printed is {printed.bound:.5f} R"),
+        check(f"flipping gets as far as printed {claim}", flipped.distance >= printed.bound if flipped else None,
+              f"it gets {flipped.distance:.3f} R, exactly checked" if flipped else "no time was left"),
+    ]  # fmt: skip

@@ -1,0 +1,280 @@
+"""Other data sets with the same rados: equal bits, in the ball, exact distances; where the paper's proof fails."""
+
+import itertools
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import radoboost as rb
+from radoboost.attacks import confounder as module
+from radoboost.attacks.confounder import (
+    CONSTRUCTIONS,
+    cells_along,
+    confound,
+    confound_points,
+    signatures_of,
+    square_hausdorff,
+)
+from radoboost.attacks.known import inclusion_bits, rado_integers, table_edges
+from radoboost.attacks.packed_spheres import as_printed, covered_disc, gaps, most_a_split_gives, printed_bound
+from radoboost.boost import boost
+from radoboost.moment_learner import learn_moments
+
+
+def _square_distance(a, b):
+    return sum((Fraction(int(x)) - Fraction(int(y))) ** 2 for x, y in zip(a, b, strict=True))
+
+
+def _oracle(first, second):
+    """The squared Hausdorff distance, by its definition and in fractions."""
+    there = max(min(_square_distance(a, b) for b in second) for a in first)
+    back = max(min(_square_distance(a, b) for a in first) for b in second)
+    return max(there, back)
+
+
+def _points(rng, m, d, kind):
+    """Edge vectors of several shapes, on a coarse or a fine grid."""
+    if kind == "ball":
+        return module._in_ball(rng, m, d)
+    if kind == "coarse":
+        return rng.integers(-4, 5, (m, d))
+    if kind == "sphere":
+        points = rng.normal(size=(m, d))
+        return np.rint(points / np.linalg.norm(points, axis=1, keepdims=True) * 2**22).astype(np.int64)
+    if kind == "half":  # nothing to balance a sum with
+        return np.abs(module._in_ball(rng, m, d)) + 1
+    return rng.integers(-(2**22), 2**22, (m, d)) * np.array([2 ** int(k) for k in rng.integers(0, 9, d)])
+
+
+def _check(found, points, rng):
+    """What must be so of every confounder, whatever made it."""
+    m, d = points.shape
+    finer = found.edges[np.nonzero(points)][0] // points[np.nonzero(points)][0]
+    assert (found.edges == points.astype(object) * finer).all() and found.others.shape == (m + 1, d)
+    inside = rng.random((40, m)) < 0.5
+    inside[0], inside[1] = True, False
+    others = signatures_of(found, inside)
+    assert others.shape == (40, m + 1) and others.dtype == np.bool_
+    assert (others.astype(object) @ found.others == inside.astype(object) @ found.edges).all()
+    assert all(sum(int(x) ** 2 for x in point) <= found.square_radius for point in found.others)
+    if m <= 12:
+        assert found.square_distance == _oracle(found.edges, found.others)
+    else:
+        assert found.square_distance == square_hausdorff(found.edges, found.others)
+
+
+def test_two_hundred_data_sets_have_a_confounder_beyond_the_bound(rng):
+    """The corrected bound of lem_algebraic, below and above m = 2^d: exact, and by several shapes of data."""
+    kinds, short, below = ("ball", "coarse", "sphere", "half", "spread"), 0, 0
+    seen = dict.fromkeys(CONSTRUCTIONS, 0)
+    for number in range(200):
+        d, kind = 1 + number % 6, kinds[number % 5]
+        m = int(rng.choice([1, 2, 3, 2**d - 1, 2**d, 2**d + 1, 4 * 2**d, 80]))
+        points = _points(rng, m, d, kind)
+        found = confound_points(points, seed=number)
+        if found is None:
+            assert not points.any()
+            continue
+        _check(found, points, rng)
+        b = Fraction(1, d * cells_along(m, d) ** 2)
+        assert found.reaches_bound == (found.square_distance / found.square_radius >= b)
+        short += not found.reaches_bound
+        below += m < 2**d
+        seen[found.construction] += 1
+    assert short == 0
+    assert 50 < below < 150 and min(seen.values()) > 5, seen
+
+
+def test_zero_and_split_alone_reach_the_bound_as_proved(rng):
+    """Steps C2 and C3: one of the two always does, so the paper's construction with the right e and c suffices."""
+    for number in range(60):
+        d = 1 + number % 6
+        points = _points(rng, int(rng.integers(1, 60)), d, ("ball", "sphere", "half")[number % 3])
+        found = confound_points(points, constructions=("zero", "split"))
+        _check(found, points, rng)
+        assert found.reaches_bound
+
+
+def test_an_empty_cell_is_always_among_the_centres(rng):
+    """Step C1, also where cells are many more than can be listed."""
+    for m, d in ((1, 1), (5, 1), (8, 2), (9, 2), (300, 3), (50, 40)):
+        points = _points(rng, m, d, "ball").astype(object)
+        square = Fraction(max((points**2).sum(axis=1)))
+        search = module.Search(points, square, rng, lambda: 9.0, 1.0, False)
+        listed = search._centres()[: m + 1]
+        assert search.tree.query(listed)[0].max() >= (1 - 1e-9) / (math.sqrt(d) * cells_along(m, d))
+        assert len(np.unique(listed, axis=0)) == m + 1
+
+
+@pytest.mark.parametrize("name", CONSTRUCTIONS)
+def test_each_construction_keeps_the_rados(name, rng):
+    made = 0
+    for d, m in itertools.product((1, 2, 5), (2, 7, 30, 200)):
+        points = _points(rng, m, d, "ball")
+        found = confound_points(points, constructions=(name,))
+        if found is not None:
+            assert found.construction == name
+            _check(found, points, rng)
+            made += 1
+    assert made >= 9
+
+
+def test_points_that_fill_a_coarse_grid_are_split_on_a_finer_one(rng):
+    points = np.array([[-1], [0], [1]])
+    found = confound_points(points, constructions=("zero", "split"))
+    _check(found, points, rng)
+    assert found.reaches_bound and found.unit < 1
+    nothing = confound_points(np.zeros((3, 2), np.int64))
+    assert nothing is None
+    assert confound_points(np.zeros((3, 2), np.int64), 16).reaches_bound
+
+
+def test_hausdorff_is_that_of_the_definition(rng):
+    for _ in range(60):
+        d = int(rng.integers(1, 5))
+        scale = int(rng.choice([3, 2**22, 2**40]))  # the last needs Python's integers
+        first, second = (rng.integers(-scale, scale, (int(rng.integers(1, 9)), d)) for _ in range(2))
+        assert square_hausdorff(first, second) == _oracle(first, second)
+    assert square_hausdorff(first, first) == 0
+
+
+def test_cells_along_is_exact():
+    for m in (*range(1, 70), 2**53 - 1, 2**53, 3**40 - 1, 3**40):
+        for d in (1, 2, 3, 7):
+            k = cells_along(m, d)
+            assert (k - 1) ** d < m + 1 <= k**d
+
+
+# ---- releases and learners
+
+
+def test_a_release_has_the_same_rados_and_gives_the_same_classifier(rng):
+    X, y = rng.normal(size=(150, 4)) * (1, 5, 0.1, 2), rng.integers(0, 2, 150)
+    release = rb.craft(X, y, n_rados=80, seed=3)
+    edges, steps = table_edges(release, X, y), np.array([column.step for column in release.columns])
+    inside = inclusion_bits(release, 3, 150)
+    for as_table in (False, True):
+        found = confound(release, edges, as_table=as_table)
+        finer = (steps / found.unit).astype(np.int64)
+        sums = signatures_of(found, inside).astype(np.int64) @ found.others
+        assert (sums == rado_integers(release) * finer).all()
+        assert (sums * found.unit).tobytes() == release.rados.tobytes()
+        theirs = sums * found.unit
+        assert (boost(theirs, n_rounds=50).theta == boost(release.rados, n_rounds=50).theta).all()
+        assert (learn_moments(theirs).theta == learn_moments(release.rados).theta).all()
+        _check(found, edges * finer, rng)
+        assert found.distance > 0.3 and found.reaches_bound
+        json.dumps(found.to_dict(), allow_nan=False)
+        assert found.sentence().endswith("may rule it out.")
+    assert found.construction == "flip" and found.keeps_constant is True
+    assert (np.abs(found.edge_vectors[:, -1]) == 1).all()
+    # Flipped: the same examples with other labels.
+    turned = list(found.records)
+    assert (found.edge_vectors[turned] == -(edges * steps)[turned]).all()
+    assert confound(release, edges, radius=1e3).square_radius == (Fraction(1000) / Fraction(found.unit)) ** 2
+
+
+def test_tables_have_confounders_that_are_tables(rng):
+    for m, d in itertools.product((40, 41, 100, 101), (2, 5)):
+        X, y = rng.normal(size=(m, d)), rng.integers(0, 2, m)
+        release = rb.craft(X, y, n_rados=10)
+        found = confound(release, table_edges(release, X, y), as_table=True)
+        assert found.keeps_constant and found.distance > 0.25, (m, d)
+
+
+def test_a_split_shows_in_the_constant_column(rng):
+    X, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+    release = rb.craft(X, y, n_rados=20)
+    points = table_edges(release, X, y) * np.array([1, 1, 4])
+    found = confound_points(points, constructions=("split",), unit=2.0**-24, has_constant=True)
+    assert found.keeps_constant is False and "is no table" in found.sentence()
+    assert confound_points(points, constructions=("split", "zero"), unit=2.0**-24, as_table=True) is None
+
+
+def test_what_cannot_be_used_is_refused():
+    columns = rb.craft([[1.0], [2.0]], [0, 1], n_rados=2, intercept=False).columns
+    with pytest.raises(rb.ArgumentError, match="outside of the ball"):
+        confound(columns, np.array([[2**22]]), radius=0.1)
+    with pytest.raises(rb.ArgumentError, match="constant column"):
+        confound(columns, np.array([[2**22]]), as_table=True)
+    apart = rb.craft([[1e-200, 1e200], [2e-200, 1e199]], [0, 1], n_rados=2, scale=None)
+    with pytest.raises(rb.ArgumentError, match="too far apart"):
+        confound(apart, table_edges(apart, [[1e-200, 1e200]], [0]))
+    wide = rb.craft([[1e-20, 1e20], [2e-20, 1e19]], [0, 1], n_rados=2, scale=None)
+    assert confound(wide, table_edges(wide, [[1e-20, 1e20], [2e-20, 1e19]], [0, 1])).reaches_bound
+    with pytest.raises(rb.ArgumentError, match="1 columns"):
+        confound(columns, np.array([[1, 2]]))
+    with pytest.raises(rb.ArgumentError, match="signatures of 1 records"):
+        signatures_of(confound_points(np.array([[4]])), np.ones((2, 3), np.bool_))
+    with pytest.raises(rb.ArgumentError, match="time limit"):
+        confound_points(np.array([[4]]), seconds=0)
+
+
+def test_the_time_limit_is_kept(rng):
+    import time
+
+    points = module._in_ball(rng, 4000, 3)
+    begun = time.monotonic()
+    found = confound_points(points, seconds=0.3)
+    assert time.monotonic() - begun < 10
+    assert found is None or found.others.shape == (4001, 3)
+
+
+# ---- the proof as printed
+
+
+def test_the_printed_construction_leaves_the_ball():
+    """d = 1, one edge vector at 9 of 10: the empty sphere is around -5, and 9 - (-5) is outside."""
+    assert as_printed(np.array([[9]]), 100).verdict == "leaves the ball"
+    assert confound_points(np.array([[9]]), 100).reaches_bound
+    assert "no bound" in as_printed(np.array([[9], [1]])).verdict  # log(1) = 0
+
+
+def test_the_printed_construction_works_where_it_works(rng):
+    verdicts = [as_printed(_points(rng, m, 2, "ball")) for m in (1, 3, 5, 9, 30) for _ in range(10)]
+    good = [one for one in verdicts if one.verdict == "reaches its bound"]
+    assert len(good) > 10 and all(one.distance >= one.bound for one in good)
+    assert {one.verdict for one in verdicts} > {"reaches its bound"}
+
+
+def test_a_covered_disc_has_no_hole_of_the_printed_size(rng):
+    """Below the printed bound wherever one looks, so no split reaches it; flipping does, on the same data."""
+    points, square = covered_disc(), 2**40
+    m = len(points)
+    assert m < 1500 and (np.square(points).sum(axis=1) <= square).all()
+    most, printed = most_a_split_gives(points, square), printed_bound(m, 2)
+    assert most < 0.03395 < 0.03399 < printed
+    page = (Path(__file__).parent.parent / "docs" / "proofs" / "confounder.md").read_text()
+    assert f"{m:,} edge vectors" in page and "0.03395 R" in page and "0.03399 R" in page
+    assert as_printed(points, square).verdict == "no sphere is empty"
+    found = confound_points(points, square, constructions=("zero", "split"))
+    assert found.reaches_bound and found.distance <= most
+    flipped = confound_points(points, square, constructions=("flip",))
+    _check(flipped, points, rng)
+    assert flipped.distance > 5 * printed
+
+
+def test_the_largest_hole_is_found(rng):
+    """Against the centres and crossings where it can be: Voronoi vertices in the disc, and the disc's edge."""
+    for _ in range(5):
+        points = module._in_ball(rng, 40, 2)
+        most = most_a_split_gives(points, 2**40, accuracy=1e-4)
+        angles = np.linspace(0, 2 * math.pi, 20000)
+        inside = rng.normal(size=(20000, 2))
+        inside *= np.sqrt(rng.random((20000, 1))) / np.linalg.norm(inside, axis=1, keepdims=True)
+        looked = np.concatenate([np.stack([np.cos(angles), np.sin(angles)], axis=1), inside])
+        away = np.linalg.norm(looked[:, None] - points / 2**20, axis=2).min(axis=1).max()
+        gap = gaps(points / 2**20).max()
+        assert max(away, gap) <= most <= max(away, gap) * 1.03
+
+
+def test_the_study_says_what_was_seen():
+    findings = module.study(sizes=(3, 20), dimensions=(1, 2), repeats=2)
+    assert [entry["seen"] for entry in findings["checks"]] == [True, False, False, True]
+    assert len(findings["tables"][0]["rows"]) == 4
+    assert "no guarantee" in findings["notes"][0]
+    assert module.study(sizes=(3,), dimensions=(1,), repeats=1, seconds=1e-3)["tables"][0]["rows"] == []

@@ -1,0 +1,327 @@
+"""The decision problems against brute force; witnesses, time limits and refusals."""
+
+import itertools
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+
+from radoboost.attacks import deciding, questions
+from radoboost.attacks.deciding import Membership, decide_probe, decide_sparse, forced
+from radoboost.attacks.questions import Answer, ProbeQuestion, SparseQuestion, check_probe, check_sparse
+from radoboost.errors import ArgumentError, TableError
+
+NORMS = (0, 1, math.inf)
+
+
+# ---- The slow twins: everything is tried. They know nothing of the package.
+
+
+def norms(vectors, p):
+    """Norms along the last axis."""
+    sizes = np.abs(vectors)
+    return {0: (sizes > 0).sum(axis=-1), 1: sizes.sum(axis=-1), math.inf: sizes.max(axis=-1)}[p]
+
+
+def subset_sums(rows):
+    """All subset sums of the second axis' rows: (tables, rows, d) to (tables, 2**rows, d)."""
+    bits = np.array(list(itertools.product((0, 1), repeat=rows.shape[1])))
+    return np.einsum("sm,tmd->tsd", bits, rows)
+
+
+def any_table_makes(tables, rados, r, p):
+    distances = norms(rados[None, :, None, :] - subset_sums(tables)[:, None, :, :], p)
+    return bool((distances <= r).any(axis=2).all(axis=1).any())
+
+
+def brute_sparse(rados, m, ell, r, p, bound):
+    rows = np.array(list(itertools.product(range(-bound, bound + 1), repeat=rados.shape[1])))
+    rows = rows[norms(rows, p) <= ell]
+    tables = np.array(list(itertools.combinations_with_replacement(range(len(rows)), m)))
+    return any_table_makes(rows[tables], rados, r, p)
+
+
+def brute_probe(candidates, rados, m, r, p):
+    tables = list(itertools.combinations(range(len(candidates)), m))
+    return bool(tables) and any_table_makes(candidates[np.array(tables)], rados, r, p)
+
+
+def brute_members(candidates, rados, m, r, p):
+    """The set of candidates used, of every way to make the rados with at most m of them."""
+    count = len(candidates)
+    bits = np.array(list(itertools.product((False, True), repeat=count)))
+    fits = [bits[norms(rado - bits @ candidates, p) <= r] for rado in rados]
+    ways = (np.logical_or.reduce(way) for way in itertools.product(*fits))
+    return [used for used in ways if used.sum() <= m]
+
+
+# ---- Against brute force.
+
+
+def sparse_questions(p, count, rng):
+    for _ in range(count):
+        m, d = [(1, 2), (2, 1), (2, 2), (3, 1), (2, 2), (2, 3)][rng.integers(6)]
+        n = int(rng.integers(2, 5))
+        ell = [0, 1, 1, 2, 2.5, 3][rng.integers(6)]
+        r = [0, 0, 0.5, 1, 1.5][rng.integers(5)]
+        if rng.random() < 0.5:
+            rados = rng.integers(-4, 5, (n, d))
+        else:  # from a table, so that yes is not rare
+            table = np.where(rng.random((m, d)) < 0.4, 0, rng.integers(-2, 3, (m, d)))
+            rados = rng.integers(0, 2, (n, m)) @ table
+        yield {"rados": rados, "m": m, "ell": ell, "r": r, "p": p, "bound": 2}
+
+
+def probe_questions(p, count, rng):
+    for _ in range(count):
+        size, d, n = int(rng.integers(2, 7)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
+        m = int(rng.integers(1, min(size, 4) + 1))
+        r = [0, 0, 0.5, 1, 1.5][rng.integers(5)]
+        candidates = rng.integers(-2, 3, (size, d))
+        kept = m if rng.random() < 0.5 else size  # of all candidates: then m may be too few
+        rados = rng.integers(0, 2, (n, kept)) @ candidates[rng.permutation(size)[:kept]]
+        rados = rados + (rng.random(rados.shape) < 0.2)
+        yield {"candidates": candidates, "rados": rados, "m": m, "r": r, "p": p}
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_sparse_approximation_agrees_with_brute_force(p, rng):
+    seen = []
+    for asked in sparse_questions(p, 340, rng):
+        answer = decide_sparse(SparseQuestion(**asked))
+        assert answer.answer == ("yes" if brute_sparse(**asked) else "no"), asked
+        seen.append(answer.answer)
+    assert min(seen.count("yes"), seen.count("no")) >= len(seen) / 4
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_probe_sample_subsumption_agrees_with_brute_force(p, rng):
+    seen = []
+    for asked in probe_questions(p, 340, rng):
+        answer = decide_probe(ProbeQuestion(**asked))
+        assert answer.answer == ("yes" if brute_probe(**asked) else "no"), asked
+        seen.append(answer.answer)
+    assert min(seen.count("yes"), seen.count("no")) >= len(seen) / 4
+
+
+def test_membership_agrees_with_brute_force(rng):
+    kinds = {"always": 0, "never": 0, "sometimes": 0}
+    for p in NORMS:
+        for asked in probe_questions(p, 30, rng):
+            ways = brute_members(**asked) if len(asked["candidates"]) >= asked["m"] else []
+            found = forced(ProbeQuestion(**asked))
+            assert found.answer == ("yes" if ways else "no")
+            assert not found.unknown
+            if not ways:
+                assert not found.always and not found.never and not found.sometimes
+                continue
+            counts = np.sum(ways, axis=0)
+            assert found.always == tuple(np.flatnonzero(counts == len(ways))), asked
+            assert found.never == tuple(np.flatnonzero(counts == 0)), asked
+            assert found.sometimes == tuple(np.flatnonzero((counts > 0) & (counts < len(ways)))), asked
+            for kind in kinds:
+                kinds[kind] += len(getattr(found, kind))
+    assert min(kinds.values()) >= 20  # else this test shows little
+
+
+def test_twins_among_the_candidates_are_never_forced():
+    found = forced(ProbeQuestion([[5, 1], [5, 1], [7, 2]], [[12, 3]], m=2))
+    assert found.always == (2,) and found.sometimes == (0, 1)
+
+
+# ---- Witnesses.
+
+
+def test_a_table_of_the_grids_size_is_found_again(rng):
+    table = rng.integers(-(2**22), 2**22 + 1, (6, 4))
+    bits = rng.integers(0, 2, (8, 6))
+    bits[0] = 1
+    answer = decide_probe(ProbeQuestion(np.vstack([rng.integers(-(2**22), 2**22, (6, 4)), table]), bits @ table, m=6))
+    assert answer.answer == "yes" and set(answer.used) == set(range(6, 12))
+    assert len(answer.chosen) == 6 and answer.signatures.shape == (8, 6)
+
+
+def test_one_worker_repeats_itself(rng):
+    asked = SparseQuestion(rng.integers(0, 2, (6, 4)) @ rng.integers(-3, 4, (4, 3)), m=4, ell=9, p=1)
+    first, second = decide_sparse(asked), decide_sparse(asked)
+    assert first.answer == "yes"
+    assert (first.edge_vectors == second.edge_vectors).all() and (first.signatures == second.signatures).all()
+
+
+EDGES, BITS = [[3, 0], [0, 2]], [[1, 0], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("p", "ell", "r"), [(0, 1, 0), (1, 3, 0), (math.inf, 3, 0), (2, 3, 0), (1, 3.5, 0.5), (0, 1, 1)]
+)
+def test_the_checker_of_sparse_refuses_what_is_wrong(p, ell, r):
+    asked = SparseQuestion([[3, 0], [3, 2]], m=2, ell=ell, r=r, p=p, bound=3)
+    assert check_sparse(asked, EDGES, BITS)
+    assert not check_sparse(asked, [[0, 1], [0, 2]], BITS), "other rados"
+    assert not check_sparse(asked, EDGES, [[0, 1], [0, 0]]), "other signatures"
+    assert not check_sparse(asked, EDGES, [[1, 0]]), "a rado too few"
+    assert not check_sparse(asked, EDGES, [[1, 0], [1, 2]]), "an example twice"
+    assert not check_sparse(asked, [[3, 0]], [[1], [1]]), "an example too few"
+    assert not check_sparse(asked, [[3, 0], [0, 2], [0, 0]], [[1, 0, 0], [1, 1, 0]]), "an example too many"
+    tight = SparseQuestion([[3, 0], [3, 2]], m=2, ell=ell, r=r, p=p, bound=2)
+    assert not check_sparse(tight, EDGES, BITS), "beyond the bound"
+    sparse = SparseQuestion([[3, 0], [3, 2]], m=2, ell=0.9 if p == 0 else 2.9, r=r, p=p)
+    assert not check_sparse(sparse, EDGES, BITS), "beyond ell"
+
+
+def test_the_checker_counts_exactly():
+    """Where floats would round: 2**53 + 1 is more than 2.0**53."""
+    near = SparseQuestion([[2**53 + 1]], m=1, ell=0, r=2.0**53, p=1)
+    assert not check_sparse(near, [[0]], [[0]]) and decide_sparse(near).answer == "no"
+    assert check_sparse(SparseQuestion([[2**53]], m=1, ell=0, r=2.0**53, p=1), [[0]], [[0]])
+    assert not check_sparse(SparseQuestion([[3, 4]], m=1, ell=4.999999, p=2), [[3, 4]], [[1]])
+    assert check_sparse(SparseQuestion([[3, 4]], m=1, ell=5, p=2), [[3, 4]], [[1]])
+
+
+def test_the_checker_of_probes_refuses_what_is_wrong():
+    asked = ProbeQuestion([[5], [7], [11]], [[12], [7]], m=2)
+    assert check_probe(asked, (0, 1), [[1, 1], [0, 1]])
+    assert check_probe(asked, (1, 0), [[1, 1], [1, 0]])
+    assert not check_probe(asked, (0, 2), [[1, 1], [0, 1]]), "other rados"
+    assert not check_probe(asked, (0, 1), [[1, 1], [1, 1]]), "other signatures"
+    assert not check_probe(asked, (0,), [[1], [1]]), "too few"
+    assert not check_probe(asked, (0, 1, 2), [[1, 1, 0], [0, 1, 0]]), "too many"
+    assert not check_probe(ProbeQuestion([[6], [7]], [[12]], m=2), (0, 0), [[1, 1]]), "one twice"
+    assert not check_probe(asked, (0, 3), [[1, 1], [0, 1]]), "no such candidate"
+    assert not check_probe(asked, (0, -2), [[1, 1], [0, 1]]), "counted from the end"
+
+
+def test_a_witness_that_does_not_pass_is_never_told(monkeypatch):
+    monkeypatch.setattr(deciding, "check_sparse", lambda *a: False)
+    monkeypatch.setattr(deciding, "check_probe", lambda *a: False)
+    with pytest.raises(AssertionError, match="a fault in radoboost"):
+        decide_sparse(SparseQuestion([[1]], m=1, ell=1))
+    with pytest.raises(AssertionError, match="a fault in radoboost"):
+        decide_probe(ProbeQuestion([[1]], [[1]], m=1))
+
+
+# ---- Time.
+
+
+def hard_probe(rng, size=60):
+    candidates = rng.integers(-(2**22), 2**22, (size, 2))
+    return ProbeQuestion(candidates, [candidates[rng.permutation(size)[: size // 2]].sum(axis=0)], m=size // 2)
+
+
+def test_a_hard_question_is_unknown_within_the_limit(rng):
+    asked = hard_probe(rng)
+    for seconds in (1e-9, 0.5):
+        begun = time.monotonic()
+        answer = decide_probe(asked, seconds=seconds)
+        assert answer.answer == "unknown" and "time limit" in answer.status
+        assert time.monotonic() - begun < seconds + 3
+        assert answer.chosen is None and answer.signatures is None and answer.used == ()
+    assert forced(asked, seconds=0.3).unknown == tuple(range(60))
+
+
+def test_building_a_large_model_keeps_the_limit(rng):
+    rados = rng.integers(-9, 9, (400, 40))
+    begun = time.monotonic()
+    answer = decide_sparse(SparseQuestion(rados, m=60, ell=20, p=1), seconds=0.5)
+    assert answer.answer == "unknown" and time.monotonic() - begun < 3.5
+    answer = decide_sparse(SparseQuestion(rados, m=1000, ell=20, p=1), seconds=0.5)
+    assert answer.answer == "unknown" and "too many" in answer.status
+
+
+def test_what_membership_found_before_time_ran_out_is_kept(rng, monkeypatch):
+    """The first question is answered, the others are not: nothing may be said that was not shown."""
+    asked, real, calls = ProbeQuestion([[5], [7], [11]], [[12]], m=2), deciding._decide_probe, []
+
+    def slow(question, seconds, workers, **more):
+        calls.append(more)
+        if more:
+            return Answer(question, "unknown", 0.0, "the time limit was reached")
+        return real(question, seconds, workers)
+
+    monkeypatch.setattr(deciding, "_decide_probe", slow)
+    found = forced(asked)
+    assert found.answer == "yes" and found.unknown == (0, 1, 2) and not found.always and not found.never
+    assert calls == [{}, {"without": 0}, {"without": 1}, {"using": 2}]
+
+
+# ---- Refusals, and words.
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: SparseQuestion([1, 2], m=1, ell=1), r"rados must be rows of at least one column; .* \(2,\)"),
+        (lambda: SparseQuestion(np.zeros((0, 2), int), m=1, ell=1), "rados must be rows"),
+        (lambda: SparseQuestion([[0.5]], m=1, ell=1), "rados must be integers of the grid, not float64"),
+        (lambda: SparseQuestion([[1]], m=0, ell=1), "m must be a whole number of at least 1; it is 0"),
+        (lambda: SparseQuestion([[1]], m=1.5, ell=1), "it is 1.5"),
+        (lambda: SparseQuestion([[1]], m=1, ell=-1), "ell must be a number of at least 0; it is -1"),
+        (lambda: SparseQuestion([[1]], m=1, ell=1, r=math.nan), "r must be a number of at least 0; it is nan"),
+        (lambda: SparseQuestion([[1]], m=1, ell=1, p=0.5), "p must be a whole number of at least 0, or inf"),
+        (lambda: SparseQuestion([[1]], m=1, ell=1, bound=-1), "bound of a coordinate"),
+        (lambda: SparseQuestion([[2**60]], m=1, ell=1), "do not fit into 64 bits"),
+        (lambda: SparseQuestion([[-(2**63)]], m=1, ell=1), "do not fit into 64 bits"),
+        (lambda: SparseQuestion(np.array([[2**63]], dtype=np.uint64), m=1, ell=1), "rados must be integers"),
+        (lambda: SparseQuestion([[1]], m=2**38, ell=2**22, p=1), "do not fit into 64 bits"),
+        (lambda: SparseQuestion([[1] * 8], m=1, ell=2**60, p=1, bound=2**60), "do not fit into 64 bits"),
+        (lambda: ProbeQuestion([[2**59], [2**58]], [[1]], m=1), "do not fit into 64 bits"),
+        (lambda: ProbeQuestion([[1]], [[1]], m=True), "it is True"),
+        (lambda: decide_sparse(SparseQuestion([[1]], m=1, ell=1, p=2)), "p = 0, 1 and inf, not for 2"),
+        (lambda: decide_probe(ProbeQuestion([[1]], [[1]], m=1, p=2)), "p = 0, 1 and inf, not for 2"),
+        (lambda: decide_sparse(SparseQuestion([[1]], m=1, ell=1), seconds=0), "time limit must be a positive number"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_line(make, says):
+    with pytest.raises(ArgumentError, match=says) as refused:
+        make()
+    assert "\n" not in str(refused.value)
+
+
+def test_widths_must_agree():
+    with pytest.raises(TableError, match="do not go together"):
+        ProbeQuestion([[1, 2]], [[1]], m=1)
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_the_largest_numbers_that_are_let_through_are_understood(p):
+    """The solver must not refuse, or wrap, what the questions let through."""
+    top = 2**57 - 1
+    rados = [[top, -top], [-top, top]]
+    bound = (2**61 // 6 - top) // 6 - 1  # one more than that is refused
+    for r, answer in ((math.inf, "yes"), (2.0**58, "yes"), (0, "no"), (1, "no")):
+        asked = SparseQuestion(rados, m=2, ell=math.inf, r=r if p else min(r, 3.0), p=p, bound=bound)
+        assert decide_sparse(asked).answer == answer
+    with pytest.raises(ArgumentError, match="64 bits"):
+        SparseQuestion(rados, m=2, ell=math.inf, p=p, bound=bound + 2)
+    one, other = 2**56, 2**56 - 1
+    candidates, near = [[one, other], [other, one]], np.array([[one + other] * 2])
+    assert decide_probe(ProbeQuestion(candidates, near, m=2, p=p)).answer == "yes"
+    assert decide_probe(ProbeQuestion(candidates, near + 1, m=2, p=p)).answer == "no"
+    assert decide_probe(ProbeQuestion(candidates, near + 1, m=2, r=2, p=p)).answer == "yes"
+    wide = np.full((1, 100), 2**52)
+    assert decide_probe(ProbeQuestion(wide, wide + 1, m=1, r=math.inf, p=p)).answer == "yes"
+
+
+def test_too_few_candidates_are_a_no():
+    answer = decide_probe(ProbeQuestion([[1]], [[1]], m=2))
+    assert answer.answer == "no" and "only 1" in answer.status
+    assert forced(ProbeQuestion([[1]], [[1]], m=2)).answer == "no"
+
+
+def test_answers_are_json_and_say_it_in_a_sentence(rng):
+    asked = SparseQuestion([[3, 0]], m=1, ell=math.inf, p=math.inf)
+    yes = decide_sparse(asked)
+    told = json.loads(json.dumps(yes.to_dict(), allow_nan=False))
+    assert told["question"]["p"] == told["question"]["ell"] == "inf"
+    assert told["edge_vectors"] == [[3, 0]] and told["signatures"] == [[1]] and told["chosen"] is None
+    no = decide_probe(ProbeQuestion([[2]], [[1]], m=1))
+    unknown = decide_probe(hard_probe(rng), seconds=1e-6)
+    for answer, begins in ((yes, "There is a table"), (no, "There is not a choice"), (unknown, "Whether there is a")):
+        json.dumps(answer.to_dict(), allow_nan=False)
+        assert answer.sentence().startswith(begins) and answer.sentence().endswith(".")
+    for answer in ("yes", "no", "unknown"):
+        found = Membership(answer, (1,), (), (0, 2), (), 0.1)
+        assert found.sentence().endswith(".") and json.loads(json.dumps(found.to_dict()))["always"] == [1]
+    assert deciding.ASSUMES.endswith(".") and questions.LARGEST == 2**22

@@ -1,0 +1,171 @@
+"""One column from rados with known signatures and noise: by least squares and by a linear program."""
+
+import itertools
+import json
+import time
+
+import numpy as np
+import pytest
+
+import radoboost as rb
+from radoboost.attacks import linear as module
+from radoboost.attacks.known import table_edges
+from radoboost.attacks.linear import METHODS, linear, recover_column
+
+
+def _case(rng, n, m, reach=0.0, values=(-1.0, 1.0)):
+    truth, inside = rng.choice(values, m), rng.random((n, m)) < 0.5
+    return truth, inside, inside @ truth + rng.uniform(-reach, reach, n)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("values", [(-1.0, 1.0), (0.0, 3.0), (-2.0, 1.0, 5.0)], ids=str)
+def test_all_is_right_without_noise(method, values, rng):
+    truth, inside, answers = _case(rng, 80, 50, values=values)
+    recovered = recover_column(inside, answers, 0.0, values, method)
+    assert (recovered.values == truth).all() and recovered.reproduces and recovered.status == "found"
+    assert recovered.share_right(truth) == 1.0 and recovered.share_right(truth + np.eye(50)[0]) == 0.98
+
+
+def test_the_interval_makes_up_for_rados_that_are_missing(rng):
+    """Labels from 0.75 m rados: the linear program has all of them, least squares does not.
+
+    By Wendel's theorem a corner of the box is the only solution of n random equations but with the probability that
+    at most m - n - 1 of m - 1 fair coins are heads: 2e-8 here, and 2e-7 for ten cases.
+    """
+    short = 0
+    for _ in range(10):
+        truth, inside, answers = _case(rng, 90, 120)
+        recovered = recover_column(inside, answers, 0.0)
+        assert (recovered.values == truth).all() and recovered.certain is True
+        assert "no other values" in recovered.sentence()
+        short += recover_column(inside, answers, 0.0, method="least-squares").share_right(truth) < 1
+    assert short > 5
+
+
+def test_it_is_certain_only_of_what_is_the_only_solution(rng):
+    """Against all corners of the box: the program's word must be the truth."""
+    seen = []
+    for n in (3, 5, 7, 9) * 8:
+        truth, inside, answers = _case(rng, n, 10)
+        recovered = recover_column(inside, answers, 0.0)
+        corners = [np.array(c) for c in itertools.product((-1.0, 1.0), repeat=10)]
+        fitting = [c for c in corners if (inside @ c == answers).all()]
+        if recovered.certain:
+            assert len(fitting) == 1 and (recovered.values == truth).all()
+        if recovered.reproduces:
+            assert any((recovered.values == c).all() for c in fitting)
+        seen.append(recovered.certain)
+    assert {True, False} <= set(seen)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_noise_below_the_square_root_of_m_does_not_protect(method, rng):
+    """m = 60, noise within 0.3 sqrt(m), 4 m rados: an estimate errs with standard deviation 0.2 at least squares.
+
+    Ten of 600 wrong where each is with a probability of at most 1e-4 has a probability below 1e-15.
+    """
+    wrong = 0
+    for _ in range(10):
+        truth, inside, answers = _case(rng, 240, 60, 0.3 * 60**0.5)
+        recovered = recover_column(inside, answers, 0.3 * 60**0.5, method=method)
+        wrong += int((recovered.values != truth).sum())
+        assert recovered.certain is None
+    assert wrong < 10
+
+
+def test_an_interval_gives_real_values(rng):
+    truth, inside = rng.uniform(-3, 7, 40), rng.random((60, 40)) < 0.5
+    for method in METHODS:
+        recovered = recover_column(inside, inside @ truth, 0.0, (-3, 7), method, rounded=False)
+        assert np.abs(recovered.values - truth).max() < 1e-6 and recovered.reproduces
+    few = recover_column(inside[:20], inside[:20] @ truth, 0.0, (-3, 7), rounded=False)
+    assert few.reproduces and np.abs(few.values - truth).max() > 1 and few.certain is None
+    assert "other values may do so too" in few.sentence()
+
+
+def test_answers_that_cannot_be_are_refused(rng):
+    _, inside, answers = _case(rng, 60, 40)
+    with pytest.raises(rb.TableError, match="another seed"):
+        recover_column(inside[::-1], answers, 0.0)
+    with pytest.raises(rb.TableError, match="another seed"):
+        recover_column(inside, answers + 9 * (np.arange(60) % 2), 0.5)
+    _, many, noisy = _case(rng, 200, 10, 2.0)
+    assert recover_column(many, noisy, 2.0).status == "found"
+    with pytest.raises(rb.TableError, match="more noise"):
+        recover_column(many, noisy, 1.5)
+    for bad in ({"values": (1,)}, {"values": (1, np.inf)}, {"noise_bound": -1}, {"method": "guess"}, {"answers": [1]}):
+        arguments = {"inclusion": inside, "answers": answers, "noise_bound": 0.0} | bad
+        with pytest.raises(rb.ArgumentError):
+            recover_column(**arguments)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_time_limit_is_kept(method, rng):
+    _, inside, answers = _case(rng, 900, 600, 9.0)
+    begun = time.monotonic()
+    recovered = recover_column(inside, answers, 9.0, method=method, seconds=0.2)
+    assert time.monotonic() - begun < 10
+    assert recovered.status == "unknown" and np.isnan(recovered.values).all() and "more seconds" in recovered.sentence()
+    json.dumps(recovered.to_dict(), allow_nan=False)
+
+
+# ---- releases
+
+
+def test_labels_of_a_seeded_release_from_fewer_rados_than_records(rng):
+    X, y = rng.normal(size=(150, 3)), rng.integers(0, 2, 150)
+    release = rb.craft(X, y, n_rados=110, seed=4)
+    recovered = linear(release, 4)
+    assert (recovered.values == 2.0 * y - 1).all() and recovered.certain
+    assert recovered.to_dict()["column"] == "(constant)"
+    binary = rng.integers(0, 2, (150, 1)).astype(float)
+    release = rb.craft(binary, y, n_rados=200, seed=4, scale=None)
+    recovered = linear(release, 4, column="x0", values=(-1, 0, 1))
+    assert (recovered.values == table_edges(release, binary, y)[:, 0] * release.columns[0].step).all()
+    release = rb.craft(X, y, n_rados=200, seed=4)
+    recovered = linear(release, 4, column="x1", method="least-squares")
+    truth = table_edges(release, X, y)[:, 1] * release.columns[1].step
+    assert np.abs(recovered.values - truth).max() < 1e-6
+    with pytest.raises(rb.TableError, match="another seed"):
+        linear(release, 5)
+
+
+def test_labels_under_noise_once_the_seed_is_known(rng):
+    """noisy-rados with a seed that leaked: what its epsilon promised is gone, and labels can be read.
+
+    80 records, 400 rados, noise of 1.5: estimates of +-0.5 or more err with standard deviation about 0.17.
+    """
+    X, y = rng.uniform(-1, 1, (80, 2)), rng.integers(0, 2, 80)
+    mechanism = rb.NoisyRados(noise_std=1.5)
+    release = rb.craft(
+        X, y, n_rados=400, bounds=[(-1, 1)] * 2, classes=(0, 1), mechanism=mechanism, seed=8, i_know=True
+    )
+    for method in METHODS:
+        recovered = linear(release, 8, rows=80, method=method)
+        assert (np.sign(recovered.values) == 2 * y - 1).mean() > 0.9, method
+        assert recovered.noise_bound > 1.5 * 5
+    with pytest.raises(rb.ArgumentError, match="--rows"):
+        linear(release, 8)
+    guessed = linear(release, 9, rows=80, method="least-squares")
+    assert 0.2 < (np.sign(guessed.values) == 2 * y - 1).mean() < 0.8  # fair coins: beyond with probability 2e-8
+
+
+def test_other_releases_are_refused(rng):
+    X, y = rng.integers(0, 2, (300, 2)).astype(float), rng.integers(0, 2, 300)
+    band = rb.craft(X, y, n_rados=20, mechanism=rb.FeatureBand("x0", epsilon=3.0), seed=1)
+    with pytest.raises(rb.ArgumentError, match="'feature-band'"):
+        linear(band, 1)
+    with pytest.raises(rb.ArgumentError, match="no column 'age'"):
+        linear(rb.craft(X, y, n_rados=20, seed=1), 1, column="age")
+
+
+def test_the_study_finds_where_it_starts_to_work():
+    findings = module.study(40, ratios=(0.3, 0.8, 1.5, 5.0), noise=(0.0, 0.5), repeats=5)
+    starts = {(row[0], row[1]): row[2] for row in findings["tables"][0]["rows"]}
+    assert starts["lp", 0.0] == 0.8 and starts["least-squares", 0.0] in (0.8, 1.5)
+    assert starts["lp", 0.5] > 0.8 and starts["least-squares", 0.5] > 0.8
+    assert findings["checks"][0]["seen"] is True
+    assert len(findings["figures"][0]["panels"]) == 2
+    stopped = module.study(40, repeats=2, seconds=1e-3)
+    assert stopped["figures"] == [] and stopped["checks"][0]["seen"] is None

@@ -1,0 +1,260 @@
+"""Exact cover and rados lead to each other; the printed reductions fail where the proofs say so; the study runs."""
+
+import itertools
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from radoboost.attacks import hardness
+from radoboost.attacks.exact_cover import Cover, ThreeSets, find_cover, is_exact_cover, planted_sets, random_sets
+from radoboost.attacks.questions import SparseQuestion, check_sparse
+from radoboost.attacks.reductions import (
+    COVERABLE,
+    REDUCTIONS,
+    UNCOVERABLE,
+    any_norm_sparse,
+    counterexamples,
+    decide,
+    printed_probe,
+    printed_sparse,
+    repaired_sparse,
+)
+from radoboost.errors import ArgumentError
+from radoboost.findings import validate
+
+
+def mixed(count, sizes, rng):
+    """Half with a planted cover, half without one as far as they are found."""
+    instances = []
+    for number in range(count):
+        q = sizes[number // 2 % len(sizes)]
+        instance = planted_sets(q, rng) if number % 2 else random_sets(q, rng)
+        while number % 2 == 0 and find_cover(instance).answer == "yes":
+            instance = random_sets(q, rng)
+        instances.append(instance)
+    return instances
+
+
+def go_both_ways(name, instances):
+    """The question's answer is that of the search, and each witness leads to the other; how often there was a cover."""
+    reduction, covered = REDUCTIONS[name], 0
+    for instance in instances:
+        search, answer = find_cover(instance), decide(reduction.ask(instance))
+        assert answer.answer == search.answer, instance
+        if search.answer == "yes":
+            covered += 1
+            reduction.witness(instance, search.chosen)  # goes through the checker
+            assert is_exact_cover(instance, reduction.cover(instance, answer))
+    return covered / len(instances)
+
+
+# ---- Exact cover itself.
+
+
+def brute_cover(sets):
+    """All choices of q sets, each tried."""
+    everything = set(range(len(sets)))
+    return [
+        chosen
+        for chosen in itertools.combinations(range(len(sets)), len(sets) // 3)
+        if set().union(*(sets[k] for k in chosen)) == everything
+    ]
+
+
+def test_the_search_agrees_with_trying_all_choices(rng):
+    found = []
+    for number in range(200):
+        instance = random_sets(2 + number % 4, rng)
+        search, covers = find_cover(instance), brute_cover(instance.sets)
+        assert search.answer == ("yes" if covers else "no")
+        assert not covers or search.chosen in covers
+        found.append(bool(covers))
+    assert 50 <= sum(found) <= 150
+
+
+def test_planted_covers_are_there(rng):
+    for q in (2, 3, 5, 10):
+        instance = planted_sets(q, rng)
+        assert instance.q == q
+        search = find_cover(instance)
+        assert search.answer == "yes" and is_exact_cover(instance, search.chosen)
+        json.dumps(search.to_dict())
+
+
+def test_random_sets_have_a_cover_as_often_as_all_sets_have():
+    """Of six elements all instances can be counted; exact binomial tails, with a false-alarm probability of 1e-6."""
+    triples = list(itertools.combinations(range(6), 3))
+    every = [
+        chosen
+        for chosen in itertools.combinations(triples, 6)
+        if all(sum(e in one for one in chosen) == 3 for e in range(6))
+    ]
+    share = sum(bool(brute_cover(chosen)) for chosen in every) / len(every)
+    rng, draws = np.random.default_rng(7), 2000
+    covered = sum(find_cover(random_sets(2, rng)).answer == "yes" for _ in range(draws))
+    low, high = binom.ppf([5e-7, 1 - 5e-7], draws, share)
+    assert 0.5 < share < 0.95 and low <= covered <= high
+
+
+def test_the_checker_of_covers_refuses_what_is_wrong():
+    assert is_exact_cover(COVERABLE, (0, 1))
+    for wrong in ((), (0,), (0, 0), (0, 2), (0, 1, 2)):
+        assert not is_exact_cover(COVERABLE, wrong)
+
+
+@pytest.mark.parametrize(
+    ("sets", "says"),
+    [
+        (((0, 1, 2),) * 3, "for a q of at least 2"),
+        (COVERABLE.sets[:5], "3q sets of three different elements"),
+        (((0, 0, 1), *COVERABLE.sets[1:]), "three different elements"),
+        ((*COVERABLE.sets[:5], COVERABLE.sets[0][::-1]), "two of the 3-sets are the same"),
+        ((*COVERABLE.sets[:5], (1, 2, 5)), "each of the elements 0 ... 5 must be in exactly three"),
+        (tuple(tuple(e + 1 for e in one) for one in COVERABLE.sets), "elements 0 ... 5"),
+    ],
+)
+def test_what_is_no_instance_is_refused(sets, says):
+    with pytest.raises(ArgumentError, match=says):
+        ThreeSets(sets)
+
+
+def test_three_elements_are_too_few(rng):
+    with pytest.raises(ArgumentError, match="q must be at least 2"):
+        random_sets(1, rng)
+
+
+def test_the_search_keeps_its_time_limit(rng):
+    instance = random_sets(60, rng)
+    begun = time.monotonic()
+    search = find_cover(instance, seconds=1e-6)
+    assert search.answer == "unknown" and time.monotonic() - begun < 2
+    assert all(Cover(answer, (0, 1), 0.0).sentence().endswith(".") for answer in ("yes", "no", "unknown"))
+
+
+# ---- Reductions, both ways.
+
+
+@pytest.mark.parametrize("name", ["sparse-0", "probe-0"])
+def test_the_printed_reductions_at_p_0_hold(name, rng):
+    assert 0.3 < go_both_ways(name, mixed(200, (2, 3), rng)) < 0.7
+
+
+@pytest.mark.parametrize("name", sorted(set(REDUCTIONS) - {"sparse-0", "probe-0"}))
+def test_the_other_reductions_hold(name, rng):
+    assert 0.3 < go_both_ways(name, mixed(60, (2, 2, 3), rng)) < 0.7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_all_reductions_hold_on_larger_instances(name, rng):
+    assert 0.3 < go_both_ways(name, mixed(20, (4,), rng)) < 0.7
+
+
+def test_witnesses_at_norms_between(rng):
+    """Any other p from 1 on has the same question as p = 1 and infinity, and the same witness."""
+    for instance in (planted_sets(q, rng) for q in (2, 3, 4)):
+        vectors, signatures = REDUCTIONS["sparse-any-1"].witness(instance, find_cover(instance).chosen)
+        for p in (1, 2, 3, 17, math.inf):
+            asked = any_norm_sparse(instance, p)
+            assert check_sparse(asked, vectors, signatures)
+            assert (asked.rados == any_norm_sparse(instance, 1).rados).all() and asked.ell == 18 * instance.q + 3
+
+
+def test_the_repair_needs_its_number_of_examples():
+    """With one example more the answer is yes: the goal itself is cut into pieces that no set is."""
+    asked = repaired_sparse(UNCOVERABLE, 1)
+    assert decide(asked).answer == "no"
+    assert decide(SparseQuestion(asked.rados, asked.m + 1, asked.ell, p=1)).answer == "yes"
+
+
+def test_only_covers_and_yes_go_through():
+    with pytest.raises(ArgumentError, match="are not an exact cover"):
+        REDUCTIONS["sparse-0"].witness(COVERABLE, (0, 2))
+    no = decide(REDUCTIONS["probe-any-1"].ask(UNCOVERABLE))
+    with pytest.raises(ArgumentError, match="this one is no"):
+        REDUCTIONS["probe-any-1"].cover(UNCOVERABLE, no)
+    with pytest.raises(ArgumentError, match="for p = 1 and inf, not 2"):
+        repaired_sparse(COVERABLE, 2)
+    with pytest.raises(ArgumentError, match="for p from 1 on"):
+        any_norm_sparse(COVERABLE, 0)
+
+
+def test_a_wrong_reduction_would_be_noticed(monkeypatch):
+    """Answers of another instance are not taken for a cover, nor its witness for one."""
+    right = REDUCTIONS["sparse-0"]
+    wrong = type(right)("wrong", "", right.ask, lambda *a: right.craft(UNCOVERABLE, (0, 1)), lambda *a: (0, 2))
+    with pytest.raises(AssertionError, match="wrong witness"):
+        wrong.witness(COVERABLE, (0, 1))
+    with pytest.raises(AssertionError, match="wrong cover"):
+        wrong.cover(COVERABLE, decide(right.ask(COVERABLE)))
+
+
+# ---- Where the paper's are wrong.
+
+
+def test_the_counterexamples_refute():
+    found = counterexamples()
+    assert [(one.cover.answer, one.answer.answer) for one in found] == [("yes", "no"), ("no", "yes"), ("no", "yes")]
+    for one in found:
+        assert one.refutes and one.sentence().endswith(".")
+        json.dumps(one.to_dict(), allow_nan=False)
+    sparse, probe = found[1].answer, found[2].answer
+    assert check_sparse(sparse.question, np.zeros((2, 6), int), np.zeros((6, 2), int)), "the zero data set will do"
+    assert probe.question.r == 1 and probe.question.m == 2
+
+
+def test_the_printed_question_at_p_1_is_no_for_every_cover(rng):
+    """And at infinity it is yes for everything."""
+    for instance in mixed(12, (2, 3), rng):
+        assert decide(printed_sparse(instance, 1)).answer == "no"
+        assert decide(printed_sparse(instance, math.inf)).answer == "yes"
+        assert decide(printed_probe(instance, math.inf)).answer == "yes"
+
+
+def test_the_printed_ell_is_one_unit_of_the_scaled_grid():
+    asked = printed_sparse(COVERABLE, 1)
+    assert asked.ell / 2.0**53 == 2.0**-53 and 1 - 2.0**-53 < 1 and asked.r / 2.0**53 == 2
+    assert set(np.unique(asked.rados)) == {0, 2**53}
+
+
+# ---- The study.
+
+
+def test_the_study_is_quick_and_right():
+    begun = time.monotonic()
+    findings = hardness.study(limit=5.0)
+    assert time.monotonic() - begun < 30
+    validate(findings)
+    json.dumps(findings, allow_nan=False)
+    assert [one["seen"] for one in findings["checks"]] == [True, True]
+    assert len(findings["tables"][0]["rows"]) == 3 * len(hardness.QUICK_SIZES) + 3 * len(hardness.QUICK_COVERS)
+    assert any("not a guarantee" in note for note in findings["notes"])
+
+
+def test_the_study_stops_where_the_solver_does():
+    begun = time.monotonic()
+    findings = hardness.study(sizes=(4, 30, 40), covers=(2,), repeats=2, limit=1.0, seconds=20)
+    assert time.monotonic() - begun < 25
+    rows = [row for row in findings["tables"][0]["rows"] if row[1] == "2 columns"]
+    assert [row[2] for row in rows] == [4, 30] and rows[1][3:5] == [0, None]
+    assert "Probe-Sample-Subsumption, 2 columns: mostly decided up to 4; at 30 0% within 1 s." in findings["notes"]
+
+
+def test_the_study_keeps_its_time_and_says_what_it_left_out():
+    begun = time.monotonic()
+    findings = hardness.study(seconds=1e-3, repeats=20_000)
+    assert time.monotonic() - begun < 10
+    assert [one["seen"] for one in findings["checks"]] == [None, None]
+    assert sum("there was no time" in note for note in findings["notes"]) == 6
+    with pytest.raises(ArgumentError, match="at least one size"):
+        hardness.study(sizes=())
+
+
+def test_the_study_would_notice_a_wrong_answer(monkeypatch):
+    """A solver that says no to everything."""
+    monkeypatch.setattr(hardness, "decide", lambda question, **more: hardness.Answer(question, "no", 0.01, "lazy"))
+    assert [one["seen"] for one in hardness.study()["checks"]] == [False, False]
