@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from radoboost.attacks import deciding, questions
-from radoboost.attacks.deciding import Membership, decide_probe, decide_sparse, forced
+from radoboost.attacks.deciding import Forced, decide_probe, decide_sparse, forced
 from radoboost.attacks.questions import Answer, ProbeQuestion, SparseQuestion, check_probe, check_sparse
 from radoboost.errors import ArgumentError, TableError
 
@@ -322,6 +322,6 @@ def test_answers_are_json_and_say_it_in_a_sentence(rng):
         json.dumps(answer.to_dict(), allow_nan=False)
         assert answer.sentence().startswith(begins) and answer.sentence().endswith(".")
     for answer in ("yes", "no", "unknown"):
-        found = Membership(answer, (1,), (), (0, 2), (), 0.1)
+        found = Forced(answer, (1,), (), (0, 2), (), 0.1)
         assert found.sentence().endswith(".") and json.loads(json.dumps(found.to_dict()))["always"] == [1]
     assert deciding.ASSUMES.endswith(".") and questions.LARGEST == 2**22

@@ -259,7 +259,8 @@ def test_the_page_tells_how_it_was_made(written):
     text = " ".join(reader.text)
     for said in (
         "rado reproduce table1", f"rado {SAFE}", "radoboost 0.1.0, numpy 2.2.1", "seed 0", "banknote wine",
-        "A note on banknote.", "A remark about banknote.", "By size, banknote.", "why b", f"All of {SAFE}", "What came out.",
+        "A note on banknote.", "A remark about banknote.", "By size, banknote.", "why b", f"All of {SAFE}",
+        "What came out.",
         "Points not shown, for they are not above 0: 1.",
     ):  # fmt: skip
         assert said in text

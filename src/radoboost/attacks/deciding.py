@@ -34,7 +34,7 @@ _KEY_BITS = 40
 
 
 @dataclass(frozen=True)
-class Membership:
+class Forced:
     """Which candidates are used by some rado in every solution of a probe, in none, or in some but not all."""
 
     answer: str
@@ -99,7 +99,7 @@ def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, w
 
 def forced(
     question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1, bar: Progress = silent
-) -> Membership:
+) -> Forced:
     """Which candidates a probe gives away: each is forbidden once, and asked for once, unless a witness already tells.
 
     A candidate counts only where a rado uses it. One that is merely chosen could be any other.
@@ -133,7 +133,7 @@ def forced(
                     see(answer)
     sometimes = seen_in & seen_out
     unknown = set(range(count)) - sometimes - always - never if first.answer != "no" else set()
-    return Membership(
+    return Forced(
         first.answer,
         always=tuple(sorted(always)),
         never=tuple(sorted(never)),

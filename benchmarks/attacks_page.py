@@ -1,0 +1,79 @@
+"""The generated parts of docs/attacks.md and of the page on feature-band, from a full run of `rado attack study all`.
+
+    python benchmarks/attacks_page.py [FOLDER]
+
+With a folder, its results and pictures are first copied to experiments/results/attacks and docs/images. No number of
+the pages is typed by hand.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from measuring import RESULTS, fill_page
+from reproduction_page import WORDS, table, wrapped
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, BAND = DOCS / "attacks.md", DOCS / "proofs" / "feature-band.md"
+KEPT = RESULTS / "attacks"
+SHOWN = {
+    "linear": ("start",),
+    "probe": (),
+    "leak": ("leak-claim",),
+    "membership": ("membership",),
+    "confounder": (),
+    "hardness": (),
+}
+"""The tables of each study that the page shows; the report of the study has them all."""
+
+
+def document(name):
+    return json.loads((KEPT / f"{name}.json").read_text())
+
+
+def pictures(name, folder="images"):
+    """The figures of a study, with what they show."""
+    figures = document(name)["findings"]["figures"]
+    return [
+        f"![{one['title']}]({folder}/attack-{name}-{one['name']}.svg)\n\n{wrapped(one['caption'])}" for one in figures
+    ]
+
+
+def part(name):
+    """What a study found: statements, the tables shown here, pictures."""
+    kept = document(name)
+    findings = kept["findings"]
+    parts = [f"`{kept['command']}`: {kept['seconds']:.0f} seconds."]
+    checks = [wrapped(f"- {WORDS[c['seen']]}: {c['statement']}. {c['why']}", "  ") for c in findings["checks"]]
+    parts += ["\n".join(checks)] if checks else []
+    parts += [table(one) for one in findings["tables"] if one["name"] in SHOWN[name]]
+    return "\n\n".join(parts + pictures(name))
+
+
+def beside_the_claim():
+    """The attack on feature-band, for the page that proves its claim."""
+    claim = next(one for one in document("leak")["findings"]["tables"] if one["name"] == "leak-claim")
+    return "\n\n".join([table(claim), pictures("leak", "../images")[0]])
+
+
+def rendered():
+    """The pages as they are, with their generated parts as the results have them."""
+    parts = {PAGE: {name: part(name) for name in SHOWN}, BAND: {"leak": beside_the_claim()}}
+    return {page: fill_page(page, filled) for page, filled in parts.items()}
+
+
+def main():
+    if len(sys.argv) > 1:
+        folder = Path(sys.argv[1])
+        KEPT.mkdir(parents=True, exist_ok=True)
+        for name in SHOWN:
+            (KEPT / f"{name}.json").write_text((folder / f"{name}.json").read_text())
+            for one in document(name)["findings"]["figures"]:
+                drawn = folder / "figures" / f"{name}-{one['name']}.svg"
+                (DOCS / "images" / f"attack-{drawn.name}").write_text(drawn.read_text())
+    for page, text in rendered().items():
+        page.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
