@@ -1,0 +1,252 @@
+"""The law of rados without noise, for one who knows all records, and runs that tell which record was among them.
+
+The other records are known; one record is either A or B. Of few records all subsets are counted. Of many, the rados
+are taken to be normal, with half the sum of the edge vectors as mean and a quarter of their second moments as
+covariance; that law forgets the digits of the values, so an adversary who can use them gets more.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from radoboost.attacks.canaries import Going, always
+from radoboost.columns import Column
+from radoboost.engines.reference import Survey
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.grid import make_columns
+from radoboost.keystream import MAX_RADOS, TILE_ROWS
+from radoboost.progress import Progress, silent
+from radoboost.release import Release
+from radoboost.signatures import AllSignatures, FeatureInterval, SignatureSet
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Law = Callable[[Integers], Floats]
+
+MOST_COUNTED = 16  # records whose subsets are counted
+_CERTAIN = 1e9  # stands in for an infinite likelihood ratio
+_MOST_BITS = 1 << 22  # of inclusion at a time, eight bytes each
+_TABLES = 50  # each with a share of the runs
+
+
+def counted_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
+    """Logarithm of how many subsets of these edge vectors have a rado as their sum, up to a constant.
+
+    With a `band`, of the subsets that it allows; the protected column is then the first, and of -1 and +1.
+
+    >>> law = counted_law(np.array([[1], [1], [2]]))
+    >>> np.exp(law(np.array([[2], [5]]))).round().tolist()
+    [2.0, 0.0]
+    """
+    m = len(edges)
+    inside = (np.arange(2**m)[:, None] >> np.arange(m) & 1).astype(np.int64)
+    if band is not None:
+        sizes = (inside ^ (edges[:, 0] > 0)).sum(axis=1)
+        inside = inside[(band[0] <= sizes) & (sizes <= band[1])]
+    # One word instead of a vector; that two sums share one has probability 2**-64 for every pair.
+    weights = np.random.default_rng(0).integers(-(2**63), 2**63, edges.shape[1])
+    sums, counts = np.unique((inside @ edges) @ weights, return_counts=True)
+    logs = np.log(counts)
+
+    def law(rados: Integers) -> Floats:
+        words = rados @ weights
+        place = np.minimum(np.searchsorted(sums, words), len(sums) - 1)
+        return np.where(sums[place] == words, logs[place], -np.inf)
+
+    return law
+
+
+def normal_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
+    """Logarithm of the density of the normal law with a rado's mean and covariance, up to a constant.
+
+    With a `band` the protected column, the first, has its exact law, and the other columns are normal given its value:
+    twice a rado is the sum of all edge vectors less that of f_i u_i, with u_i the edge vector times its protected
+    value, and f_i = +1 for the K rows of F and -1 for the others.
+
+    >>> law = normal_law(np.array([[1, 0], [0, 2], [1, 1]]))
+    >>> bool(law(np.array([1, 1])) > law(np.array([2, 0])))
+    True
+    """
+    values = edges.astype(np.float64)
+    if band is None:
+        return _normal(values.sum(axis=0) / 2, values.T @ values / 4)
+    from scipy.stats import binom
+
+    m, positive = len(edges), int((edges[:, 0] > 0).sum())
+    turned = values[:, 1:] * values[:, :1]
+    middle, lean = values[:, 1:].sum(axis=0) / 2, turned.sum(axis=0) / 2
+    spread = turned - turned.mean(axis=0)
+    within = _normal(np.zeros(len(middle)), spread.T @ spread / 4 * m / max(m - 1, 1))
+    low, high = band
+
+    def law(rados: Integers) -> Floats:
+        sizes = positive - rados[..., 0]
+        share = (2 * sizes - m) / m  # the mean of f_i, given K
+        width = np.sqrt(np.maximum(1 - share**2, 1e-12))[..., None]
+        rest = within((rados[..., 1:] - middle + share[..., None] * lean) / width)
+        logs = binom.logpmf(sizes, m, 0.5) + rest - np.log(width[..., 0]) * (rados.shape[-1] - 1)
+        return np.where((low <= sizes) & (sizes <= high), logs, -np.inf)
+
+    return law
+
+
+def _normal(mean: Floats, covariance: Floats) -> Callable[[NDArray[Any]], Floats]:
+    sign, log_determinant = np.linalg.slogdet(covariance)
+    if sign <= 0:
+        raise ArgumentError("the columns of these records depend on each other; leave some out")
+    root = np.linalg.inv(np.linalg.cholesky(covariance)).T
+
+    def law(rados: NDArray[Any]) -> Floats:
+        return np.asarray(-(((rados - mean) @ root) ** 2).sum(axis=-1) / 2 - log_determinant / 2)
+
+    return law
+
+
+# ---- runs
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """What is attacked: so many records of so many columns, real-valued but for a band's first, and so many rados."""
+
+    n_examples: int
+    n_columns: int
+    n_rados: int
+    band: tuple[int, int] | None = None
+
+    @property
+    def counted(self) -> bool:
+        """Whether subsets are counted."""
+        return self.n_examples <= MOST_COUNTED
+
+    @property
+    def drawn(self) -> bool:
+        """Whether rados are sums of records; of too many records they are drawn from the normal law itself."""
+        return self.counted or self.n_examples * self.n_rados <= _MOST_BITS
+
+
+def plain_runs(
+    of: PlainTable, *, runs: int, key: bytes | None = None, bar: Progress = silent, going: Going = always
+) -> tuple[Floats, Floats]:
+    """Log-likelihood ratios of A against B, of releases with A and of releases with B in its place.
+
+    Every fiftieth of the runs is about another table. Subsets are drawn as crafting draws them.
+
+    >>> a, b = plain_runs(PlainTable(10, 2, n_rados=1), runs=1000, key=bytes(32))
+    >>> bool((a >= 0).all() and (b <= 0).all()), round(float((a > 0).mean()), 1)
+    (True, 0.5)
+    """
+    if of.n_examples < of.n_columns + 2:
+        raise ArgumentError(
+            f"{of.n_examples:,} records of {of.n_columns:,} columns are too few for this attack; take more records"
+        )
+    key = secrets.token_bytes(32) if key is None else key
+    at_most = max(1, min(MAX_RADOS, _MOST_BITS // (of.n_examples if of.drawn else of.n_columns)) // of.n_rados)
+    at_a_time = max(1, min(at_most, -(-runs // _TABLES)))
+    parts = [np.empty((2, 0))]
+    for first in range(0, runs, at_a_time):
+        if not going():
+            break
+        count = min(at_a_time, runs - first)
+        parts.append(_ratios(of, hashlib.sha256(b"radoboost/membership/%d/" % first + key).digest(), count))
+        bar("releases with A and with B", first + count, runs)
+    present, absent = np.concatenate(parts, axis=1)
+    return present, absent
+
+
+def _ratios(of: PlainTable, key: bytes, count: int) -> Floats:
+    """The ratios of `count` releases of one table with A, and of as many with B."""
+    generator = np.random.default_rng(np.frombuffer(key, dtype=np.uint32))
+    if not of.drawn:
+        return _approximate(of, generator, count)
+    values = np.clip(generator.standard_normal((of.n_examples + 1, of.n_columns)), -4, 4) * 2**20
+    rows = np.rint(values).astype(np.int64)
+    if of.band is not None:
+        rows[:, 0] = np.where(rows[:, 0] < 0, -1, 1)
+    tables = (rows[:-1], np.concatenate([rows[:-2], rows[-1:]]))  # A or B is the last record
+    a, b = ((counted_law if of.counted else normal_law)(edges, of.band) for edges in tables)
+    found = []
+    for which, edges in enumerate(tables):
+        inside = _inside(of, edges, hashlib.sha256(bytes([which]) + key).digest(), count * of.n_rados)
+        rados = _sums(inside, edges)
+        gains = np.clip(a(rados) - b(rados), -_CERTAIN, _CERTAIN)
+        found.append(np.clip(gains.reshape(count, -1).sum(axis=1), -_CERTAIN, _CERTAIN))
+    return np.array(found)
+
+
+def _approximate(of: PlainTable, generator: np.random.Generator, count: int) -> Floats:
+    """The same of so many records that a sum of them is as good as normal, and a band as good as none."""
+    d = of.n_columns
+    total, second = generator.standard_normal(d) * np.sqrt(of.n_examples), np.eye(d) * of.n_examples
+    moments = [((total + row) / 2, (second + np.outer(row, row)) / 4) for row in generator.standard_normal((2, d))]
+    a, b = (_normal(*moment) for moment in moments)
+    found = []
+    for mean, covariance in moments:
+        rados = mean + generator.standard_normal((count, of.n_rados, d)) @ np.linalg.cholesky(covariance).T
+        found.append((a(rados) - b(rados)).sum(axis=1))
+    return np.array(found)
+
+
+def _inside(of: PlainTable, edges: Integers, key: bytes, n_rados: int) -> NDArray[np.uint8]:
+    """Which records each rado sums."""
+    signatures: SignatureSet = AllSignatures() if of.band is None else FeatureInterval(*of.band)
+    prepared = signatures.prepare(key, n_rados, of.n_examples)
+    tiles = -(-of.n_examples // TILE_ROWS)
+    words = prepared.words(0, tiles, np.empty((tiles, n_rados), dtype=np.uint64))
+    octets = np.ascontiguousarray(words.T).astype("<u8").view(np.uint8)
+    bits = np.unpackbits(octets, axis=1, bitorder="little")[:, : of.n_examples]
+    return bits if of.band is None else bits ^ (edges[:, 0] > 0)
+
+
+def _sums(inside: NDArray[np.uint8], edges: Integers) -> Integers:
+    """Rados, exactly: sums of whole numbers stay below 2**53."""
+    return np.asarray(inside.astype(np.float64) @ edges.astype(np.float64)).astype(np.int64)
+
+
+# ---- constants
+
+
+def fitting(release: Release, others: ArrayLike, candidates: ArrayLike) -> NDArray[np.bool_]:
+    """Which candidate records, beside the others, give the scaling constants of a release to the last bit.
+
+    Records are rows of features before scaling, without the constant one. Labels are not in the constants.
+
+    >>> import radoboost as rb
+    >>> others, y = np.array([[1.0], [2.0], [4.0]]), [0, 1, 1, 0]
+    >>> release = rb.craft(np.vstack([others, [[7.25]]]), y, n_rados=4)
+    >>> fitting(release, others, [[7.0], [7.25]]).tolist()
+    [False, True]
+    """
+    columns = [column for column in release.columns if column.scale != "constant"]
+    known, rows = (np.asarray(table, dtype=np.float64) for table in (others, candidates))
+    for what, table in (("the other records", known), ("candidates", rows)):
+        if table.ndim != 2 or table.shape[1] != len(columns):
+            raise ArgumentError(f"{what} must be rows of {len(columns)} features; they have shape {table.shape}")
+        if not np.isfinite(table).all():
+            raise ArgumentError(f"{what} hold values that are missing or not finite; leave those rows out")
+    if release.n_examples is None or not any(column.scale in ("standard", "none") for column in columns):
+        raise ReleaseError("this release has no scaling constants from its table; there is nothing to compare")
+    if release.n_examples != len(known) + 1:
+        raise ArgumentError(f"the release is from {release.n_examples:,} rows; give all but one of them as the others")
+    fits = np.empty(len(rows), dtype=np.bool_)
+    for i, row in enumerate(rows):
+        made = [_constants(column, np.append(known[:, k], row[k])) for k, column in enumerate(columns)]
+        fits[i] = made == columns
+    return fits
+
+
+def _constants(column: Column, values: Floats) -> Column:
+    """A column as crafting would describe it for these values; one that is not from values stays."""
+    if column.scale == "bounds":
+        return column
+    low, high = column.constants[:2]
+    survey = Survey(np.array([low]), np.array([high]), moments=True)
+    survey.add(values[:, None])
+    limits = {} if column.low is None or column.high is None else {column.name: (column.low, column.high)}
+    (made,) = make_columns([column.name], column.scale, limits, survey.result(), intercept=False)
+    return made

@@ -1,0 +1,386 @@
+"""The attack on membership: rates as counted by hand, honest statements hold, and broken ones are found out."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binom, multivariate_normal
+
+import radoboost as rb
+from radoboost.attacks.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
+from radoboost.attacks.plain_laws import PlainTable, counted_law, fitting, normal_law, plain_runs
+from radoboost.attacks.rebuilding import rebuilt
+from radoboost.attacks.roc import Claim, roc_of
+from radoboost.audits import rate_above, rate_below
+from radoboost.findings import validate
+from radoboost.mechanisms import MECHANISMS
+from radoboost.privacy import Gaussian, NotPrivate, Relation, event_to_dict
+from test_audits import HalvedNoise, halved
+
+KEY = b"a key of the attack, fixed for it"  # so that nothing here depends on luck
+SIZES = [(4.0, 10_000), (1.0, 20_000)]  # epsilon, and runs of either table
+RECORD = Relation.RECORD
+
+
+# ---- rates
+
+
+@pytest.mark.parametrize("spread", [3, 1000])
+def test_rates_are_those_of_plain_loops(rng, spread):
+    present, absent = rng.integers(0, spread, 1601) + spread // 3, rng.integers(0, spread, 1601)
+    roc = roc_of(present, absent)
+    assert roc.runs == 1201 and list(roc.thresholds) == sorted(set(roc.thresholds), reverse=True)
+    advantages = []
+    for threshold, alarms, hits in zip(roc.thresholds, roc.false_alarms, roc.hits, strict=True):
+        assert threshold in [*present[:400], *absent[:400]]
+        assert alarms == sum(1 for score in absent[400:] if score > threshold)
+        assert hits == sum(1 for score in present[400:] if score > threshold)
+        first = [sum(1 for score in scores[:400] if score > threshold) for scores in (present, absent)]
+        advantages.append(first[0] - first[1])
+    k = advantages.index(max(advantages))
+    assert roc.advantage == (roc.hits[k] - roc.false_alarms[k]) / 1201
+    few = roc.at(0.05)
+    allowed = [k for k, alarms in enumerate(roc.false_alarms) if alarms <= 60]
+    assert few.hits == max(roc.hits[k] for k in allowed) / 1201 and few.false_alarms <= 0.05
+    assert few.low < few.hits < few.high and few.false_alarms < few.most_false_alarms
+    assert roc.at(0.002) is None  # too few false alarms to count
+
+
+def test_bounds_on_rates_leave_the_risk_they_say():
+    for count, runs, risk in ((3, 50, 0.01), (49, 50, 1e-6), (0, 7, 0.2)):
+        assert math.isclose(binom.cdf(count, runs, rate_above(count, runs, risk)), risk, rel_tol=1e-6)
+        assert count == 0 or math.isclose(binom.sf(count - 1, runs, rate_below(count, runs, risk)), risk, rel_tol=1e-6)
+    assert rate_above(5, 5, 0.1) == 1 and rate_below(0, 5, 0.1) == 0
+    roc = roc_of(np.arange(1000.0), np.arange(1000.0) - 1)
+    alarms, hits = roc.bounds(0.99)
+    each = 0.01 / (2 * len(roc.thresholds))  # all of them together are wrong with probability 0.01
+    assert alarms[3] == rate_above(roc.false_alarms[3], 750, each) and hits[3] == rate_below(roc.hits[3], 750, each)
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0])
+def test_a_claim_is_beaten_where_its_curve_is(rng, mu):
+    present, absent = rng.standard_normal((2, 40_000)) + np.array([[mu], [0]])
+    roc = roc_of(present, absent)
+    assert Claim(Gaussian(1 / mu, RECORD), 1e-6).margin(roc) <= 0  # false alarm: 1e-6
+    assert Claim(Gaussian(1 / (0.6 * mu), RECORD), 1e-6).margin(roc) > 0
+    assert Claim(Gaussian(1 / (0.6 * mu), RECORD), 1e-6).margin(roc_of(-absent, -present)) > 0
+    # A statement may also say an epsilon that its event does not have.
+    claim = Claim(Gaussian(1 / mu, RECORD), 1e-6, ((1e-6, 0.1),))
+    assert claim.epsilon == 0.1 and claim.margin(roc) > 0
+
+
+@pytest.mark.parametrize("who", ["present", "absent"])
+def test_what_only_one_table_gives_beats_a_claim_either_way_round(rng, who):
+    scores = {"present": rng.standard_normal(20_000), "absent": rng.standard_normal(20_000)}
+    told = rng.random(20_000) < 0.05
+    scores[who] = np.where(told, 100.0 if who == "present" else -100.0, scores[who])
+    assert Claim(Gaussian(4.0, RECORD), 1e-6).margin(roc_of(scores["present"], scores["absent"])) > 0
+
+
+def test_without_a_promise_everything_is_allowed():
+    claim = Claim(NotPrivate("nothing", RECORD), 1e-6)
+    assert claim.hits([0.0, 0.5]).tolist() == [1, 1] and claim.epsilon == math.inf and claim.advantage == 1
+    assert claim.margin(roc_of(np.ones(4000), np.zeros(4000))) <= 0
+
+
+# ---- mechanisms with noise
+
+
+@pytest.mark.parametrize(("epsilon", "runs"), SIZES)
+def test_noisy_rados_keep_their_whole_curve_and_half_their_noise_does_not(epsilon, runs):
+    mechanism = rb.NoisyRados(epsilon)
+    found = membership(mechanism, n_rados=50, runs=runs, key=KEY, seconds=600)
+    assert found.beats_claim is False and found.runs == runs  # false alarm: 1e-6
+    assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
+    assert found.neighbours == "one record added or removed" and found.claim.epsilon <= epsilon
+    assert membership(mechanism, n_rados=50, runs=runs, key=KEY, seconds=600, noise=halved).beats_claim is True
+
+
+@pytest.mark.parametrize(("epsilon", "runs"), SIZES)
+def test_noisy_examples_keep_their_whole_curve_and_half_their_noise_does_not(epsilon, runs):
+    found = membership(rb.NoisyExamples(epsilon), runs=runs, key=KEY, seconds=600)
+    assert found.beats_claim is False and found.neighbours == "one edge vector replaced"  # false alarm: 1e-6
+    assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
+    assert membership(rb.NoisyExamples(epsilon), runs=runs, key=KEY, seconds=600, noise=halved).beats_claim is True
+
+
+@pytest.mark.parametrize(("unit", "sharpen"), [("record", True), ("label", False)])
+def test_moments_keep_their_whole_curve_and_half_their_noise_does_not(unit, sharpen):
+    mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
+    found = membership(mechanism, runs=1000, key=KEY, seconds=600)
+    assert found.beats_claim is False and found.neighbours == mechanism.relation.value  # false alarm: 1e-6
+    assert found.roc.advantage > 0.75 * found.claim.advantage
+    assert membership(mechanism, runs=1000, key=KEY, seconds=600, stages=HalvedNoise).beats_claim is True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize(("epsilon", "runs"), SIZES)
+def test_moments_keep_their_whole_curve_in_many_runs(unit, epsilon, runs):
+    found = membership(rb.Moments(epsilon, unit=unit), runs=runs, key=KEY, seconds=3600)
+    assert found.beats_claim is False and found.runs == runs  # false alarm: 1e-6
+    assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize(("epsilon", "runs"), SIZES)
+def test_moments_with_half_the_noise_beat_their_curve_in_many_runs(unit, epsilon, runs):
+    found = membership(rb.Moments(epsilon, unit=unit), runs=runs, key=KEY, seconds=3600, stages=HalvedNoise)
+    assert found.beats_claim is True
+
+
+# ---- releases
+
+
+@pytest.fixture
+def table(rng):
+    X = rng.random((40, 3))
+    return {"table": X, "y": (X[:, 0] > 0.5).astype(int), "classes": (0, 1), "bounds": [[0, 1]] * 3}
+
+
+def altered(release, event=None, **statement):
+    event = event or release.statement.event
+    return replace(release, statement=replace(release.statement, event=event, **statement))
+
+
+def with_noise(release, factor):
+    return replace(release, mechanism={**release.mechanism, "noise_std": factor * release.mechanism["noise_std"]})
+
+
+@pytest.mark.parametrize("mechanism", [rb.NoisyRados(epsilon=4.0), rb.NoisyExamples(epsilon=4.0)], ids=lambda m: m.name)
+def test_a_release_whose_statement_and_noise_differ_is_found_out(table, mechanism):
+    release = rb.craft(**table, n_rados=20, mechanism=mechanism)
+    found = membership_of(release, runs=4000, key=KEY)
+    same = membership(mechanism, n_rados=20, runs=4000, key=KEY)
+    assert found.beats_claim is False and found.roc == same.roc
+    assert found.claim.epsilon == release.statement.epsilon
+    assert membership_of(with_noise(release, 0.5), runs=4000, key=KEY).beats_claim is True
+    assert membership_of(with_noise(release, 2.0), runs=4000, key=KEY).beats_claim is False
+    quieter = Gaussian(4.0, release.statement.neighbours)
+    assert membership_of(altered(release, event_to_dict(quieter)), runs=4000, key=KEY).beats_claim is True
+    assert membership_of(altered(release, epsilon=0.3), runs=4000, key=KEY).beats_claim is True
+
+
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("sharpen", [True, False])
+def test_moments_are_rebuilt_with_the_noise_of_their_release(table, unit, sharpen):
+    mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
+    release = rb.craft(**table, n_rados=20, mechanism=mechanism)
+    again = rebuilt(release)
+    for rounds in (8, 32) if sharpen else (0,):
+        many = {**release.mechanism, "rounds": rounds}
+        if sharpen:
+            noise = mechanism.scales(rounds, 4)["rounds"] / 2**15
+            many["noise"] = {**many["noise"], "rounds": noise}
+        again = rebuilt(replace(release, mechanism=many))
+        for n in (8, 32) if sharpen else (0,):
+            assert again.scales(n, 4) == pytest.approx(mechanism.scales(n, 4), rel=1e-6)
+        assert again.distance(4) == pytest.approx(mechanism.distance(4), rel=1e-6)
+
+
+def test_a_release_of_moments_with_half_the_noise_is_found_out(table):
+    release = rb.craft(**table, n_rados=20, mechanism=rb.Moments(4.0, sharpen=False))
+    noise = {stage: value / 2 for stage, value in release.mechanism["noise"].items()}
+    faulty = replace(release, mechanism={**release.mechanism, "noise": noise})
+    assert membership_of(faulty, runs=1000, key=KEY).beats_claim is True
+    bare = replace(release, mechanism={**release.mechanism, "noise": dict.fromkeys(noise, 0.0)})
+    assert rebuilt(bare).distance(4) == 100 and set(rebuilt(bare).scales(0).values()) == {0.0}
+
+
+def test_a_seed_or_no_clip_promises_nothing(table):
+    seeded = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0), seed=1, i_know=True)
+    unclipped = rb.craft(**table, n_rados=10, mechanism=rb.NoisyExamples(noise_std=1.0, clip=None))
+    for release in (seeded, unclipped):
+        found = membership_of(release, runs=1000, key=KEY)
+        assert found.beats_claim is False and found.claim.epsilon == math.inf
+        assert "promises nothing" in found.sentence() and found.neighbours in found.sentence()
+        assert json.loads(json.dumps(found.to_dict()))["claim"]["epsilon"] == "infinite"
+
+
+def test_releases_that_say_too_little_are_refused(table):
+    release = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0))
+    for wrong, words in (
+        (replace(release, mechanism={"name": "noisy-rados"}), "does not say how"),
+        (replace(release, mechanism={"name": "magic"}), "not known here"),
+        (altered(release, delta=0.0), "speaks of nothing"),
+    ):
+        with pytest.raises(rb.ReleaseError, match=words) as caught:
+            membership_of(wrong, runs=1000)
+        assert "\n" not in str(caught.value)
+    fixed = rb.craft(table["table"], table["y"], n_rados=10, signatures=rb.FixedSupport(20))
+    with pytest.raises(rb.ReleaseError, match="fixed-support"):
+        membership_of(fixed, runs=1000)
+
+
+# ---- plain rados
+
+
+def all_rados(edges, band):
+    """Every rado of these edge vectors, by plain loops, with F's size; the first column is the protected one."""
+    for inside in itertools.product((0, 1), repeat=len(edges)):
+        size = sum(bit != (edge[0] > 0) for bit, edge in zip(inside, edges, strict=True))
+        if band is None or band[0] <= size <= band[1]:
+            yield tuple(sum(bit * edge for bit, edge in zip(inside, edges, strict=True))), size
+
+
+@pytest.mark.parametrize("band", [None, (3, 5)])
+def test_counted_subsets_are_those_of_plain_loops(rng, band):
+    edges = rng.integers(-2, 3, (8, 2))
+    edges[:, 0] = np.where(edges[:, 0] < 0, -1, 1)
+    rados = [rado for rado, _ in all_rados(edges, band)]
+    law = counted_law(edges, band)
+    for rado in {*rados, (99, 0)}:
+        assert round(np.exp(law(np.array([rado])))[0]) == rados.count(rado)
+
+
+@pytest.mark.parametrize("band", [None, (3, 5)])
+def test_the_normal_law_has_the_moments_of_all_subsets(rng, band):
+    edges = rng.integers(-9, 10, (8, 3))
+    edges[:, 0] = np.where(edges[:, 0] < 0, -1, 1)
+    rados = np.array([rado for rado, _ in all_rados(edges, band)])
+    law, at = normal_law(edges, band), rng.integers(-5, 6, (6, 3))
+    if band is None:
+        expected = multivariate_normal(rados.mean(axis=0), np.cov(rados.T, bias=True)).logpdf(at)
+    else:
+        # Given the protected value, the other columns are normal with the moments of the rados that have it.
+        plus, expected = (edges[:, 0] > 0).sum(), []
+        at[:, 0] = [plus - 3, plus - 4, plus - 5, plus - 4, plus - 2, plus - 6]
+        for rado in at:
+            same = rados[rados[:, 0] == rado[0], 1:]
+            if not len(same):
+                expected.append(-np.inf)
+                continue
+            part = multivariate_normal(same.mean(axis=0), np.cov(same.T, bias=True)).logpdf(rado[1:])
+            expected.append(part + np.log(len(same)))
+        assert np.isinf(expected[-2:]).all()
+    found = law(at)
+    finite = np.isfinite(expected)
+    assert (np.isfinite(found) == finite).all()
+    differences = found[finite] - np.array(expected)[finite]
+    assert np.allclose(differences, differences[0])  # a constant that all rados share
+
+
+@pytest.mark.parametrize("n_rados", [1, 3])
+def test_a_record_is_told_unless_it_is_in_no_rado(n_rados):
+    present, absent = plain_runs(PlainTable(12, 2, n_rados), runs=20_000, key=KEY)
+    told = 1 - 2.0**-n_rados
+    for right, wrong in (((present > 0).sum(), (present < 0).sum()), ((absent < 0).sum(), (absent > 0).sum())):
+        assert wrong == 0
+        assert binom.ppf(1e-7, 20_000, told) <= right <= binom.ppf(1 - 1e-7, 20_000, told)  # false alarm: 4e-7
+
+
+@pytest.mark.parametrize(("m", "n_rados", "limits"), [(400, 100, None), (400, 100, (150, 250)), (5000, 1000, None)])
+def test_many_rados_are_told_like_a_gaussian_mechanism(m, n_rados, limits):
+    of = PlainTable(m, 4, n_rados, limits)
+    assert of.drawn == (m == 400)
+    present, absent = plain_runs(of, runs=1000, key=KEY)
+    # mu**2 is 2 n d / m on average. Over 50 tables, each a chi square of d degrees, it spreads by 10 %, and the ratios
+    # of 1000 runs by 4 % more: 60 % off has a probability below 1e-6.
+    mu_squared = 2 * n_rados * 4 / m
+    assert present.mean() - absent.mean() == pytest.approx(mu_squared, rel=0.6)
+    assert present.mean() > 0 > absent.mean()
+
+
+def test_plain_and_banded_rados_tell_and_promise_nothing(table):
+    for found in (
+        membership(rb.Plain(), runs=2000, key=KEY),
+        membership(rb.FeatureBand("x", 1.0), runs=2000, key=KEY),
+        membership_of(rb.craft(table["table"], table["y"], n_rados=100), runs=2000, key=KEY),
+    ):
+        assert found.beats_claim is found.claim is found.margin is None and found.roc.advantage > 0.5
+        assert found.neighbours == "one record replaced by another" and "nothing is promised" in found.sentence()
+    assert "scaling constants" in found.granted[-1]
+    X = np.column_stack([np.tile([-1.0, 1.0], 50), np.linspace(0, 1, 100)])
+    band = rb.FeatureBand("x0", 3.0, delta=0.1)
+    banded = rb.craft(X, np.arange(100) % 3 == 0, n_rados=3, mechanism=band, scale=None)
+    assert membership_of(banded, runs=1000, key=KEY).mechanism == "feature-band"
+
+
+@pytest.mark.parametrize("scale", ["standard", "clipped"])
+def test_scaling_constants_always_say_which_record_it_was(rng, scale):
+    bounds = {"bounds": [[-2, 2]] * 3} if scale == "clipped" else {}
+    for _ in range(100):
+        rows = np.clip(rng.standard_normal((31, 3)).round(rng.integers(1, 17)), -2, 2)
+        y = np.arange(30) % 2
+        others, candidates = rows[:29], rows[29:]
+        for which, row in enumerate(candidates):
+            release = rb.craft(np.vstack([others, row]), y, n_rados=4, scale="standard", threads=1, **bounds)
+            fits = fitting(release, others, candidates)
+            assert fits[which] and fits[1 - which] == (candidates[0] == candidates[1]).all()
+
+
+def test_constants_that_are_not_there_are_not_compared(table):
+    X, y = table["table"], table["y"]
+    release = rb.craft(X, y, n_rados=4)
+    for wrong, words in (
+        ((release, X[:30], X[:1]), "all but one"),
+        ((release, X[1:, :2], X[:1]), "rows of 3 features"),
+        ((release, X[1:], X[0]), "rows of 3 features"),
+        ((release, X[1:], [[1, 2, np.nan]]), "not finite"),
+        ((rb.craft(X, y, n_rados=4, scale="bounds", bounds=table["bounds"]), X[1:], X[:1]), "no scaling constants"),
+    ):
+        with pytest.raises(rb.RadoError, match=words) as caught:
+            fitting(*wrong)
+        assert "\n" not in str(caught.value)
+
+
+# ---- all of it
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_can_be_attacked_with_the_same_result_again(name):
+    given = {
+        "feature-band": {"feature": "x", "epsilon": 1.0},
+        "plain": {},
+        "moments": {"epsilon": 4.0, "sharpen": False},
+    }
+    mechanism = MECHANISMS[name](**given.get(name, {"epsilon": 4.0}))
+    found = membership(mechanism, n_rados=10, runs=1000, key=KEY)
+    if name != "moments":  # it takes long
+        assert membership(mechanism, n_rados=10, runs=1000, key=KEY).roc == found.roc
+    assert found.granted and found.status == "measured"
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["attack"] == NAME and told["mechanism"] == name and told["sentence"] == found.sentence()
+    assert "\n" not in found.sentence() and TITLE.endswith("?") and ASSUMES.endswith(".")
+    if found.claim is not None:
+        assert "epsilon 4 at delta 1e-06 for one" in found.sentence()
+
+
+@pytest.mark.parametrize("mechanism", [rb.Plain(), rb.NoisyRados(4.0), rb.NoisyExamples(4.0), rb.Moments(4.0)])
+def test_without_time_nothing_is_said(mechanism):
+    found = membership(mechanism, n_rados=5, runs=5000, seconds=1e-6)
+    assert (found.status, found.roc, found.beats_claim) == ("unknown", None, None)
+    assert found.runs < 1000 and found.sentence().startswith("Unknown") and json.dumps(found.to_dict())
+
+
+def test_arguments_that_cannot_be_used():
+    plain = rb.Plain()
+    for attack, words in (
+        (lambda: membership("plain"), "mechanism must be one of"),
+        (lambda: membership(plain, runs=999), "at least 1,000 runs"),
+        (lambda: membership(plain, runs=True), "at least 1,000 runs"),
+        (lambda: membership(plain, key="key"), "key must be bytes"),
+        (lambda: membership(plain, seconds=0), "time limit"),
+        (lambda: membership(plain, n_rados=0), "n_rados"),
+        (lambda: membership(plain, n_examples=4), "too few"),
+        (lambda: membership(rb.FeatureBand("x", 0.001), n_examples=101), "raise epsilon"),
+    ):
+        with pytest.raises(rb.ArgumentError, match=words) as caught:
+            attack()
+        assert "\n" not in str(caught.value)
+
+
+def test_the_study_finds_what_it_should():
+    findings = study(quick=True)
+    validate(findings)
+    assert [check["seen"] for check in findings["checks"]] == [True] * len(findings["checks"])
+    assert len(findings["checks"]) == 4 and "halved on purpose" in findings["checks"][-1]["statement"]
+    rows = findings["tables"][0]["rows"]
+    assert len(rows) == len(findings["figures"][0]["panels"]) == 7
+    assert all("one " in row[1] for row in rows[3:])  # no epsilon without its neighbours
+    exact = findings["figures"][0]["panels"][0]["series"][0]
+    assert min(exact["x"]) == 1 / 3000 and exact["y"][exact["x"].index(1 / 3000)] > 0.9
