@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from radoboost.cli import attack
 from radoboost.cli.account import account
 from radoboost.cli.audit import audit
 from radoboost.cli.bounds import bounds
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 for command in (craft, learn, predict, show, bounds, account, audit, reproduce, demo):
     app.command()(in_one_line(command))
+app.add_typer(attack.app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,398 @@
+"""rado attack: what an adversary gets from a release."""
+
+import json
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from radoboost.cli.shell import JsonFlag, check_output, default_output, in_one_line, say
+from radoboost.errors import ArgumentError
+
+app = typer.Typer(
+    name="attack", no_args_is_help=True, rich_markup_mode=None, help="Attack a release, and say what that gives."
+)
+
+ReleaseFile = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
+TableFiles = Annotated[
+    list[str] | None,
+    typer.Option("--table", "-t", metavar="TABLE", help="A table file, or a pattern in quotes; repeat for more."),
+]
+Label = Annotated[str | None, typer.Option("--label", "-l", metavar="COL", help="The table's column of classes.")]
+Seed = Annotated[int, typer.Option(metavar="K", help="The seed of the release's signatures.")]
+Rows = Annotated[
+    int | None, typer.Option(metavar="M", help="How many rows it is from; most releases say so themselves.")
+]
+Seconds = Annotated[float, typer.Option(metavar="S", help="The time limit.")]
+
+
+@app.command()
+@in_one_line
+def reconstruct(
+    release: ReleaseFile,
+    seed: Seed,
+    rows: Rows = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The records; STEM.reconstructed.csv by default."),
+    ] = None,
+    seconds: Seconds = 60.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Get the records of a release back from the seed of its signatures.
+
+    \b
+    Examples:
+      rado attack reconstruct patients.rado.parquet --seed 7
+      rado attack reconstruct patients.rado.parquet --seed 7 --rows 500 -o back.csv
+    """
+    import radoboost as rb
+    from radoboost.attacks.reconstruction import ASSUMES
+    from radoboost.attacks.reconstruction import reconstruct as attack
+
+    place = output or default_output(str(release), "reconstructed.csv")
+    check_output(place, [str(release)])
+    result = attack(rb.load(release), seed, rows, seconds=seconds)
+    found = result.to_table()
+    if found.num_rows:
+        _write_csv(place, found)
+        say(f"rado: wrote {place}")
+    _print(result, ASSUMES, as_json, path=str(place) if found.num_rows else None)
+
+
+@app.command()
+@in_one_line
+def linear(
+    release: ReleaseFile,
+    seed: Seed,
+    rows: Rows = None,
+    column: Annotated[
+        str, typer.Option(metavar="COL", help="The column to recover; the constant one tells the labels.")
+    ] = "(constant)",
+    method: Annotated[str, typer.Option(help="lp (a linear program) or least-squares.")] = "lp",
+    values: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="The values that label times column can have, if few.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT", help="A CSV file for the values; none by default.")
+    ] = None,
+    seconds: Seconds = 60.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Recover one column from the seed of the signatures, in spite of noise on rados.
+
+    \b
+    Examples:
+      rado attack linear noisy.rado.parquet --seed 7 --rows 500
+      rado attack linear patients.rado.parquet --seed 7 --column smokes --values=-1,1
+    """
+    import pyarrow as pa
+
+    import radoboost as rb
+    from radoboost.attacks.linear import ASSUMES
+    from radoboost.attacks.linear import linear as attack
+
+    if output is not None:
+        check_output(output, [str(release)])
+    result = attack(rb.load(release), seed, rows, column, method=method, values=_numbers(values), seconds=seconds)
+    if output is not None:
+        _write_csv(output, pa.table({column: result.values}))
+        say(f"rado: wrote {output}")
+    _print(result, ASSUMES, as_json)
+
+
+@app.command()
+@in_one_line
+def probe(
+    release: ReleaseFile,
+    table: TableFiles = None,
+    label: Label = None,
+    rados: Annotated[int, typer.Option(help="How many rados to read at most.")] = 64,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="A CSV file of what is known of each row; none by default."),
+    ] = None,
+    seconds: Seconds = 60.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say which of my clients are in their release.
+
+    The table must hold all rows that the release is from, among others. Works on exact sums with real-valued columns,
+    and on few rows.
+
+    \b
+    Examples:
+      rado attack probe theirs.rado.parquet --table clients.csv --label churned
+    """
+    import pyarrow as pa
+
+    import radoboost as rb
+    from radoboost.attacks.probe import ASSUMES
+    from radoboost.attacks.probe import probe as attack
+    from radoboost.progress import show_progress
+
+    files, label = _needs_table(table, label)
+    if output is not None:
+        check_output(output, [str(release), *files])
+    with show_progress("rados") as bar:
+        result = attack(rb.load(release), files, label=label, rados=rados, seconds=seconds, bar=bar)
+    if output is not None:
+        _write_csv(output, pa.table({"row": list(range(len(result.rows))), "status": list(result.rows)}))
+        say(f"rado: wrote {output}")
+    _print(result, ASSUMES, as_json)
+    if not as_json and result.members:
+        print(f"rows in it, the first of the table being 0: {_ranges(result.members)}")
+
+
+@app.command()
+@in_one_line
+def leak(
+    release: ReleaseFile,
+    row: Annotated[int, typer.Option(metavar="I", help="The row whose protected value is unknown; the first is 0.")],
+    table: TableFiles = None,
+    label: Label = None,
+    seconds: Seconds = 60.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Read the value that the mechanism feature-band protects, in one row, from the other columns.
+
+    What the table holds in that place is not used.
+
+    \b
+    Examples:
+      rado attack leak patients.rado.parquet --table patients.csv --label readmitted --row 3
+    """
+    import radoboost as rb
+    from radoboost.attacks.joint_leak import ASSUMES
+    from radoboost.attacks.joint_leak import leak as attack
+    from radoboost.progress import show_progress
+
+    files, label = _needs_table(table, label)
+    with show_progress("rados") as bar:
+        result = attack(rb.load(release), files, label=label, row=row, seconds=seconds, bar=bar)
+    _print(result, ASSUMES, as_json)
+
+
+@app.command()
+@in_one_line
+def membership(
+    release: ReleaseFile,
+    runs: Annotated[int, typer.Option(help="Runs of either table; fewer where the time is over.")] = 10_000,
+    seconds: Seconds = 60.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell whether a record was in the table, knowing all others, and hold that against the release's statement.
+
+    The tables of the attack are made up: what is attacked is what the release says was done. An attack that gets more
+    than the statement allows ends with exit code 1.
+
+    \b
+    Examples:
+      rado attack membership patients.rado.parquet
+      rado attack membership patients.rado.parquet --runs 20000 --seconds 600 --json
+    """
+    import radoboost as rb
+    from radoboost.attacks.membership import ASSUMES, membership_of
+    from radoboost.errors import ReleaseError
+    from radoboost.progress import show_progress
+
+    with show_progress("runs") as bar:
+        result = membership_of(rb.load(release), runs=runs, seconds=seconds, bar=bar)
+    _print(result, ASSUMES, as_json)
+    if result.beats_claim:
+        raise ReleaseError(f"the attack gets more than the statement of {release} allows; do not trust it")
+
+
+@app.command()
+@in_one_line
+def confounder(
+    release: ReleaseFile,
+    table: TableFiles = None,
+    label: Label = None,
+    as_table: Annotated[
+        bool, typer.Option("--as-table", help="One whose constant column is that of a table, -1 or +1.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="A CSV file for its edge vectors; none by default."),
+    ] = None,
+    seconds: Seconds = 60.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make another data set with the same rados as a table, to the last bit, and say how far away it is.
+
+    \b
+    Examples:
+      rado attack confounder patients.rado.parquet --table patients.csv --label readmitted -o other.csv
+    """
+    import pyarrow as pa
+
+    import radoboost as rb
+    from radoboost.attacks.confounder import ASSUMES, confound
+    from radoboost.attacks.known import own_edges
+    from radoboost.errors import TableError
+
+    files, label = _needs_table(table, label)
+    if output is not None:
+        check_output(output, [str(release), *files])
+    loaded = rb.load(release)
+    result = confound(loaded, own_edges(loaded, files, label=label), as_table=as_table, seconds=seconds)
+    if result is None:
+        raise TableError("no other data set with the same rados was found in the same ball; allow more seconds")
+    if output is not None:
+        _write_csv(output, pa.table(dict(zip(loaded.feature_names, result.edge_vectors.T, strict=True))))
+        say(f"rado: wrote {output}")
+    _print(result, ASSUMES, as_json)
+
+
+def _complete_study(incomplete: str) -> list[str]:
+    from radoboost.attacks.studies import STUDIES
+
+    return [name for name in (*STUDIES, "all") if name.startswith(incomplete)]
+
+
+@app.command()
+@in_one_line
+def study(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            autocompletion=_complete_study,
+            help="linear, probe, leak, membership, confounder, hardness, or all.",
+        ),
+    ] = "all",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller cases, in about a minute.")] = False,
+    seed: Annotated[int, typer.Option(help="Of tables and draws.")] = 0,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="S", help="The time limit of each study; by default some minutes.")
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The folder of the results.")] = Path(
+        "rado-attacks"
+    ),
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure on made-up tables what attacks get, and where they stop.
+
+    Results go to OUT as JSON, CSV, PNG and SVG, and as one page, report.html.
+
+    \b
+    Examples:
+      rado attack study leak
+      rado attack study all --quick -o attacks
+    """
+    from radoboost.attacks.studies import study as run
+    from radoboost.findings.pages import show as in_words
+
+    documents = run(what, quick=quick, seed=seed, seconds=seconds, output=output, progress=True)
+    if as_json:
+        print(json.dumps({"path": str(output), "studies": documents}, indent=2, ensure_ascii=False))
+        return
+    print("\n\n".join(in_words(document["findings"]) for document in documents))
+    say(f"\nLook at {output / 'report.html'}")
+
+
+@app.command()
+@in_one_line
+def report(
+    release: ReleaseFile,
+    table: TableFiles = None,
+    label: Label = None,
+    seed: Annotated[int | None, typer.Option(metavar="K", help="The seed of the signatures, if it got out.")] = None,
+    rows: Rows = None,
+    row: Annotated[int, typer.Option(metavar="I", help="The row whose protected value leak is to read.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT", help="The page; STEM.attacks.html by default.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(metavar="S", help="The time limit of each attack.")] = 20.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run every attack on a release, and write one page about what they get.
+
+    With --table, a table that holds the release's rows, and --seed more attacks can be tried.
+
+    \b
+    Examples:
+      rado attack report patients.rado.parquet
+      rado attack report patients.rado.parquet --table patients.csv --label readmitted --seed 7
+    """
+    import radoboost as rb
+    from radoboost.attacks.report import Given
+    from radoboost.attacks.report import report as write
+    from radoboost.progress import show_progress
+
+    files = _needs_table(table, label)[0] if table or label else None
+    place = output or default_output(str(release), "attacks.html")
+    check_output(place, [str(release), *(files or [])])
+    given = Given(rb.load(release), str(release), files, label, seed, rows, row)
+    with show_progress("attacks") as bar:
+        said = write(given, place, seconds=seconds, bar=bar)
+    if as_json:
+        print(json.dumps({"path": str(place), "attacks": said}, indent=2, ensure_ascii=False))
+        return
+    print(f"wrote {place}")
+    for name, entry in said.items():
+        print(
+            f"\n{name}\n"
+            + "\n".join(
+                textwrap.fill(f"{word}: {text}", 100, initial_indent="  ", subsequent_indent="  ")
+                for word, text in entry.items()
+            )
+        )
+
+
+def _needs_table(table: list[str] | None, label: str | None) -> tuple[list[str], str]:
+    if not table:
+        raise ArgumentError("this attack compares a release with a table; name one with --table")
+    if label is None:
+        raise ArgumentError(
+            "edge vectors are rows times their classes; name the table's column of classes with --label"
+        )
+    return table, label
+
+
+def _numbers(text: str | None) -> list[float] | None:
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentError(f"--values must be numbers with commas between them; it is {text!r}") from None
+
+
+def _ranges(places: Sequence[int]) -> str:
+    """Whole numbers in short.
+
+    >>> _ranges([0, 1, 2, 5, 7, 8])
+    '0-2, 5, 7-8'
+    """
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and place == runs[-1][-1] + 1:
+            runs[-1][1:] = [place]
+        else:
+            runs.append([place])
+    return ", ".join("-".join(map(str, run)) for run in runs)
+
+
+def _print(result: Any, assumes: str, as_json: bool, **more: Any) -> None:
+    """What an attack found, after what it assumed."""
+    sentence = result.sentence()
+    if as_json:
+        print(
+            json.dumps(
+                {**more, "assumes": assumes, **result.to_dict(), "sentence": sentence}, indent=2, ensure_ascii=False
+            )
+        )
+        return
+    for word, text in (("assumed: ", assumes), ("found:   ", sentence)):
+        print(textwrap.fill(text, 100, initial_indent=word, subsequent_indent=" " * len(word)))
+
+
+def _write_csv(place: Path, table: Any) -> None:
+    import pyarrow.csv
+
+    from radoboost.release import replacing
+
+    with replacing(place) as beside:
+        pyarrow.csv.write_csv(table, beside)

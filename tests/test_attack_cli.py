@@ -1,0 +1,212 @@
+"""rado attack from outside: files in, sentences out; one line and exit code 1 where things do not go together."""
+
+import csv
+import json
+import time
+
+import numpy as np
+import pytest
+
+import radoboost as rb
+from radoboost.attacks import ATTACKS
+from radoboost.cli.attack import _complete_study
+
+NAMES = ("age", "dose", "smokes", "churned")
+
+
+@pytest.fixture
+def clients(tmp_path, rng):
+    """Thirty clients, of which the first fourteen are in the release of somebody else."""
+    rows = [
+        [round(float(age), 2), round(float(dose), 3), int(smokes), int(churned)]
+        for age, dose, smokes, churned in zip(
+            40 + 12 * rng.normal(size=30), rng.random(30), rng.integers(0, 2, 30), rng.integers(0, 2, 30), strict=True
+        )
+    ]
+    for name, part in (("clients", rows), ("theirs", rows[:14]), ("others", rows[16:])):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([NAMES, *part])
+    return tmp_path
+
+
+def crafted(rado, folder, table, *options, to="made.rado.parquet"):
+    place = folder / to
+    code, _, err = rado("craft", folder / table, "--label", "churned", "-o", place, *options)
+    assert code == 0, err
+    return place
+
+
+def test_reconstruct_gives_the_table_back(rado, clients, monkeypatch):
+    monkeypatch.chdir(clients)
+    release = crafted(rado, clients, "clients.csv", "-n", "60", "--seed", "7")
+    code, out, err = rado("attack", "reconstruct", release, "--seed", "7", "--rows", "30")
+    assert code == 0 and "assumed:" in out and "all 30 records back to the last bit" in " ".join(out.split())
+    assert err == "rado: wrote made.reconstructed.csv\n"
+    with (clients / "made.reconstructed.csv").open() as file:
+        head, *back = csv.reader(file)
+    with (clients / "clients.csv").open() as file:
+        _, *rows = csv.reader(file)
+    assert head == [*NAMES[:3], "label"]
+    assert np.allclose(np.array(back, float), np.array(rows, float), atol=1e-4)
+    code, out, _ = rado("attack", "reconstruct", release, "--seed", "7", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["found"] == 30 and found["assumes"] and found["path"] == "made.reconstructed.csv"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--seed", "8"), "another seed, another number of rows, or a release of another table"),
+        (("--seed", "7", "--rows", "29"), "it is from 30 rows, not 29"),
+        (("--seed", "-1"), "seed must be a whole number of at least 0"),
+        (("--seed", "7", "--seconds", "0"), "the time limit must be a positive number of seconds"),
+    ],
+)
+def test_reconstruct_refuses_in_one_line_and_leaves_nothing(rado, clients, options, said, monkeypatch):
+    monkeypatch.chdir(clients)
+    release = crafted(rado, clients, "clients.csv", "-n", "60", "--seed", "7")
+    code, out, err = rado("attack", "reconstruct", release, *options)
+    assert (code, out, err.count("\n")) == (1, "", 1) and said in err
+    assert not (clients / "made.reconstructed.csv").exists()
+
+
+def test_linear_gets_labels_through_noise(rado, clients, tmp_path):
+    """Noise of half the clip on 200 rados of 30 rows, with the seed known."""
+    bounds = clients / "bounds.json"
+    columns = {"age": [0, 100], "dose": [0, 1], "smokes": [0, 1]}
+    bounds.write_text(json.dumps(columns))
+    noisy = (
+        "--mechanism",
+        "noisy-rados",
+        "--noise-std",
+        "0.2",
+        "--seed",
+        "7",
+        "--i-know",
+        "--bounds",
+        bounds,
+        "--classes",
+        0,
+        1,
+    )
+    release = crafted(rado, clients, "clients.csv", "-n", "200", *noisy)
+    code, _, err = rado("attack", "linear", release, "--seed", "7")
+    assert code == 1 and "--rows" in err
+    place = tmp_path / "labels.csv"
+    code, out, _ = rado("attack", "linear", release, "--seed", "7", "--rows", "30", "-o", place, "--json")
+    assert code == 0 and json.loads(out)["status"] == "found"
+    with place.open() as file:
+        guessed = np.array([float(line) for line in file.read().split()[1:]])
+    with (clients / "clients.csv").open() as file:
+        labels = np.array([int(row[-1]) for row in list(csv.reader(file))[1:]])
+    assert ((guessed > 0) == (labels > 0)).all()
+    code, _, err = rado("attack", "linear", release, "--seed", "7", "--rows", "30", "--values", "a,b")
+    assert (code, err.count("\n")) == (1, 1) and "--values must be numbers" in err
+
+
+def test_probe_names_the_clients_that_are_in_the_release(rado, clients):
+    release = crafted(rado, clients, "theirs.csv", "-n", "40")
+    probe = ("attack", "probe", release, "--label", "churned", "--table")
+    code, out, _ = rado(*probe, clients / "clients.csv", "-o", clients / "status.csv")
+    assert code == 0 and "14 are in the release" in " ".join(out.split()) and "being 0: 0-13\n" in out
+    assert (clients / "status.csv").read_text().splitlines()[:2] == ['"row","status"', '0,"in"']
+    for table in ("others.csv", "clients.csv"):
+        other = crafted(rado, clients, "others.csv" if table == "clients.csv" else "theirs.csv", "-n", "40")
+        (clients / "few.csv").write_text("age,dose,smokes,churned\n" + "1.5,0.1,0,1\n2.5,0.3,1,0\n" * 8)
+        code, out, err = rado(*probe[:2], other, *probe[3:], clients / "few.csv")
+        assert (code, out, err.count("\n")) == (1, "", 1) and "release of another table" in err
+
+
+def test_leak_reads_the_protected_value(rado, clients):
+    band = ("--mechanism", "feature-band", "--protect", "smokes", "--epsilon", "6", "--delta", "0.1")
+    release = crafted(rado, clients, "theirs.csv", "-n", "16", *band)
+    with (clients / "theirs.csv").open() as file:
+        head, *rows = csv.reader(file)
+    for row in (0, 5):
+        true = rows[row][2]
+        rows[row][2] = "1" if true == "0" else "0"
+        with (clients / "all-but-one.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([head, *rows])
+        rows[row][2] = true
+        given = ("--table", clients / "all-but-one.csv", "--label", "churned", "--row", row)
+        code, out, _ = rado("attack", "leak", release, *given, "--json")
+        assert code == 0 and json.loads(out)["value"] == float(true)
+    code, out, _ = rado("attack", "leak", release, *given)
+    assert "seen in that column's marginal" in " ".join(out.split())
+    for options, said in (
+        (("--table", clients / "clients.csv", "--label", "churned", "--row", 0), "30 rows and the release is of 14"),
+        (("--table", clients / "others.csv", "--label", "churned", "--row", 0), "another table"),
+        (("--table", clients / "theirs.csv", "--label", "churned", "--row", 14), "row must be one of 0 .. 13"),
+    ):
+        code, out, err = rado("attack", "leak", release, *options)
+        assert (code, out, err.count("\n")) == (1, "", 1) and said in err
+
+
+def test_membership_holds_a_release_against_its_statement(rado, clients):
+    release = crafted(rado, clients, "theirs.csv", "-n", "20")
+    code, out, _ = rado("attack", "membership", release, "--runs", "2000")
+    assert code == 0 and "nothing is promised about that" in " ".join(out.split())
+    code, out, err = rado("attack", "membership", release, "--runs", "10")
+    assert (code, out) == (1, "") and "at least 1,000 runs" in err
+
+
+def test_a_confounder_has_the_same_rados(rado, clients):
+    release = crafted(rado, clients, "theirs.csv", "-n", "20")
+    own = ("--table", clients / "theirs.csv", "--label", "churned")
+    code, out, _ = rado("attack", "confounder", release, *own, "-o", clients / "other.csv", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["reaches_bound"] and found["distance"] >= found["bound"]
+    with (clients / "other.csv").open() as file:
+        head, *rows = csv.reader(file)
+    assert head == [*rb.load(release).feature_names] and len(rows) == 15
+    code, out, err = rado("attack", "confounder", release, "--table", clients / "clients.csv", "--label", "churned")
+    assert (code, out, err.count("\n")) == (1, "", 1) and "30 rows and the release is of 14" in err
+
+
+@pytest.mark.parametrize("attack", ["probe", "leak", "confounder"])
+def test_a_table_of_another_width_no_table_or_no_label(rado, clients, attack):
+    release = crafted(rado, clients, "theirs.csv", "-n", "20")
+    (clients / "narrow.csv").write_text("age,churned\n" + "30.5,0\n41.5,1\n" * 7)
+    row = ("--row", 0) if attack == "leak" else ()
+    for options, said in (
+        (("--table", clients / "narrow.csv", "--label", "churned"), "has no column"),
+        (("--table", clients / "theirs.csv"), "--label"),
+        (("--label", "churned"), "--table"),
+        (("--table", clients / "nowhere.csv", "--label", "churned"), "nowhere.csv"),
+        (("--table", clients / "theirs.csv", "--label", "nothing"), "nothing"),
+    ):
+        if attack == "leak" and said == "has no column":
+            release = crafted(rado, clients, "theirs.csv", "-n", "16", "--mechanism", "feature-band", "--protect",
+                              "smokes", "--epsilon", "6", "--delta", "0.1")  # fmt: skip
+        code, out, err = rado("attack", attack, release, *options, *row)
+        assert (code, out, err.count("\n")) == (1, "", 1) and said in err, err
+
+
+def test_the_report_is_one_page_with_every_attack(rado, clients, monkeypatch):
+    monkeypatch.chdir(clients)
+    release = crafted(rado, clients, "theirs.csv", "-n", "30", "--seed", "7")
+    own = ("--table", clients / "theirs.csv", "--label", "churned", "--seed", "7", "--seconds", "0.5")
+    begun = time.monotonic()
+    code, out, err = rado("attack", "report", release, *own, "--json")
+    assert code == 0, err
+    said = json.loads(out)["attacks"]
+    assert set(said) == set(ATTACKS) and time.monotonic() - begun < 120
+    assert "all 14 records" in said["reconstruct"]["On this release"]
+    page = (clients / "made.attacks.html").read_text()
+    assert page.count("Assumed to be known") == len(ATTACKS) and page.count("<figure>") >= 6
+    assert "http://" not in page.replace("http://www.w3.org", "") and "<script" not in page
+    for name, entry in said.items():
+        assert entry["Assumed to be known"] and entry["On this release"], name
+    code, out, err = rado("attack", "report", release, "--table", clients / "clients.csv")
+    assert (code, out, err.count("\n")) == (1, "", 1) and "--label" in err
+
+
+def test_studies_are_measured_into_a_folder(rado, tmp_path):
+    code, out, err = rado("attack", "study", "confounder", "--quick", "--seconds", "2", "-o", tmp_path / "studies")
+    assert code == 0 and "Another data set with the same rados" in out and "report.html" in err
+    kept = json.loads((tmp_path / "studies" / "confounder.json").read_text())
+    assert kept["command"] == "rado attack study confounder --seed 0 --quick --seconds 2"
+    assert (tmp_path / "studies" / "report.html").exists()
+    code, _, err = rado("attack", "study", "nonsense", "-o", tmp_path / "studies")
+    assert (code, err.count("\n")) == (1, 1) and "there is no study of 'nonsense'" in err
+    assert _complete_study("l") == ["linear", "leak"] and "all" in _complete_study("")

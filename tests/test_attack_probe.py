@@ -1,0 +1,198 @@
+"""The probe: whose rows are in a release, on real files, against brute force, and what it refuses."""
+
+import json
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+
+import radoboost as rb
+from radoboost.attacks.known import rado_integers, table_edges
+from radoboost.attacks.probe import IN, NOT_SEEN, OPEN, OUT, Probe, members, probe, study
+from radoboost.findings import validate
+
+
+def brute_force(edges, rados):
+    """The status of every row by a loop over all subsets; None where some rado has no subset."""
+    certain, possible = set(), set()
+    for rado in rados:
+        fitting = [
+            {i for i, taken in enumerate(subset) if taken}
+            for subset in product((0, 1), repeat=len(edges))
+            if (np.array(subset) @ edges == rado).all()
+        ]
+        if not fitting:
+            return None
+        certain |= set.intersection(*fitting)
+        possible |= set.union(*fitting)
+    return tuple(IN if i in certain else OPEN if i in possible else NOT_SEEN for i in range(len(edges)))
+
+
+def test_a_thousand_instances_against_brute_force(rng):
+    kinds = set()
+    for _ in range(1000):
+        n, d, largest = int(rng.integers(2, 7)), int(rng.integers(1, 3)), int(rng.choice([2, 9, 1000]))
+        edges = rng.integers(-largest, largest + 1, (n, d))
+        inside = rng.random(n) < 0.6
+        rados = (rng.integers(0, 2, (2, n)) * inside) @ edges + (rng.random() < 0.1)
+        truth = brute_force(edges, rados)
+        if truth is None:
+            with pytest.raises(rb.TableError, match="release of another table"):
+                members(edges, rados)
+        else:
+            found = members(edges, rados)
+            assert found.rows == truth and found.proved and found.missed == 0.25
+        kinds |= set(truth or ["refused"])
+    assert kinds == {IN, OPEN, NOT_SEEN, "refused"}
+
+
+@pytest.fixture
+def clients(tmp_path, rng):
+    """A file of 30 clients, and one of 18 of them."""
+    x, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+    inside = np.sort(rng.permutation(30)[:18])
+    y[inside[:2]] = 0, 1
+
+    def write(name, rows):
+        path = tmp_path / name
+        lines = [f"{float(x[i, 0])!r},client {i},{float(x[i, 1])!r},{'yes' if y[i] else 'no'}" for i in rows]
+        path.write_text("\n".join(["age,name,dose,ill", *lines]) + "\n")
+        return path
+
+    return write("clients.csv", range(30)), write("theirs.csv", inside), tuple(inside.tolist())
+
+
+def test_clients_are_found_in_a_release_of_some_of_them(clients, tmp_path):
+    """Standard scale: the constants of the release's own table are in the release, and not those of the candidates."""
+    mine, theirs, inside = clients
+    release = rb.craft(theirs, label="ill", drop=["name"], n_rados=40)
+    release.save(tmp_path / "theirs.rado.parquet")
+    found = probe(rb.load(tmp_path / "theirs.rado.parquet"), mine, label="ill")
+    assert found.members == inside and set(found.rows) == {IN, OUT}
+    assert found.proved and found.missed == 2.0**-40 and (found.n_read, found.n_solved) == (40, 40)
+    assert found.sentence() == "Of 30 rows, 18 are in the release, and as it is of no more, the others are not."
+    assert json.loads(json.dumps(found.to_dict()))["members"] == list(inside)
+    unsized = members(table_edges(release, mine, label="ill"), rado_integers(release))  # not told that they are 18
+    assert unsized.members == inside and set(unsized.rows) == {IN, NOT_SEEN}
+    text = unsized.sentence()
+    assert text.startswith("Of 30 rows, 18 are in the release, 12 were not seen in any of the 40 rados")
+    assert "9.1e-13" in text
+
+
+def test_a_feature_band_and_a_fixed_support_are_exact_sums_too(rng):
+    x = np.column_stack([rng.integers(0, 2, 26), rng.normal(size=(26, 2))])
+    y = rng.integers(0, 2, 26)
+    y[:2] = 0, 1
+    banded = rb.craft(x[:20], y[:20], mechanism=rb.FeatureBand("x0", 6.0, delta=0.01), n_rados=40)
+    assert probe(banded, x, y).members == tuple(range(20))
+    few = rb.craft(x[:20], y[:20], signatures=rb.FixedSupport(5), n_rados=100)
+    found = probe(few, x, y)
+    assert found.members == tuple(range(20))
+    assert found.n_read == found.n_solved == 64
+    assert found.missed == pytest.approx(0.75**64)
+    # The number of rows helps where the columns are coarse: (2,) is one row of 2 and no pair of ones.
+    ones = np.array([[1], [1], [2]])
+    assert members(ones, np.array([[2]])).rows == (OPEN, OPEN, OPEN)
+    assert members(ones, np.array([[2]]), support=(1, 3)).rows == (NOT_SEEN, NOT_SEEN, IN)
+
+
+def test_beyond_40_candidates_a_subset_is_found_and_not_proved_to_be_the_only_one(rng):
+    x, y = rng.normal(size=(60, 5)), rng.integers(0, 2, 60)
+    release = rb.craft(x[:35], y[:35], n_rados=30)
+    found = probe(release, x, y)
+    assert found.members == tuple(range(35)) and found.engine == "lattice"
+    assert not found.proved and found.expected_others < 1e-9
+    assert "is not proved" in found.sentence()
+
+
+def test_a_subset_that_chance_could_give_proves_nothing(rng):
+    """Sixty rows of one coarse column: a subset would soon be found, and there are very many."""
+    edges = rng.integers(-9, 10, (60, 1))
+    found = members(edges, rng.integers(0, 2, (4, 60)) @ edges)
+    assert found.n_solved == 0 and found.expected_others > 2**40
+    assert set(found.rows) == {OPEN} and found.missed == 1
+    assert "take 60 bits to tell apart, and the columns carry about 6" in found.sentence()
+
+
+def test_coarse_columns_on_a_fine_grid_do_not_name_strangers(domains, tmp_path, rng):
+    """Fertility's columns hold a few values each: standardised they look like 22 bits a row, and are not."""
+    import pandas as pd
+
+    everyone = pd.read_csv(domains / "fertility.csv").sample(60, random_state=1)
+    inside = np.sort(rng.permutation(60)[:30])
+    everyone.to_csv(tmp_path / "mine.csv", index=False)
+    everyone.iloc[inside].to_csv(tmp_path / "theirs.csv", index=False)
+    release = rb.craft(tmp_path / "theirs.csv", label="label", n_rados=32)
+    found = probe(release, tmp_path / "mine.csv", label="label")
+    assert set(found.members) <= set(inside.tolist())
+
+
+def test_more_rows_than_the_release_has_are_not_believed(rng):
+    """Lattice reduction may find false subsets; equal rows are not told apart."""
+    edges = rng.integers(-(2**22), 2**22, (50, 6))
+    rados = rng.integers(0, 2, (12, 50)) @ edges
+    assert len(members(edges, rados, n_members=50).members) == 50
+    fewer = members(edges, rados, n_members=30)
+    assert set(fewer.rows) == {OPEN} and "more rows than the 30 of the release" in fewer.sentence()
+    with pytest.raises(rb.TableError, match="3 of these rows are in rados of a release of 2"):
+        members(np.array([[1], [10], [100]]), np.array([[111]]), n_members=2)
+    edges[1] = edges[0]
+    one = members(edges, edges[[0, 7]].sum(axis=0)[None])
+    assert (one.rows[0], one.rows[1], one.rows[7], one.rows[8]) == (OPEN, OPEN, IN, NOT_SEEN)
+    assert members(edges, edges[[0, 1, 7]].sum(axis=0)[None]).members == (0, 1, 7)
+
+
+def test_sizes_without_hope_end_with_a_reason(rng):
+    edges = rng.integers(-(2**22), 2**22, (120, 6))
+    found = members(edges, rng.integers(0, 2, (20, 120)) @ edges)
+    assert found.n_solved == 0 and found.n_read < 20 and set(found.rows) == {OPEN} and found.missed == 1
+    assert "120 rows need columns of well over 120 bits, and these carry about 15" in found.sentence()
+
+
+def test_the_time_limit_is_kept(rng):
+    begun = time.monotonic()
+    edges = rng.integers(-(2**22), 2**22, (300, 40))
+    found = members(edges, rng.integers(0, 2, (9, 300)) @ edges, seconds=0.5)
+    assert found.why == "the time was over" and set(found.rows) == {OPEN}
+    assert found.sentence().endswith("stays unknown: the time was over.")
+    edges = rng.integers(-(2**22), 2**22, (38, 1))
+    found = members(edges, rng.integers(0, 2, (4000, 38)) @ edges, rados_read=4000, seconds=1.0)
+    assert 0 < found.n_read < 4000 and found.why == "the time was over"
+    assert "Not all rados were solved: the time was over" in found.sentence()
+    assert time.monotonic() - begun < 15
+
+
+def test_what_cannot_be_attacked_is_refused(clients, rng):
+    mine, theirs, _ = clients
+    release = rb.craft(mine, label="ill", drop=["name"], n_rados=10)
+    assert probe(release, mine, label="ill").n_solved == 10  # no one else need be among the candidates
+    with pytest.raises(rb.TableError, match="has 18 rows and the release is of 30"):
+        probe(release, theirs, label="ill")
+    x, y = rng.normal(size=(30, 3)), rng.integers(0, 2, 30)
+    of_theirs = rb.craft(x[:20], y[:20], n_rados=10)
+    other = np.vstack([rng.normal(size=(1, 3)), x[1:]])  # the first of the release's rows is not among them
+    with pytest.raises(rb.TableError, match=r"no subset of these 30 rows gives rado .*another table, or not all"):
+        probe(of_theirs, other, y)
+    with pytest.raises(rb.TableError, match="x2"):
+        probe(of_theirs, x[:, :2], y)
+    bounds = {f"x{k}": (-4.0, 4.0) for k in range(3)}
+    for mechanism in (
+        rb.NoisyRados(1.0, clip=1.0),
+        rb.NoisyExamples(1.0, clip=1.0),
+        rb.Moments(50.0),
+    ):
+        noisy = rb.craft(x, y, mechanism=mechanism, bounds=bounds, classes=(0, 1), n_rados=4)
+        with pytest.raises(rb.ArgumentError, match=f"{mechanism.name} hold noise, and this attack needs exact sums"):
+            probe(noisy, x, y)
+    with pytest.raises(rb.TableError, match="do not go together"):
+        members(np.array([[1]]), np.array([[1, 2]]))
+
+
+def test_the_study_finds_all_or_says_so():
+    found = study(sizes=(8, 16), columns=(1, 4), levels=(2, 256), trials=2)
+    validate(found)
+    assert found["checks"][0]["seen"] is True
+    cells = {tuple(row[:3]): row[3] for row in found["tables"][0]["rows"]}
+    assert cells[16, 4, 2**22] == 1.0
+    assert isinstance(members(np.array([[1]]), np.array([[1]])), Probe)
