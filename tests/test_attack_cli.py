@@ -107,6 +107,10 @@ def test_linear_gets_labels_through_noise(rado, clients, tmp_path):
 def test_probe_names_the_clients_that_are_in_the_release(rado, clients):
     release = crafted(rado, clients, "theirs.csv", "-n", "40")
     probe = ("attack", "probe", release, "--label", "churned", "--table")
+    code, out, _ = rado("attack", "probe", release, "--table", clients / "clients.csv")
+    assert code == 0 and "the others are not" in " ".join(
+        out.split()
+    )  # the only column that is no feature is the label
     code, out, _ = rado(*probe, clients / "clients.csv", "-o", clients / "status.csv")
     assert code == 0 and "14 are in the release" in " ".join(out.split()) and "being 0: 0-13\n" in out
     assert (clients / "status.csv").read_text().splitlines()[:2] == ['"row","status"', '0,"in"']
@@ -167,10 +171,12 @@ def test_a_confounder_has_the_same_rados(rado, clients):
 def test_a_table_of_another_width_no_table_or_no_label(rado, clients, attack):
     release = crafted(rado, clients, "theirs.csv", "-n", "20")
     (clients / "narrow.csv").write_text("age,churned\n" + "30.5,0\n41.5,1\n" * 7)
+    two = "age,dose,smokes,churned,name\n" + "30.5,0.1,0,0,a\n41.5,0.2,1,1,b\n" * 7
+    (clients / "two.csv").write_text(two)
     row = ("--row", 0) if attack == "leak" else ()
     for options, said in (
         (("--table", clients / "narrow.csv", "--label", "churned"), "has no column"),
-        (("--table", clients / "theirs.csv"), "--label"),
+        (("--table", clients / "two.csv"), "beside the features it has 'churned', 'name'"),
         (("--label", "churned"), "--table"),
         (("--table", clients / "nowhere.csv", "--label", "churned"), "nowhere.csv"),
         (("--table", clients / "theirs.csv", "--label", "nothing"), "nothing"),
@@ -197,8 +203,8 @@ def test_the_report_is_one_page_with_every_attack(rado, clients, monkeypatch):
     assert "http://" not in page.replace("http://www.w3.org", "") and "<script" not in page
     for name, entry in said.items():
         assert entry["Assumed to be known"] and entry["On this release"], name
-    code, out, err = rado("attack", "report", release, "--table", clients / "clients.csv")
-    assert (code, out, err.count("\n")) == (1, "", 1) and "--label" in err
+    code, out, err = rado("attack", "report", release, "--label", "churned")
+    assert (code, out, err.count("\n")) == (1, "", 1) and "--table" in err
 
 
 def test_studies_are_measured_into_a_folder(rado, tmp_path):

@@ -4,12 +4,15 @@ import json
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from radoboost.cli.shell import JsonFlag, check_output, default_output, in_one_line, say
 from radoboost.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from radoboost.release import Release
 
 app = typer.Typer(
     name="attack", no_args_is_help=True, rich_markup_mode=None, help="Attack a release, and say what that gives."
@@ -20,7 +23,12 @@ TableFiles = Annotated[
     list[str] | None,
     typer.Option("--table", "-t", metavar="TABLE", help="A table file, or a pattern in quotes; repeat for more."),
 ]
-Label = Annotated[str | None, typer.Option("--label", "-l", metavar="COL", help="The table's column of classes.")]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        "--label", "-l", metavar="COL", help="The table's column of classes; the only one that is no feature."
+    ),
+]
 Seed = Annotated[int, typer.Option(metavar="K", help="The seed of the release's signatures.")]
 Rows = Annotated[
     int | None, typer.Option(metavar="M", help="How many rows it is from; most releases say so themselves.")
@@ -124,20 +132,20 @@ def probe(
 
     \b
     Examples:
-      rado attack probe theirs.rado.parquet --table clients.csv --label churned
+      rado attack probe theirs.rado.parquet --table clients.csv
+      rado attack probe theirs.rado.parquet --table clients.csv --label churned -o status.csv
     """
     import pyarrow as pa
 
-    import radoboost as rb
     from radoboost.attacks.probe import ASSUMES
     from radoboost.attacks.probe import probe as attack
     from radoboost.progress import show_progress
 
-    files, label = _needs_table(table, label)
+    loaded, files, label = _with_table(release, table, label)
     if output is not None:
         check_output(output, [str(release), *files])
     with show_progress("rados") as bar:
-        result = attack(rb.load(release), files, label=label, rados=rados, seconds=seconds, bar=bar)
+        result = attack(loaded, files, label=label, rados=rados, seconds=seconds, bar=bar)
     if output is not None:
         _write_csv(output, pa.table({"row": list(range(len(result.rows))), "status": list(result.rows)}))
         say(f"rado: wrote {output}")
@@ -164,14 +172,13 @@ def leak(
     Examples:
       rado attack leak patients.rado.parquet --table patients.csv --label readmitted --row 3
     """
-    import radoboost as rb
     from radoboost.attacks.joint_leak import ASSUMES
     from radoboost.attacks.joint_leak import leak as attack
     from radoboost.progress import show_progress
 
-    files, label = _needs_table(table, label)
+    loaded, files, label = _with_table(release, table, label)
     with show_progress("rados") as bar:
-        result = attack(rb.load(release), files, label=label, row=row, seconds=seconds, bar=bar)
+        result = attack(loaded, files, label=label, row=row, seconds=seconds, bar=bar)
     _print(result, ASSUMES, as_json)
 
 
@@ -229,15 +236,13 @@ def confounder(
     """
     import pyarrow as pa
 
-    import radoboost as rb
     from radoboost.attacks.confounder import ASSUMES, confound
     from radoboost.attacks.known import own_edges
     from radoboost.errors import TableError
 
-    files, label = _needs_table(table, label)
+    loaded, files, label = _with_table(release, table, label)
     if output is not None:
         check_output(output, [str(release), *files])
-    loaded = rb.load(release)
     result = confound(loaded, own_edges(loaded, files, label=label), as_table=as_table, seconds=seconds)
     if result is None:
         raise TableError("no other data set with the same rados was found in the same ball; allow more seconds")
@@ -323,10 +328,13 @@ def report(
     from radoboost.attacks.report import report as write
     from radoboost.progress import show_progress
 
-    files = _needs_table(table, label)[0] if table or label else None
     place = output or default_output(str(release), "attacks.html")
-    check_output(place, [str(release), *(files or [])])
-    given = Given(rb.load(release), str(release), files, label, seed, rows, row)
+    check_output(place, [str(release), *(table or [])])
+    if table or label:
+        loaded, table, label = _with_table(release, table, label)
+    else:
+        loaded = rb.load(release)
+    given = Given(loaded, str(release), table, label, seed, rows, row)
     with show_progress("attacks") as bar:
         said = write(given, place, seconds=seconds, bar=bar)
     if as_json:
@@ -343,14 +351,21 @@ def report(
         )
 
 
-def _needs_table(table: list[str] | None, label: str | None) -> tuple[list[str], str]:
+def _with_table(release: Path, table: list[str] | None, label: str | None) -> tuple["Release", list[str], str]:
+    """A release, the table to compare it with, and the table's column of classes: the only one that is no feature."""
+    from radoboost.release import load
+    from radoboost.tables import table_types
+
     if not table:
         raise ArgumentError("this attack compares a release with a table; name one with --table")
+    loaded = load(release)
     if label is None:
-        raise ArgumentError(
-            "edge vectors are rows times their classes; name the table's column of classes with --label"
-        )
-    return table, label
+        others = [name for name in table_types(table) if name not in loaded.feature_names]
+        if len(others) != 1:
+            names = ", ".join(map(repr, others[:5])) or "none"
+            raise ArgumentError(f"name the table's column of classes with --label; beside the features it has {names}")
+        (label,) = others
+    return loaded, table, label
 
 
 def _numbers(text: str | None) -> list[float] | None:
