@@ -207,7 +207,7 @@ def membership(
 
     with show_progress("runs") as bar:
         result = membership_of(rb.load(release), runs=runs, seconds=seconds, bar=bar)
-    _print(result, ASSUMES, as_json)
+    _print(result, f"{ASSUMES} Granted here: {'; '.join(result.granted)}.", as_json)
     if result.beats_claim:
         raise ReleaseError(f"the attack gets more than the statement of {release} allows; do not trust it")
 
