@@ -114,6 +114,8 @@ def test_probe_names_the_clients_that_are_in_the_release(rado, clients):
     code, out, _ = rado(*probe, clients / "clients.csv", "-o", clients / "status.csv")
     assert code == 0 and "14 are in the release" in " ".join(out.split()) and "being 0: 0-13\n" in out
     assert (clients / "status.csv").read_text().splitlines()[:2] == ['"row","status"', '0,"in"']
+    code, out, err = rado(*probe, clients / "clients.csv", "--rados", "0")
+    assert (code, out, err.count("\n")) == (1, "", 1) and "at least one rado" in err
     for table in ("others.csv", "clients.csv"):
         other = crafted(rado, clients, "others.csv" if table == "clients.csv" else "theirs.csv", "-n", "40")
         (clients / "few.csv").write_text("age,dose,smokes,churned\n" + "1.5,0.1,0,1\n2.5,0.3,1,0\n" * 8)
@@ -191,7 +193,7 @@ def test_a_table_of_another_width_no_table_or_no_label(rado, clients, attack):
 def test_the_report_is_one_page_with_every_attack(rado, clients, monkeypatch):
     monkeypatch.chdir(clients)
     release = crafted(rado, clients, "theirs.csv", "-n", "30", "--seed", "7")
-    own = ("--table", clients / "theirs.csv", "--label", "churned", "--seed", "7", "--seconds", "0.5")
+    own = ("--table", clients / "theirs.csv", "--label", "churned", "--seed", "7", "--rows", "14", "--seconds", "0.5")
     begun = time.monotonic()
     code, out, err = rado("attack", "report", release, *own, "--json")
     assert code == 0, err
@@ -199,6 +201,7 @@ def test_the_report_is_one_page_with_every_attack(rado, clients, monkeypatch):
     assert set(said) == set(ATTACKS) and time.monotonic() - begun < 120
     assert "all 14 records" in said["reconstruct"]["On this release"]
     page = (clients / "made.attacks.html").read_text()
+    assert f"rado attack linear {release} --seed 7 --rows 14" in page
     assert page.count("Assumed to be known") == len(ATTACKS) and page.count("<figure>") >= 6
     assert "http://" not in page.replace("http://www.w3.org", "") and "<script" not in page
     for name, entry in said.items():
@@ -215,4 +218,8 @@ def test_studies_are_measured_into_a_folder(rado, tmp_path):
     assert (tmp_path / "studies" / "report.html").exists()
     code, _, err = rado("attack", "study", "nonsense", "-o", tmp_path / "studies")
     assert (code, err.count("\n")) == (1, 1) and "there is no study of 'nonsense'" in err
+    for name in ("all", "linear", "hardness"):
+        code, out, err = rado("attack", "study", name, "--seed", "-2", "--quick", "-o", tmp_path / "none")
+        assert (code, out, err.count("\n")) == (1, "", 1) and "seed must be" in err
+    assert not (tmp_path / "none").exists()
     assert _complete_study("l") == ["linear", "leak"] and "all" in _complete_study("")

@@ -325,3 +325,28 @@ def test_answers_are_json_and_say_it_in_a_sentence(rng):
         found = Forced(answer, (1,), (), (0, 2), (), 0.1)
         assert found.sentence().endswith(".") and json.loads(json.dumps(found.to_dict()))["always"] == [1]
     assert deciding.ASSUMES.endswith(".") and questions.LARGEST == 2**22
+
+
+def test_a_witness_must_be_of_integers():
+    assert not check_sparse(SparseQuestion([[1]], m=2, ell=1, p=1), [[0.5], [0.5]], [[1, 1]])
+    assert not check_sparse(SparseQuestion([[3]], m=1, ell=9, r=1, p=0), [[math.nan]], [[1]])
+    assert check_sparse(SparseQuestion([[1]], m=2, ell=1, p=1), [[1.0], [0.0]], [[1, 1]])
+
+
+def test_a_model_that_takes_too_long_to_build_is_not_begun(rng):
+    begun = time.monotonic()
+    large = SparseQuestion(rng.integers(0, 5, (1, 900)), 1000, 3, 0, 0, 5)
+    answer = decide_sparse(large, seconds=1)
+    assert answer.answer == "unknown" and "900,000 products may take longer than the time limit" in answer.status
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("wrong", [{"r": "a"}, {"r": math.nan}, {"r": -1}, {"r": True}])
+def test_what_is_no_limit_is_refused(wrong):
+    with pytest.raises(ArgumentError, match="r must be a number of at least 0"):
+        ProbeQuestion([[1]], [[1]], 1, **wrong)
+
+
+def test_a_solver_needs_a_worker():
+    with pytest.raises(ArgumentError, match="at least one worker"):
+        decide_probe(ProbeQuestion([[1]], [[1]], 1), workers=-1)

@@ -19,6 +19,7 @@ from radoboost.attacks.known import DEFAULT_SECONDS, deadline
 from radoboost.columns import Column
 from radoboost.errors import ArgumentError
 from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.mechanisms import FeatureBand, Plain
 from radoboost.progress import Progress, silent
 from radoboost.release import Release
 
@@ -35,7 +36,8 @@ NO_GUARANTEE = (
 )
 _CANDIDATES, _TRIED, _PARTNERS = 4000, 24, 200  # points looked at, centres tried, edge vectors tried for each
 _SHARES = (0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)  # of R: how much is emptied around an edge vector
-_MOST_PRODUCTS = 1 << 29
+_MOST_PRODUCTS = 1 << 27
+_AT_ONCE = 256  # centres looked up between two looks at the clock
 Integers = NDArray[Any]  # int64, or Python's own integers where squares would not fit
 
 
@@ -110,9 +112,9 @@ class Confounder:
         }[self.construction]
         odd = ", though its constant column shows that it is no table" if self.keeps_constant is False else ""
         return (
-            f"Another data set has the same rados to the last bit ({how}{odd}), and is {self.distance:.2g} times the "
-            "radius of the data away; this is no guarantee, for whoever knows the number of records, or one of them, "
-            "may rule it out."
+            f"Another data set has all rados that this table has, to the last bit ({how}{odd}), and is "
+            f"{self.distance:.2g} times the radius of the data away; this is no guarantee, for whoever knows the "
+            "number of records, or one of them, may rule it out."
         )
 
 
@@ -184,6 +186,11 @@ def confound(
     >>> confounder.construction, confounder.keeps_constant
     ('flip', True)
     """
+    if isinstance(columns, Release) and columns.mechanism["name"] not in (Plain.name, FeatureBand.name):
+        raise ArgumentError(
+            f"the rados of {columns.mechanism['name']!r} are no sums of edge vectors alone, so none are the same; "
+            f"this is about {Plain.name} and {FeatureBand.name}"
+        )
     chosen = columns.columns if isinstance(columns, Release) else tuple(columns)
     if edges.ndim != 2 or edges.shape[1] != len(chosen):
         raise ArgumentError(f"edge vectors of {len(chosen):,} columns are needed; their shape is {edges.shape}")
@@ -191,7 +198,9 @@ def confound(
     if max(entry.step for entry in chosen) / unit > 2.0**400:
         raise ArgumentError("the units of the columns are too far apart for one distance; scale the columns")
     finer = [int(Fraction(entry.step) / Fraction(unit)) for entry in chosen]
-    points = edges.astype(object) * np.array(finer, dtype=object)
+    points = edges.astype(object) * np.array(finer, dtype=object) if max(finer) > 1 else edges
+    if radius is not None and not 0 < radius < 1e150:
+        raise ArgumentError(f"the radius must be a positive number, not too large to be squared; it is {radius}")
     square = None if radius is None else (Fraction(radius) / Fraction(unit)) ** 2
     constant = chosen[-1].scale == "constant"
     if as_table and not constant:
@@ -221,8 +230,8 @@ def confound_points(
     left = deadline(seconds)
     if points.ndim != 2 or not points.size:
         raise ArgumentError(f"a confounder needs at least one edge vector of one column; the shape is {points.shape}")
-    points = points.astype(object)
-    largest = max(int(square) for square in (points**2).sum(axis=1))
+    (points,) = _fitting(max(int(points.max()), -int(points.min())), points)
+    largest = int((points**2).sum(axis=1).max())
     square = Fraction(largest if square_radius is None else square_radius)
     if largest > square:
         raise ArgumentError("an edge vector lies outside of the ball; give a larger radius, or none")
@@ -231,7 +240,8 @@ def confound_points(
     for finer in (1, 2**24) if square > 0 else ():
         if best is not None and (best.reaches_bound or as_table):
             break
-        search = Search(points * finer, square * finer**2, np.random.default_rng(seed), left, unit / finer, as_table)
+        finest = points if finer == 1 else points.astype(object) * finer
+        search = Search(finest, square * finer**2, np.random.default_rng(seed), left, unit / finer, as_table)
         for name in constructions:
             for records, others in {"zero": search.zero, "split": search.split, "flip": search.flip}[name]():
                 if not search.fits(records, others):
@@ -302,8 +312,7 @@ class Search:
         """An edge vector e replaced by c and e - c, for the c that are farthest from all edge vectors (C3)."""
         if self.one is not None:
             return  # one of the two constants would be even
-        centres = self._centres()
-        holes = self.tree.query(centres)[0]
+        centres, holes = self._holes()
         shortest = int(np.linalg.norm(self.floats, axis=1).argmin())
         usable = np.flatnonzero(holes <= 1)  # some edge vector e has e - c in the ball
         for place in usable[np.argsort(-holes[usable], kind="stable")[:_TRIED]]:
@@ -319,6 +328,16 @@ class Search:
             for record in dict.fromkeys((int(partners[rest.argmax()]), shortest)):
                 yield (record,), self.split_at(record, self.on_grid(centre))
 
+    def _holes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Centres, and how far each is from the nearest edge vector; as many as there is time for."""
+        centres, found = self._centres(), []
+        for first in range(0, len(centres), _AT_ONCE):
+            if self.left() <= 0:
+                break
+            found.append(self.tree.query(centres[first : first + _AT_ONCE])[0])
+        holes = np.concatenate(found) if found else np.empty(0)
+        return centres[: len(holes)], holes
+
     def split_at(self, record: int, centre: Integers) -> Integers:
         """All points, but one replaced by a centre, with what is left of it at the end."""
         others = np.concatenate([self.points, self.points[record : record + 1] - centre])
@@ -330,18 +349,19 @@ class Search:
         return np.array([int(x * self.scale * (1 - 1e-12)) for x in centre.tolist()], dtype=self.points.dtype)
 
     def _centres(self) -> NDArray[np.float64]:
-        """Points of the ball: centres of cells, of which at least one is empty, random points, and mirror images."""
+        """Points of the ball: random ones, mirror images, and centres of cells, of which at least one is empty."""
         m, d = self.floats.shape
-        k = cells_along(m, d)
+        k, few = cells_along(m, d), max(64, min(_CANDIDATES, 2**26 // (m * d)))
+        directions = self.rng.normal(size=(few, d))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        within = directions * self.rng.random((few, 1)) ** (1 / d)
+        mirrored = -self.floats[self.rng.permutation(m)[:few]]
         rest, digits = np.arange(min(k**d, m + 1)), []
         for _ in range(d):
             rest, digit = np.divmod(rest, k)
             digits.append(digit)
-        cells = np.concatenate([np.stack(digits, axis=1), self.rng.integers(0, k, (_CANDIDATES, d))])
-        directions = self.rng.normal(size=(_CANDIDATES, d))
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        within = directions * self.rng.random((_CANDIDATES, 1)) ** (1 / d)
-        return np.concatenate([((2 * cells + 1) / k - 1) / math.sqrt(d), directions, within, -self.floats])
+        cells = np.concatenate([self.rng.integers(0, k, (few, d)), np.stack(digits, axis=1)])
+        return np.concatenate([directions, within, mirrored, ((2 * cells + 1) / k - 1) / math.sqrt(d)])
 
     def flip(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
         """The edge vectors around one of them negated, with others that balance their sum; the sum is added (C5)."""
@@ -416,11 +436,15 @@ def study(
         bar("confounders", done, len(dimensions) * len(sizes))
         seen: dict[str, list[float]] = {name: [] for name in CONSTRUCTIONS}
         for _ in range(repeats):
+            if left() <= 0:
+                break
             points = _in_ball(rng, m, d)
             made = [
                 confound_points(points, constructions=(name,), seed=seed, seconds=max(left(), 1e-3))
                 for name in CONSTRUCTIONS
             ]
+            if left() <= 0:
+                break  # what had no time to be found says nothing
             for name, one in zip(CONSTRUCTIONS, made, strict=True):
                 seen[name].append(0.0 if one is None else one.distance)
             tried += 1

@@ -30,6 +30,7 @@ ASSUMES = (
 )
 NORMS = (0, 1, math.inf)
 _MOST_PRODUCTS = 1_000_000  # of a signature's bit and a coordinate: about a gigabyte of model
+_SECONDS_OF_PRODUCT = 4e-5  # of building the model; more than was measured
 _KEY_BITS = 40
 
 
@@ -71,8 +72,8 @@ def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS,
     _check_norm(question.p)
     left, begun = deadline(seconds), time.monotonic()
     m, (n, d) = question.m, question.rados.shape
-    if n * m * d > _MOST_PRODUCTS:
-        return Answer(question, "unknown", 0.0, f"{n * m * d:,} products are too many for the solver")
+    if why := _too_many(n * m * d, left()):
+        return Answer(question, "unknown", 0.0, why)
     cp = needed("ortools.sat.python.cp_model")
     model = cp.CpModel()
     edges, bits = _sparse_model(model, question, left)
@@ -151,8 +152,8 @@ def _decide_probe(
     (count, d), n = question.candidates.shape, len(question.rados)
     if count < question.m:
         return Answer(question, "no", 0.0, f"there are only {count:,} candidates")
-    if n * count * d > _MOST_PRODUCTS:
-        return Answer(question, "unknown", 0.0, f"{n * count * d:,} products are too many for the solver")
+    if why := _too_many(n * count * d, left()):
+        return Answer(question, "unknown", 0.0, why)
     cp = needed("ortools.sat.python.cp_model")
     model = cp.CpModel()
     bits = _probe_model(model, question, left)
@@ -287,6 +288,15 @@ def _both(model: Any, one: Any, other: Any) -> Any:
     return both
 
 
+def _too_many(products: int, seconds: float) -> str:
+    """Why a question is not to be begun, if it is not."""
+    if products > _MOST_PRODUCTS:
+        return f"{products:,} products are too many for the solver"
+    if products * _SECONDS_OF_PRODUCT > seconds:
+        return f"building a model of {products:,} products may take longer than the time limit"
+    return ""
+
+
 def _check_norm(p: float) -> None:
     if p not in NORMS:
         raise ArgumentError(f"the solver decides for p = 0, 1 and inf, not for {p!r}; the checkers know other norms")
@@ -294,6 +304,8 @@ def _check_norm(p: float) -> None:
 
 def _solve(cp: Any, model: Any, left: Callable[[], float], workers: int) -> tuple[str, str, Callable[[Any], int]]:
     """Yes, no or unknown, why, and the values of variables."""
+    if workers < 1:
+        raise ArgumentError(f"the solver needs at least one worker; it is given {workers}")
     solver = cp.CpSolver()
     time_left = left()
     if time_left <= 0:

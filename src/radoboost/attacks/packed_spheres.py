@@ -14,6 +14,8 @@ from radoboost.attacks.confounder import Integers, Search
 from radoboost.attacks.known import DEFAULT_SECONDS, deadline
 from radoboost.errors import ArgumentError
 
+_FINER = 2**24  # so that no verdict is due to the rounding of a centre
+
 
 def printed_bound(m: int, d: int) -> float:
     """The distance that the paper's proof claims, as a share of R.
@@ -53,6 +55,9 @@ def as_printed(points: Integers, square_radius: Fraction | int | None = None) ->
     if along**d > 2**16:
         raise ArgumentError(f"the proof would take {along**d:,} spheres here; give fewer columns")
     square = Fraction(int((points.astype(object) ** 2).sum(axis=1).max()) if square_radius is None else square_radius)
+    if square == 0:
+        raise ArgumentError("all edge vectors are zero; there is no ball to pack")
+    points, square = points.astype(object) * _FINER, square * _FINER**2
     search = Search(points, square, np.random.default_rng(0), deadline(DEFAULT_SECONDS), 1.0, False)
     radius = 1 / (math.sqrt(d) * along)
     axes = np.meshgrid(*[(2 * np.arange(along) + 1) * radius - 1 / math.sqrt(d)] * d)

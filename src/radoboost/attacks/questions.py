@@ -148,7 +148,7 @@ def check_sparse(question: SparseQuestion, edge_vectors: Any, signatures: Any) -
     width = question.rados.shape[1]
     if len(edges) != question.m or any(len(edge) != width for edge in edges):
         return False
-    if any(abs(e) > question.bound for edge in edges for e in edge):
+    if not all(e == e // 1 and abs(e) <= question.bound for edge in edges for e in edge):
         return False
     if not all(_within(edge, question.ell, question.p) for edge in edges):
         return False
@@ -211,7 +211,7 @@ def _check_numbers(m: int, p: float, **limits: float) -> None:
     if not p >= 0 or (p != math.inf and p != int(p)):
         raise ArgumentError(f"p must be a whole number of at least 0, or inf; it is {p!r}")
     for name, limit in limits.items():
-        if not limit >= 0:
+        if isinstance(limit, bool) or not isinstance(limit, int | float | Fraction) or not limit >= 0:
             raise ArgumentError(f"{name} must be a number of at least 0; it is {limit!r}")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from radoboost.attacks import ATTACKS
 from radoboost.attacks.known import deadline, own_edges, table_edges
 from radoboost.attacks.studies import ASSUMED, run_study
+from radoboost.columns import CONSTANT
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.findings import Findings, figure, found, panel, series, table
 from radoboost.findings.documents import Document, document
@@ -38,6 +39,11 @@ class Given:
     def command(self, name: str, *options: str) -> str:
         """The command that runs an attack on this release."""
         return shlex.join(["rado", "attack", name, self.path, *options])
+
+    def of_seed(self) -> list[str]:
+        """The options of attacks that know the signatures."""
+        rows = [] if self.rows is None else ["--rows", str(self.rows)]
+        return ["--seed", "K" if self.seed is None else str(self.seed), *rows]
 
     def of_table(self) -> list[str]:
         """The options that name the table."""
@@ -111,7 +117,7 @@ Tried = tuple[str, str, Findings | None]  # the command, the sentence, and findi
 def _reconstruct(given: Given, seconds: float) -> Tried:
     from radoboost.attacks.reconstruction import NAME, TITLE, reconstruct
 
-    command = given.command(NAME, "--seed", "K" if given.seed is None else str(given.seed))
+    command = given.command(NAME, *given.of_seed())
     if given.seed is None:
         return command, f"Not tried: no seed was given. {_source(given.release)}", None
     result = reconstruct(given.release, given.seed, given.rows, seconds=seconds)
@@ -153,11 +159,11 @@ def _source(release: Release) -> str:
 def _linear(given: Given, seconds: float) -> Tried:
     from radoboost.attacks.linear import NAME, linear
 
-    command = given.command(NAME, "--seed", "K" if given.seed is None else str(given.seed))
+    column = given.release.feature_names[-1]
+    command = given.command(NAME, *given.of_seed(), *([] if column == CONSTANT else ["--column", column]))
     if given.seed is None:
         return command, f"Not tried: no seed was given. {_source(given.release)}", None
-    names = given.release.feature_names
-    return command, linear(given.release, given.seed, given.rows, names[-1], seconds=seconds).sentence(), None
+    return command, linear(given.release, given.seed, given.rows, column, seconds=seconds).sentence(), None
 
 
 def _probe(given: Given, seconds: float) -> Tried:

@@ -9,6 +9,7 @@ from radoboost.attacks import ATTACKS
 from radoboost.attacks.hardness import FULL_COVERS, FULL_SIZES
 from radoboost.errors import ArgumentError
 from radoboost.findings.documents import Document, document, keep, kept_in, make_folder
+from radoboost.keystream import make_key
 from radoboost.progress import Progress, no_progress, show_progress, silent
 
 STUDIES = tuple(name for name in ATTACKS if name != "reconstruct")
@@ -51,6 +52,7 @@ def study(
 
     if what != "all" and what not in STUDIES:
         raise ArgumentError(f"there is no study of {what!r}; choose one of {', '.join(STUDIES)}, or all")
+    make_key(seed)  # refuses what is no seed
     make_folder(output)
     documents = []
     with show_progress("steps") if progress else no_progress() as bar:

@@ -105,7 +105,7 @@ def linear(
     if output is not None:
         check_output(output, [str(release)])
     result = attack(rb.load(release), seed, rows, column, method=method, values=_numbers(values), seconds=seconds)
-    if output is not None:
+    if output is not None and result.status == "found":
         _write_csv(output, pa.table({column: result.values}))
         say(f"rado: wrote {output}")
     _print(result, ASSUMES, as_json)
@@ -141,6 +141,8 @@ def probe(
     from radoboost.attacks.probe import probe as attack
     from radoboost.progress import show_progress
 
+    if rados < 1:
+        raise ArgumentError(f"at least one rado must be read; --rados is {rados}")
     loaded, files, label = _with_table(release, table, label)
     if output is not None:
         check_output(output, [str(release), *files])
@@ -245,7 +247,7 @@ def confounder(
         check_output(output, [str(release), *files])
     result = confound(loaded, own_edges(loaded, files, label=label), as_table=as_table, seconds=seconds)
     if result is None:
-        raise TableError("no other data set with the same rados was found in the same ball; allow more seconds")
+        raise TableError("no other data set with the same rados was found in the same ball; there may be none")
     if output is not None:
         _write_csv(output, pa.table(dict(zip(loaded.feature_names, result.edge_vectors.T, strict=True))))
         say(f"rado: wrote {output}")

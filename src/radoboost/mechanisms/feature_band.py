@@ -39,8 +39,8 @@ class FeatureBand:
     Naming a column here declares it binary: 0 and 1, or -1 and +1. `epsilon` is the paper's, of a single rado, and sets
     the band; the statement gives the exact epsilon of all rados at `delta`. It speaks of the marginal of that column
     only: the other columns of the same rados reveal its values, and plain rados have the smaller marginal delta. It is
-    here to reproduce the paper, not to protect: from 16 rados of 24 rows, one column of evenly spread real values beside
-    it gave a bit away in at least 99 of 100 releases (`rado attack leak`; docs/attacks.md shows it beside the claim).
+    here to reproduce the paper, not to protect: from 16 rados of 24 rows, one column of evenly spread real values
+    beside it gave a bit away in at least 99 of 100 releases (`rado attack leak`; docs/attacks.md has both).
     `values` declares the coding, (0, 1) or (-1, 1); without it the table says which.
 
     >>> FeatureBand("smokes", epsilon=1.0).signatures(1000, 100)
