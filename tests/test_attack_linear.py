@@ -81,7 +81,55 @@ def test_an_interval_gives_real_values(rng):
         assert np.abs(recovered.values - truth).max() < 1e-6 and recovered.reproduces
     few = recover_column(inside[:20], inside[:20] @ truth, 0.0, (-3, 7), rounded=False)
     assert few.reproduces and np.abs(few.values - truth).max() > 1 and few.certain is None
-    assert "other values may do so too" in few.sentence()
+    assert few.free == 20 and "20 dimensions open" in few.sentence() and "infinitely many" in few.sentence()
+    twice = np.repeat(inside[:20], 3, axis=0)  # more rados than records, of which few are independent
+    for method in METHODS:
+        assert recover_column(twice, twice @ truth, 0.0, (-3, 7), method, rounded=False).free == 20
+    assert recovered.free == 0 and "infinitely" not in recovered.sentence()
+
+
+def test_ends_of_an_interval_can_be_certain_although_dimensions_are_open(rng):
+    """Nobody said that the values are -1 and +1; Wendel's theorem holds all the same, as above."""
+    truth, inside, answers = _case(rng, 90, 120)
+    recovered = recover_column(inside, answers, 0.0, rounded=False)
+    assert recovered.free == 30 and recovered.certain and (recovered.values == truth).all()
+    assert "no other values" in recovered.sentence()
+
+
+def test_noise_that_allows_the_opposite_shows_nothing(rng):
+    truth, inside, answers = _case(rng, 40, 30)
+    least = np.abs(inside @ (-truth) - answers).max()  # what the opposite of the truth errs
+    loose = recover_column(inside, answers, 4 * least)
+    assert loose.reproduces and loose.opposite and loose.to_dict()["opposite"]
+    assert "Nothing certain was got: noise of up to" in loose.sentence() and "a guess" in loose.sentence()
+    tight = recover_column(inside, answers, 1.0)
+    assert tight.reproduces and not tight.opposite and "or a wrong seed, may do so too" in tight.sentence()
+    for rounded in (True, False):  # corners of a line through a square: each is the other's opposite
+        pair = recover_column(np.ones((1, 2)), [0.0], 0.0, rounded=rounded)
+        assert pair.reproduces and pair.opposite and "so few rados allow" in pair.sentence()
+    uneven = recover_column(np.ones((1, 2)), [3.0], 9.0, (-2.0, 1.0, 5.0))
+    assert uneven.opposite  # the other end, not the negative, which is no value
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_values_beyond_floating_point_are_refused_in_one_line(method, rng):
+    _, inside, answers = _case(rng, 40, 30)
+    for values in ((1e-320, 2e-320), (-1.7e308, 1.7e308), (0.0, 1e-308), (-9e307, 1.0)):
+        with pytest.raises(rb.ArgumentError, match="floating point") as caught:
+            recover_column(inside, answers, 1.0, values, method)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(rb.ArgumentError, match="floating point"):
+        recover_column(inside, answers, 1e300, (0.0, 1e-300), method)
+    for sums, values in ((0 * answers, (1e-320, 2e-320)), (1e300 + 0 * answers, (0.0, 1e-300))):
+        with pytest.raises(rb.ArgumentError, match="floating point"):
+            recover_column(inside, sums, 0.0, values, method)
+    small = inside @ (1e-300 * np.sign(inside[0] - 0.5))
+    assert recover_column(inside, small, 0.0, (-1e-300, 1e-300), method).reproduces
+    if method == "lp":
+        with pytest.raises(rb.TableError, match="another interval"):
+            recover_column(inside, answers, 0.0, (-1e-300, 1e-300))
+        with pytest.raises(rb.TableError, match="another interval"):
+            recover_column(inside, answers, 1e-300, (-1e-300, 1e-300))
 
 
 def test_answers_that_cannot_be_are_refused(rng):
@@ -110,6 +158,39 @@ def test_the_time_limit_is_kept(method, rng):
     json.dumps(recovered.to_dict(), allow_nan=False)
 
 
+def test_a_program_is_stopped_while_it_runs(rng):
+    _, inside, answers = _case(rng, 1000, 1000, 20.0)
+    begun = time.monotonic()
+    recover_column(inside, answers, 20.0, seconds=1.4)
+    assert time.monotonic() - begun < 5  # half a minute without a limit
+
+
+def test_a_limit_that_setting_up_would_use_is_not_begun(monkeypatch, rng):
+    """The interior-point solver would run without any limit."""
+    _, inside, answers = _case(rng, 30, 20, 2.0)
+    monkeypatch.setattr(module, "_SECONDS_OF_ENTRY", 1.0)
+    assert recover_column(inside, answers, 2.0, seconds=1199.0).why == "time"
+    assert recover_column(inside, answers, 2.0, seconds=1210.0).status == "found"
+
+
+def test_what_is_too_large_says_so_before_it_takes_memory(monkeypatch, rng):
+    inside = np.broadcast_to(np.True_, (1 << 12, (1 << 10) + 1))
+    recovered = recover_column(inside, np.zeros(1 << 12), 0.0, seconds=1e3)
+    assert (recovered.status, recovered.why) == ("unknown", "size")
+    assert "seconds" not in recovered.sentence() and "take the method least-squares" in recovered.sentence()
+    X, y = rng.uniform(-1, 1, (30, 2)), rng.integers(0, 2, 30)
+    release = rb.craft(
+        X, y, n_rados=40, bounds=[(-1, 1)] * 2, classes=(0, 1), mechanism=rb.NoisyRados(1.0), seed=1, i_know=True
+    )
+    monkeypatch.setattr(module, "inclusion_bits", None)
+    for method in METHODS:
+        recovered = linear(release, 1, rows=10**12, method=method)
+        assert recovered.status == "unknown" and recovered.to_dict()["rows"] == 10**12
+        assert "too large" in recovered.sentence() and "least-squares" not in recovered.sentence()
+    with pytest.raises(rb.ArgumentError, match="method"):
+        linear(release, 1, rows=10**12, method="guess")
+
+
 # ---- releases
 
 
@@ -129,6 +210,17 @@ def test_labels_of_a_seeded_release_from_fewer_rados_than_records(rng):
     assert np.abs(recovered.values - truth).max() < 1e-6
     with pytest.raises(rb.TableError, match="another seed"):
         linear(release, 5)
+
+
+def test_a_wrong_seed_is_refused_by_the_parity_of_the_constant_column(rng):
+    """Thirty rados of forty records: x0 has solutions under any seed. One of five passes with probability 5 / 2**30."""
+    X, y = rng.normal(size=(40, 2)), rng.integers(0, 2, 40)
+    release = rb.craft(X, y, n_rados=30, seed=3)
+    assert "infinitely many" in linear(release, 3, column="x0").sentence()
+    for seed in range(4, 9):
+        for method in METHODS:
+            with pytest.raises(rb.TableError, match="constant column"):
+                linear(release, seed, column="x0", method=method)
 
 
 def test_labels_under_noise_once_the_seed_is_known(rng):
@@ -169,3 +261,14 @@ def test_the_study_finds_where_it_starts_to_work():
     assert len(findings["figures"][0]["panels"]) == 2
     stopped = module.study(40, repeats=2, seconds=1e-3)
     assert stopped["figures"] == [] and stopped["checks"][0]["seen"] is None
+
+
+def test_sizes_that_were_not_tried_are_not_counted_as_wrong(monkeypatch):
+    shares = {("lp", 0.0, 0.75): 1.0, ("least-squares", 0.0, 0.75): 0.5}
+    rows = module._starts(shares, (0.75, 2.0), (0.0, 0.5), 30)["rows"]
+    assert rows == [["lp", 0.0, 0.75], ["least-squares", 0.0, None]]
+    monkeypatch.setattr(module, "_MOST_ENTRIES", {"lp": 300, "least-squares": 1 << 26})
+    findings = module.study(20, ratios=(0.7, 2.0), noise=(0.0,), repeats=2)
+    assert [row[:2] for row in findings["tables"][0]["rows"]] == [["lp", 0.0], ["least-squares", 0.0]]
+    drawn = {p["title"]: p["series"][0]["x"] for p in findings["figures"][0]["panels"]}
+    assert drawn == {"lp": [0.7], "least-squares": [0.7, 2.0]}

@@ -4,6 +4,7 @@ import json
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import radoboost as rb
@@ -77,6 +78,20 @@ def test_equations_that_contradict_each_other_are_refused(rng):
         solve_integers(2 * A, P)
 
 
+def test_sums_that_are_no_integers_and_empty_systems_are_refused():
+    one = np.ones((1, 2), np.int64)
+    for sums in ([[3.7]], [[np.nan]]):
+        with pytest.raises(rb.ArgumentError, match="whole numbers"):
+            solve_integers(one, np.array(sums))
+    for sums in ([[np.inf]], [[-(2**63)]]):
+        with pytest.raises(rb.ArgumentError, match=r"2\*\*53"):
+            solve_integers(one, np.array(sums))
+    assert solve_integers(np.eye(2), np.array([[3.0], [4.0]])).values.tolist() == [[3], [4]]
+    for shape, width in (((0, 3), 1), ((2, 0), 1), ((2, 3), 0)):
+        with pytest.raises(rb.ArgumentError, match="at least one"):
+            solve_integers(np.zeros(shape), np.zeros((shape[0], width), np.int64))
+
+
 # ---- releases
 
 
@@ -109,6 +124,8 @@ def test_seeded_releases_give_every_record_back(options, rng):
             half_step = column.step * divisor / factor * 0.5
             clipped = np.clip(X[:, k], *bounds[k])
             assert np.abs(table.column(f"x{k}").to_numpy() - clipped).max() <= half_step * (1 + 1e-6)
+        assert ("clipped to the declared bounds" in found.sentence()) == ("bounds" in options)
+        assert found.seed_checked and "if the seed" not in found.sentence()
         assert "all 80 records" in found.sentence() and "labels included" in found.sentence()
     else:
         assert found.labels is None and table.column_names == ["x0", "x1", "x2", "x3"]
@@ -216,7 +233,7 @@ def test_what_takes_too_long_is_said_at_once(rng):
     release = rb.craft(X, y, n_rados=500, seed=1)
     found = reconstruct(release, 1, seconds=0.05)
     assert found.status == "unknown" and found.n_found == 0 and found.to_dict()["rank"] is None
-    assert "allow more seconds" in found.sentence()
+    assert "allow more seconds" in found.sentence() and found.why == "time"
     assert reconstruction._cost(2064, 2000, 30) < 60  # 2000 records fit into the default
 
 
@@ -226,3 +243,78 @@ def test_a_label_must_not_have_the_name_of_a_feature(rng):
     assert found.to_table("readmitted").column_names == ["x0", "x1", "readmitted"]
     with pytest.raises(rb.ArgumentError, match="'x1'"):
         found.to_table("x1")
+
+
+def test_names_of_a_feature_do_not_collide_with_ours(rng):
+    names = ["(row)", "label", "(row)_"]
+    for seed in range(60):
+        table = pa.table({**{name: rng.integers(0, 90, 8) * 1.0 for name in names}, "c": rng.permutation(8) % 2})
+        release = rb.craft(table, label="c", n_rados=6, scale=None, seed=seed)
+        found = reconstruct(release, seed)
+        if found.status == "some":
+            break
+    back = found.to_table()
+    assert back.column_names == ["(row)__", *names, "label_"]
+    rows = np.flatnonzero(found.found)
+    assert back.column("(row)__").to_pylist() == rows.tolist()
+    assert back.column("(row)").to_pylist() == table.column("(row)").take(rows).to_pylist()
+    assert back.column("label_").to_pylist() == table.column("c").take(rows).to_pylist()
+    assert found.to_table("(row)__").column_names[0] == "(row)___"
+
+
+def test_a_seed_that_could_not_be_checked_is_said(rng):
+    """Rados of one size have sums of one parity under every seed, and too few of them do not contradict each other."""
+    X, y = rng.normal(size=(12, 2)), rng.integers(0, 2, 12)
+    accepted = 0
+    for support in (1, 6):
+        release = rb.craft(X, y, n_rados=8, seed=7, signatures=rb.FixedSupport(support))
+        for seed in range(60):
+            try:
+                found = reconstruct(release, seed)
+            except rb.TableError:
+                continue
+            assert not found.seed_checked and "if the seed is right, which could not be checked" in found.sentence()
+            accepted += seed != 7
+    assert accepted > 5
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    half = rb.FixedSupport(30)
+    for n, options, checked in (
+        (40, {}, True),  # by parity
+        (10, {}, False),
+        (40, {"intercept": False}, False),
+        (62, {"intercept": False}, True),
+        (40, {"signatures": half}, False),
+        (60, {"signatures": half}, False),
+        (62, {"signatures": half}, True),
+    ):
+        found = reconstruct(rb.craft(X, y, n_rados=n, seed=1, **options), 1)
+        assert (found.seed_checked, found.to_dict()["seed_checked"]) == (checked, checked), (n, options)
+        assert ("if the seed is right" in found.sentence()) != checked
+
+
+def test_parity_counts_its_checks():
+    same, other = np.array([[1, 1, 0], [0, 1, 1]], bool), np.array([[1, 1, 0], [0, 1, 0]], bool)
+    assert reconstruction.check_parity(same, np.array([0, 2])) == 0
+    assert reconstruction.check_parity(other, np.array([0, 1])) == 2
+    assert reconstruction.check_parity(other, np.array([1, 2]), banded=True) == 1
+    for bits, counts, banded in ((same, [1, 1], False), (other, [0, 2], False), (other, [0, 2], True)):
+        with pytest.raises(rb.TableError, match="constant column"):
+            reconstruction.check_parity(bits, np.array(counts), banded)
+
+
+def test_what_is_too_large_says_so_before_it_takes_memory(rng, monkeypatch):
+    X, y = _table(rng, 60, 3)
+    release = rb.craft(X, y, n_rados=90, seed=1)
+    monkeypatch.setattr(reconstruction, "_MOST_ENTRIES", 90 * 64)
+    assert reconstruct(release, 1).status == "all"
+    monkeypatch.setattr(reconstruction, "_MOST_ENTRIES", 90 * 64 - 1)
+    solution = solve_integers(inclusion_bits(release, 1, 60), rado_integers(release))
+    assert solution.rank is None and solution.too_large
+    monkeypatch.setattr(reconstruction, "inclusion_bits", None)
+    hidden = rb.Release(**{**_fields(release), "n_examples": None})
+    for rows in (60, 10**12):
+        found = reconstruct(hidden, 1, rows)
+        assert (found.status, found.why, found.n_found, found.to_table().num_rows) == ("unknown", "size", 0, 0)
+        assert "seconds" not in found.sentence() and "least-squares" in found.sentence()
+        assert found.to_dict()["rows"] == rows
+    assert "how many records" in " ".join(reconstruction.ASSUMES.split())

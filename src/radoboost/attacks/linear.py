@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.attacks.known import DEFAULT_SECONDS, deadline, inclusion_bits, n_examples
+from radoboost.attacks.known import DEFAULT_SECONDS, deadline, inclusion_bits, n_examples, rado_integers
+from radoboost.attacks.reconstruction import check_parity
 from radoboost.columns import CONSTANT
 from radoboost.errors import ArgumentError, TableError
 from radoboost.findings import Findings, Table, check, column, figure, found, panel, series, table
@@ -29,7 +30,8 @@ ASSUMES = (
 )
 METHODS = ("lp", "least-squares")
 FALSE_ALARM = 1e-6  # that Gaussian noise is beyond its bound in any rado
-_MOST_ENTRIES = 1 << 22  # of a linear program, which is not timed while it is set up
+_MOST_ENTRIES = {"lp": 1 << 22, "least-squares": 1 << 26}  # of the inclusion matrix; memory is several times that
+_SECONDS_OF_ENTRY = 6e-7  # of setting up a linear program, which its solver does not count; as measured
 _SECONDS_OF_PRODUCT = 3e-9  # of least squares, about twice what was measured
 _SLACK = 1e-6  # of the largest value: what a solver in floating point may be off
 
@@ -40,8 +42,10 @@ class Recovered:
 
     `estimates` are before rounding to the values that the column can have, and `values` after. `reproduces` says
     whether `values` give the answers, up to the noise. `certain` says that no other values in the interval do, which
-    the linear program can tell where there is no noise; None where it was not asked. `status` is "found", or "unknown"
-    where time did not suffice; values are NaN then.
+    the linear program can tell where there is no noise; None where it was not asked. `opposite` says that the other end
+    of the interval, for every record, gives the answers too: then that `values` do so shows nothing. `free` is how many
+    dimensions the equations alone leave open, asked only of values that are not rounded. `status` is "found", or
+    "unknown" where it was not tried, for reasons of "time" or "size", which is `why`; values are NaN then.
     """
 
     column: str
@@ -53,6 +57,9 @@ class Recovered:
     reproduces: bool
     certain: bool | None
     noise_bound: float
+    opposite: bool = False
+    free: int | None = None
+    why: str | None = None
 
     def share_right(self, truth: NDArray[Any]) -> float:
         """The share of records whose value is right, up to rounding errors, given the true ones."""
@@ -66,10 +73,13 @@ class Recovered:
             "column": self.column,
             "method": self.method,
             "status": self.status,
+            "why": self.why,
             "rows": len(self.values),
             "rados": self.n_rados,
             "reproduces": self.reproduces,
             "certain": self.certain,
+            "opposite": self.opposite,
+            "free": self.free,
             "noise_bound": self.noise_bound,
             "sentence": self.sentence(),
         }
@@ -77,15 +87,32 @@ class Recovered:
     def sentence(self) -> str:
         """What this means, for a data holder."""
         m, what = len(self.values), "the label" if self.column == CONSTANT else repr(self.column)
+        if self.why == "size":
+            instead = "; take the method least-squares" if _fits("least-squares", self.n_rados, m) else ""
+            size = f"{self.n_rados:,} rados over {m:,} records are too large for this attack, whatever the time limit"
+            return f"Unknown: {size}{instead}."
         if self.status == "unknown":
             return f"Unknown: recovering {what} of {m:,} records takes longer than the time limit; allow more seconds."
         if self.certain:
             return f"Whoever knows the seed gets {what} of all {m:,} records: no other values give the same rados."
-        if self.reproduces:
-            noise = "up to their noise" if self.noise_bound else "exactly"
+        noise = "up to their noise" if self.noise_bound else "exactly"
+        if self.reproduces and self.opposite:
+            allow = f"noise of up to {self.noise_bound:.3g} allows" if self.noise_bound else "so few rados allow"
+            return (
+                f"Nothing certain was got: {allow} even the opposite values of {what} for all {m:,} records, so those "
+                "found are a guess."
+            )
+        if self.reproduces and self.free:
             return (
                 f"Whoever knows the seed gets values of {what} for all {m:,} records that give all {self.n_rados:,} "
-                f"rados {noise}; other values may do so too."
+                f"rados {noise}, but these leave {self.free:,} dimensions open: the values are in general one of "
+                "infinitely many solutions, and may be far from the true ones."
+            )
+        if self.reproduces:
+            other = "other values, or a wrong seed," if self.noise_bound else "other values"
+            return (
+                f"Whoever knows the seed gets values of {what} for all {m:,} records that give all {self.n_rados:,} "
+                f"rados {noise}; {other} may do so too."
             )
         return (
             f"Whoever knows the seed gets a guess of {what} for each of {m:,} records that does not give the rados "
@@ -108,6 +135,7 @@ def recover_column(
 
     `values` are those that x can have; with `rounded=False` they are the ends of an interval. The linear program is
     for the x in the interval whose largest error is least. It refuses answers that no such x gives within the bound.
+    What is set up and not solved is timed by an estimate, so on a slow machine it may be over the limit by seconds.
 
     >>> rng = np.random.default_rng(0)
     >>> truth, inclusion = rng.choice([-1.0, 1.0], 30), rng.random((22, 30)) < 0.5
@@ -117,34 +145,68 @@ def recover_column(
     """
     left = deadline(seconds)
     allowed = np.unique(np.asarray(values, dtype=np.float64))
-    inside, sums = np.asarray(inclusion, dtype=np.float64), np.asarray(answers, dtype=np.float64)
-    if inside.ndim != 2 or not inside.size or sums.shape != (len(inside),):
-        raise ArgumentError(f"one answer for each row of inclusion is needed; shapes are {inside.shape}, {sums.shape}")
+    given, sums = np.asarray(inclusion), np.asarray(answers, dtype=np.float64)
+    if given.ndim != 2 or not given.size or sums.shape != (len(given),):
+        raise ArgumentError(f"one answer for each row of inclusion is needed; shapes are {given.shape}, {sums.shape}")
     if len(allowed) < 2 or not np.isfinite(allowed).all() or not np.isfinite(sums).all():
         raise ArgumentError("values must be at least two different finite numbers, and answers finite")
     if not 0 <= noise_bound < np.inf:
         raise ArgumentError(f"the noise bound must be a number of at least 0; it is {noise_bound}")
-    if method not in METHODS:
-        raise ArgumentError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
+    (n, m), unit = given.shape, None
+    if not _fits(method, n, m):
+        return _nothing(name, method, n, m, noise_bound, "size")
+    inside = given.astype(np.float64)
     # From here on values lie in [-1, 1]: solvers have absolute tolerances.
-    middle, half = (allowed[0] + allowed[-1]) / 2, (allowed[-1] - allowed[0]) / 2
-    scaled = (sums - inside.sum(axis=1) * middle) / half
-    m, bound = inside.shape[1], noise_bound / half
-    unit: NDArray[np.float64] | None = None
-    if method == "lp" and inside.size <= _MOST_ENTRIES:
+    middle, half = allowed[0] / 2 + allowed[-1] / 2, allowed[-1] / 2 - allowed[0] / 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = (sums - inside.sum(axis=1) * middle) / half
+        bound, most = noise_bound / half, m * np.abs(allowed).max()
+    if half < np.finfo(np.float64).tiny or not np.isfinite([*scaled, bound, 2 * most]).all():
+        raise ArgumentError(
+            f"values from {allowed[0]:g} to {allowed[-1]:g} are too large, or too close together, for these rados in "
+            "floating point; give values that the column can have"
+        )
+    if method == "lp":
         unit = _program(inside, scaled, bound, left())
-    elif method == "least-squares" and _SECONDS_OF_PRODUCT * inside.size * min(inside.shape) < left():
+    elif _SECONDS_OF_PRODUCT * inside.size * min(inside.shape) < left():
         unit = _least_squares(inside, scaled)
     if unit is None:
-        nothing = np.full(m, np.nan)
-        return Recovered(name, method, "unknown", len(sums), nothing, nothing, False, None, float(noise_bound))
+        return _nothing(name, method, n, m, noise_bound, "time")
     estimates = middle + half * unit
     nearest = allowed[np.abs(estimates[:, None] - allowed).argmin(axis=1)] if rounded else estimates
-    reproduces = bool((np.abs(inside @ nearest - sums) <= noise_bound + _SLACK * half).all())
-    certain = None
-    if reproduces and rounded and method == "lp" and noise_bound == 0 and left() > 0:
+    if (1 - np.abs(unit) < _SLACK).all():  # at ends of the interval, which may show that there is nothing else
+        nearest = np.where(unit > 0, allowed[-1], allowed[0])
+
+    def gives(x: NDArray[np.float64]) -> bool:
+        return bool((np.abs(inside @ x - sums) <= noise_bound + _SLACK * half).all())
+
+    reproduces, certain = gives(nearest), None
+    opposite = reproduces and gives(np.where(nearest > middle, allowed[0], allowed[-1]))
+    if reproduces and method == "lp" and noise_bound == 0:
         certain = _only_one(inside, scaled, (nearest - middle) / half, left())
-    return Recovered(name, method, "found", len(sums), estimates, nearest, reproduces, certain, float(noise_bound))
+    free = None if rounded else _free(inside, left())
+    bound = float(noise_bound)
+    return Recovered(name, method, "found", n, estimates, nearest, reproduces, certain, bound, opposite, free)
+
+
+def _fits(method: str, n: int, m: int) -> bool:
+    if method not in METHODS:
+        raise ArgumentError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
+    return n * m <= _MOST_ENTRIES[method]
+
+
+def _nothing(name: str, method: str, n: int, m: int, noise_bound: float, why: str) -> Recovered:
+    """What is said where nothing was tried; it takes no memory, for m may be anything."""
+    nothing = np.broadcast_to(np.float64(np.nan), (m,))
+    return Recovered(name, method, "unknown", n, nothing, nothing, False, None, float(noise_bound), why=why)
+
+
+def _free(inside: NDArray[np.float64], seconds: float) -> int | None:
+    """How many dimensions the equations leave open, at least; None where time does not suffice to tell."""
+    n, m = inside.shape
+    if n >= m and _SECONDS_OF_PRODUCT * n * m * m > seconds:
+        return None
+    return int(m - (n if n < m else np.linalg.matrix_rank(inside)))
 
 
 def _least_squares(inside: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -160,9 +222,11 @@ def _program(
     from scipy.optimize import linprog
 
     n, m = inside.shape
-    if seconds <= 0:
+    limit = seconds - _SECONDS_OF_ENTRY * inside.size
+    # The interior-point solver takes a limit that is over before it starts for none, hence the margin.
+    if limit <= _SECONDS_OF_ENTRY * inside.size:
         return None
-    options = {"time_limit": seconds, "presolve": False}  # random bits have no structure to find
+    options = {"time_limit": limit, "presolve": False}  # random bits have no structure to find
     if bound == 0:
         result = linprog(np.zeros(m), A_eq=inside, b_eq=sums, bounds=(-1, 1), method="highs-ds", options=options)
         largest = 0.0
@@ -194,9 +258,10 @@ def _only_one(
     """Whether a corner of the box is all there is of the solutions in it: none is less in its direction."""
     from scipy.optimize import linprog
 
-    if not (np.abs(corner) == 1).all():
+    limit = seconds - _SECONDS_OF_ENTRY * inside.size
+    if limit <= 0 or not (np.abs(corner) == 1).all():
         return None
-    options = {"time_limit": seconds, "presolve": False}
+    options = {"time_limit": limit, "presolve": False}
     result = linprog(corner, A_eq=inside, b_eq=sums, bounds=(-1, 1), method="highs-ds", options=options)
     return None if result.status != 0 else bool(result.fun > len(corner) - 1e-4)
 
@@ -215,7 +280,8 @@ def linear(
 
     Of another column than the constant give the `values` that y_i x_i can have, in the column's units; without them
     they are taken to lie on its grid, anywhere. Clipping makes a row shorter but keeps its signs: of a release with
-    noise the constant column's values stand for labels.
+    noise the constant column's values stand for labels. A release without noise tells a wrong seed by the parity of
+    its constant column, unless all its rados have as many records.
 
     >>> import radoboost as rb
     >>> X, y = np.arange(40.0).reshape(40, 1), np.arange(40) % 3 % 2
@@ -239,7 +305,11 @@ def linear(
         bound = float(release.mechanism["noise_std"]) * NormalDist().inv_cdf(1 - tail) + entry.step
         largest = min(largest, float(release.mechanism["clip"]))
     is_constant = entry.scale == "constant"
+    if not _fits(method, release.n_rados, m):  # before signatures take their memory
+        return _nothing(column, method, release.n_rados, m, bound, "size")
     inside = inclusion_bits(release, seed, m)
+    if mechanism == "plain" and release.columns[-1].scale == "constant":
+        check_parity(inside, rado_integers(release)[:, -1] >> GRID_BITS)
     return recover_column(
         inside,
         release.rados[:, place],
@@ -284,10 +354,12 @@ def study(
             answers = inside @ truth + rng.uniform(-reach, reach, len(inside))
             for method in METHODS:
                 recovered = recover_column(inside, answers, reach, method=method, seconds=max(left(), 1e-3))
-                seen[method].append(recovered.share_right(truth))
+                if recovered.status == "found":
+                    seen[method].append(recovered.share_right(truth))
+        done_all = [method for method in METHODS if len(seen[method]) == repeats]
+        shares |= {(method, c, ratio): float(np.median(seen[method])) for method in done_all}
         if left() <= 0:
             break
-        shares |= {(method, c, ratio): float(np.median(seen[method])) for method in METHODS}
     return found(
         NAME,
         TITLE,
@@ -308,9 +380,11 @@ def _starts(
     rows = []
     for method in METHODS:
         for c in noise:
-            wrong = [ratio for ratio in ratios if shares.get((method, c, ratio), 0.0) < 0.95]
-            enough = [ratio for ratio in ratios if ratio > max(wrong, default=0.0)]
-            rows.append([method, c, min(enough, default=None)])
+            tried = [ratio for ratio in ratios if (method, c, ratio) in shares]
+            wrong = [ratio for ratio in tried if shares[method, c, ratio] < 0.95]
+            enough = [ratio for ratio in tried if ratio > max(wrong, default=0.0)]
+            if tried:
+                rows.append([method, c, min(enough, default=None)])
     columns = ["method", column("noise bound", "sqrt(m)", 2), column("rados needed", "m", 2)]
     note = f"m = {m:,}; empty where none of the sizes tried was enough."
     return table("start", "Rados from which on 95 % of labels are recovered", columns, rows, note)
@@ -325,7 +399,7 @@ def _figures(
                    [100 * shares[method, c, ratio] for ratio in ratios if (method, c, ratio) in shares])
             for c in noise if any((method, c, ratio) in shares for ratio in ratios)
         ], log_x=True)
-        for method in METHODS
+        for method in METHODS if any(key[0] == method for key in shares)
     ]  # fmt: skip
     if not shares:
         return []
