@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.columns import Column
+from radoboost.errors import ArgumentError
 from radoboost.mechanisms import Moments, NoisyExamples, NoisyRados, PrivateMechanism
 from radoboost.mechanisms.contributions import LARGEST, contributions
 from radoboost.mechanisms.noisy_rados import INCLUSION
@@ -28,6 +29,7 @@ from radoboost.signatures import AllSignatures
 
 _ROWS_AT_A_TIME = 1 << 18  # of noise; a batch of runs is over in about a second
 WIDTH = 3  # columns of a canary, each with another share of its norm
+_LEAST_DISTANCE = 1e-3  # mu of moments: with more noise the canary's table would have to be too large
 
 Noise = Callable[[bytes, float, int, int, int], NDArray[np.int64]]
 Clipped = Callable[..., tuple[NDArray[np.int64], NDArray[np.bool_]]]
@@ -159,6 +161,7 @@ def moments_runs(
     >>> bool(made.ratios[0].mean() > 0 > made.ratios[1].mean())
     True
     """
+    check_distance(mechanism)
 
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, mechanism.relation)
@@ -169,6 +172,15 @@ def moments_runs(
         for statistics in tables
     )
     return Runs(event, family, *scored)
+
+
+def check_distance(mechanism: Moments) -> None:
+    """Refuse so much noise that nothing can be shown.
+
+    >>> check_distance(Moments(epsilon=1.0))
+    """
+    if mechanism.distance(WIDTH) < _LEAST_DISTANCE:
+        raise ArgumentError("so much noise hides the canary from any number of runs; attack with less")
 
 
 def _by_column(direction: NDArray[np.float64]) -> dict[str, Score]:

@@ -13,10 +13,10 @@ from radoboost.attacks.canaries import WIDTH, Going, Noise, moments_runs, noisy_
 from radoboost.attacks.known import DEFAULT_SECONDS, deadline
 from radoboost.attacks.membership_findings import HALVED, membership_findings
 from radoboost.attacks.plain_laws import Floats, PlainTable, plain_runs
-from radoboost.attacks.rebuilding import rebuilt
+from radoboost.attacks.rebuilding import claimed, plain_table, rebuilt, with_clip
 from radoboost.attacks.roc import LOW_RATE, Claim, Roc, roc_of
 from radoboost.audits import CONFIDENCE, LEAST_RUNS
-from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.errors import ArgumentError
 from radoboost.findings import Findings
 from radoboost.keystream import make_key
 from radoboost.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados, Plain
@@ -24,16 +24,17 @@ from radoboost.mechanisms.claims import DEFAULT_DELTA
 from radoboost.mechanisms.moments import UNITS
 from radoboost.moments_crafting import Stages
 from radoboost.noise import round_scale_up, rounded_normals
-from radoboost.privacy import Relation, band, event_from_dict
+from radoboost.privacy import Relation, band
 from radoboost.progress import Progress, silent
 from radoboost.release import Release
-from radoboost.signatures import AllSignatures, FeatureInterval, check_n_rados
+from radoboost.signatures import check_n_rados
 
 NAME = "membership"
 TITLE = "Was this record in the table?"
 ASSUMES = (
     "The adversary knows all other records, and what the record in question holds; for noisy rados also which of the "
-    "other records each rado sums, and for noisy examples the noisy rows themselves, as the proofs allow."
+    "other records each rado sums, and for noisy examples the noisy rows themselves, as the proofs allow. The tables "
+    "are made up, not the holder's: for mechanisms with noise the worst that there are for this record."
 )
 DEFAULT_RUNS = 10_000
 REPLACED = "one record replaced by another"
@@ -41,11 +42,11 @@ _GRANTED = {
     "noisy-rados": (
         "all other records, and which of them each rado sums: so their part can be taken off, and the table may be the "
         "canary alone, or nobody",
-        "the canary, a record at the clipping norm; but not which rados it is in, nor the noise",
+        "the canary, a record at the largest norm that the noise is for; but not which rados it is in, nor the noise",
     ),
     "noisy-examples": (
         "all other rows, and the noisy edge vectors themselves, which rados are only sums of",
-        "that the row is one of two opposite ones, both at the clipping norm",
+        "that the row is one of two opposite ones, both at the largest norm that the noise is for",
     ),
     "moments": (
         "all other records, which are pairs of opposite edge vectors along the canary's own: so it has nearly the "
@@ -57,11 +58,12 @@ _GRANTED = {
         "A and B, either of which is the last one; but not which records a rado sums",
     ),
 }  # fmt: skip
+_UNCLIPPED = "that the row is one of two opposite ones, both at the largest norm that the bounds allow: none is clipped"
 _COUNTED = "the rados, of which all subsets are counted"
 _NORMAL = "the rados, of which mean and covariance are used: what the digits of the values tell comes on top"
 _CONSTANTS = (
     "not used: the scaling constants of the release, which alone say which of two records was in it, unless the two "
-    "agree in all columns"
+    "agree in all columns or are too close to tell in double precision"
 )
 
 
@@ -70,7 +72,8 @@ class Membership:
     """What the attack gets, and what the statement allows.
 
     `roc` is None where there was no time for enough runs. `claim` is None where nothing is promised about records, and
-    so is `margin`, by how much hits surely exceed what the claim allows.
+    so is `margin`, by how much hits surely exceed what the claim allows. Had a mechanism no more than `shown_share` of
+    the noise that the claim takes, so many runs would likely have shown it; None where they could show nothing.
     """
 
     mechanism: str
@@ -80,11 +83,12 @@ class Membership:
     roc: Roc | None
     claim: Claim | None = None
     margin: float | None = None
+    shown_share: float | None = None
 
     @property
     def beats_claim(self) -> bool | None:
         """Whether the claim cannot be true, at confidence 1 - 1e-6; None without a claim, or without enough runs."""
-        return None if self.margin is None else self.margin > 0
+        return None if self.margin is None or not math.isfinite(self.margin) else self.margin > 0
 
     @property
     def status(self) -> str:
@@ -105,7 +109,8 @@ class Membership:
             "found": found,
             "claim": None if self.claim is None else self.claim.to_dict(rates),
             "beats_claim": self.beats_claim,
-            "margin": self.margin,
+            "margin": None if self.beats_claim is None else self.margin,
+            "shown_share_of_noise": self.shown_share,
             "confidence": CONFIDENCE,
             "sentence": self.sentence(),
         }
@@ -118,9 +123,10 @@ class Membership:
                 "anything; give it more."
             )
         what = f"which of two tables it was ({self.neighbours})"
+        where = "made-up tables of this size" if self.claim is None else "the worst table for this record"
         got = (
-            f"An adversary who knows all other records is right about {what} {_right(self.roc.advantage)} % of the "
-            "time, where a coin is right 50 % of the time"
+            f"On {where}, an adversary who knows all other records is right about {what} "
+            f"{_right(self.roc.advantage)} % of the time, where a coin is right 50 % of the time"
         )
         few = self.roc.at()
         if few is not None:
@@ -136,7 +142,14 @@ class Membership:
             allowed += f" and {100 * float(self.claim.hits([LOW_RATE])[0]):.1f} %"
         if self.beats_claim:
             return f"{got}; {allowed}: the statement is not true."
-        return f"{got}; {allowed}: these {self.runs:,} runs do not contradict it."
+        if self.beats_claim is None:
+            return f"{got}; {allowed}: the two could not be compared."
+        if self.shown_share is None:
+            return f"{got}; {allowed}: these {self.runs:,} runs do not contradict it, and are too few to."
+        return (
+            f"{got}; {allowed}: these {self.runs:,} runs do not contradict it, and would likely have shown noise of "
+            f"less than {math.floor(100 * self.shown_share)} % of what it takes."
+        )
 
 
 def _right(advantage: float) -> str:
@@ -181,21 +194,22 @@ def membership(
         return _of_plain(mechanism, of, runs, key, going, bar)
     if isinstance(mechanism, Plain):
         return _of_plain(mechanism, PlainTable(n_examples, n_columns, n_rados), runs, key, going, bar)
+    granted = _GRANTED[mechanism.name]
     if isinstance(mechanism, NoisyRados):
         made = noisy_rados_runs(mechanism, n_rados=n_rados, runs=runs, key=key, noise=noise, bar=bar, going=going)
         own = made.event
     elif isinstance(mechanism, NoisyExamples):
-        clipped = mechanism
-        if mechanism.clip is None:  # then nothing but the bounds keeps a row from being large
-            clipped = replace(mechanism, clip=math.sqrt(n_columns))
+        clipped = with_clip(mechanism, n_columns)
         made = noisy_examples_runs(clipped, runs=runs, key=key, noise=noise, bar=bar, going=going)
         own = mechanism.plan(1, WIDTH, 2).event
+        if mechanism.clip is None:
+            granted = (granted[0], _UNCLIPPED)
     else:
         assert isinstance(mechanism, Moments)
         made = moments_runs(mechanism, runs=runs, key=key, stages=stages, bar=bar, going=going)
         own = made.event
     held = claim or Claim(own, getattr(mechanism, "delta", DEFAULT_DELTA))
-    return _judged(mechanism.name, held.neighbours, _GRANTED[mechanism.name], made.ratios, held)
+    return _judged(mechanism.name, held.neighbours, granted, made.ratios, held)
 
 
 def _check(mechanism: Any, runs: Any, key: Any) -> None:
@@ -225,7 +239,10 @@ def _judged(
     if runs < LEAST_RUNS:
         return Membership(name, neighbours, granted, runs, None, claim)
     roc = roc_of(*ratios)
-    return Membership(name, neighbours, granted, runs, roc, claim, None if claim is None else claim.margin(roc))
+    if claim is None:
+        return Membership(name, neighbours, granted, runs, roc)
+    margin = claim.margin(roc)
+    return Membership(name, neighbours, granted, runs, roc, claim, margin, claim.shown_share(roc.runs))
 
 
 # ---- releases
@@ -242,7 +259,8 @@ def membership_of(
     """Attack what a release says was done, with the noise that it says was added, and hold it against its statement.
 
     The table itself is not needed: the tables of the attack are its own. So a statement that promises more than the
-    noise keeps is found out; a release that says of its noise what is not so is not.
+    noise keeps may be found out, if by enough; `shown_share` says by how much. A release that says of its noise what is
+    not so is not found out. One that contradicts itself, or says what is not attacked here, is refused.
 
     >>> import numpy as np, radoboost as rb
     >>> X, y = np.array([[0.5], [0.25]]), np.array([0, 1])
@@ -250,19 +268,9 @@ def membership_of(
     >>> membership_of(release, runs=2000, key=bytes(32)).beats_claim
     False
     """
-    name = release.mechanism["name"]
-    if name in (Plain.name, FeatureBand.name):
+    if release.mechanism["name"] in (Plain.name, FeatureBand.name):
         return _of_plain_release(release, runs, key, seconds, bar)
-    statement = release.statement
-    stated = ((statement.delta, statement.epsilon), *statement.epsilon_at)
-    try:
-        event = event_from_dict(statement.event)
-        if event.relation is None or not 0 < statement.delta < 1:
-            raise ReleaseError("the statement of this release speaks of nothing; get it again from its maker")
-        mechanism = rebuilt(release)
-    except (LookupError, TypeError, ArithmeticError):
-        raise ReleaseError(f"the release does not say how {name!r} was done; it was not made by radoboost") from None
-    claim = Claim(event, statement.delta, stated)
+    mechanism = rebuilt(release)
     return membership(
         mechanism,
         n_rados=release.n_rados,
@@ -270,7 +278,7 @@ def membership_of(
         runs=runs,
         key=key,
         seconds=seconds,
-        claim=claim,
+        claim=claimed(release, mechanism),
         bar=bar,
     )
 
@@ -279,15 +287,7 @@ def _of_plain_release(release: Release, runs: int, key: bytes | None, seconds: f
     left = deadline(seconds)
     mechanism = Plain() if release.mechanism["name"] == Plain.name else FeatureBand("x", 1.0)
     _check(mechanism, runs, key)
-    signatures = release.signatures
-    if signatures["name"] not in (AllSignatures.name, FeatureInterval.name) or release.n_examples is None:
-        raise ReleaseError(
-            f"rados of the signature set {signatures['name']!r} have a law that this attack does not know; it knows "
-            "those of all signatures and of a feature band"
-        )
-    limits = (signatures["low"], signatures["high"]) if signatures["name"] == FeatureInterval.name else None
-    of = PlainTable(release.n_examples, len(release.columns), release.n_rados, limits)
-    found = _of_plain(mechanism, of, runs, key, lambda: left() > 0, bar)
+    found = _of_plain(mechanism, plain_table(release), runs, key, lambda: left() > 0, bar)
     if any(column.scale == "standard" for column in release.columns):
         found = replace(found, granted=(*found.granted, _CONSTANTS))
     return found

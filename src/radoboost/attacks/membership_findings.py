@@ -21,8 +21,11 @@ _NOTES = (
     "it was unless the record is in none of them: with probability 1 - 2^-n. Of many records, by mean and covariance "
     "alone, the attack is about as good as on a Gaussian mechanism with mu^2 = 2 n d / m, for d columns and m records.",
     "Scaling to mean 0 and standard deviation 1 puts both into the release, exactly: who knows all other records reads "
-    "off which of two records was there, from the constants alone, unless both agree in every column.",
+    "off which of two records was there, from the constants alone, unless both agree in every column or are too close "
+    "to tell in double precision.",
 )
+
+_SURELY = "surely, at 1 - 1e-6"
 
 Attacks = Sequence[tuple[str, "Membership"]]
 
@@ -65,10 +68,10 @@ def _table(attacks: Attacks) -> Table:
     ]  # fmt: skip
     note = (
         f"Delta is {DEFAULT_DELTA:g} in every claim. Runs: of either table; a quarter choose thresholds, the rest are "
-        "counted. Advantage: hits less false alarms at the best threshold. The interval is of the hits; at 0.1 % false "
-        "alarms are few and their own rate is uncertain, so more hits than allowed prove nothing. Beaten: at "
-        "confidence 1 - 1e-6, at any threshold, in either direction. Where nothing is promised, neighbours are one "
-        "record replaced by another."
+        "counted. Advantage: hits less false alarms at the best threshold. The interval is of the hits at the "
+        "threshold that was picked; its false alarms are few and their own rate is uncertain, so more hits than "
+        "allowed prove nothing. Beaten: at confidence 1 - 1e-6, at any threshold, in either direction. Where nothing "
+        "is promised, neighbours are one record replaced by another, in tables that are new in every run."
     )
     return table("membership", "What the attack gets, and what statements allow", columns, rows, note)
 
@@ -84,15 +87,22 @@ def _figure(attacks: Attacks) -> Figure:
             # No false alarm at all is drawn as one.
             counts = zip(one.roc.false_alarms, one.roc.hits, strict=True)
             points = {max(alarms, 1): hits for alarms, hits in sorted(counts) if hits}
-            alarms, hits = np.array(list(points.items())).T / one.roc.runs
-            lines.insert(0, series("the attack", alarms, hits))
+            lines.insert(0, series("the attack", *np.array([*points.items()]).reshape(-1, 2).T / one.roc.runs))
+            if one.claim is not None:
+                alarms, hits = one.roc.bounds()
+                lines.insert(1, series(_SURELY, alarms[hits > 0], hits[hits > 0]))
         panels.append(panel(name, "false alarms", "hits", lines, log_x=True, log_y=True))
     caption = (
         "Share of those present that are caught, against the share of false alarms, for one who knows all other "
         "records. No false alarm at all is drawn as one."
     )
+    if any(one.claim is not None for _, one in attacks):
+        caption += (
+            " The attack's line is as counted: that of an honest mechanism is not above its statement's by more than "
+            "chance. What is judged is the line of what it surely gets, with fewer hits and more false alarms."
+        )
     if any(name == HALVED for name, _ in attacks):
-        caption += " An honest mechanism stays below the line of its statement; with half the noise it does not (last)."
+        caption += " With half the noise that one is above, too (last)."
     return figure("membership", "Was this record in the table?", caption, panels)
 
 
@@ -106,5 +116,5 @@ def _checks(attacks: Attacks) -> list[Check]:
             checks.append(check("noise that is halved on purpose beats its statement", beaten, why))
         else:
             seen = None if beaten is None else not beaten
-            checks.append(check(f"{name}: the attack stays within the statement's whole curve", seen, why))
+            checks.append(check(f"{name}: the attack is not surely beyond the statement's curve", seen, why))
     return checks

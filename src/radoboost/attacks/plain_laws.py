@@ -31,7 +31,7 @@ Law = Callable[[Integers], Floats]
 MOST_COUNTED = 16  # records whose subsets are counted
 _CERTAIN = 1e9  # stands in for an infinite likelihood ratio
 _MOST_BITS = 1 << 22  # of inclusion at a time, eight bytes each
-_TABLES = 50  # each with a share of the runs
+_MOST_AT_ONCE = 1000  # runs whose subsets are counted one after the other
 
 
 def counted_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
@@ -43,20 +43,21 @@ def counted_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     >>> np.exp(law(np.array([[2], [5]]))).round().tolist()
     [2.0, 0.0]
     """
-    m = len(edges)
-    inside = (np.arange(2**m)[:, None] >> np.arange(m) & 1).astype(np.int64)
-    if band is not None:
-        sizes = (inside ^ (edges[:, 0] > 0)).sum(axis=1)
-        inside = inside[(band[0] <= sizes) & (sizes <= band[1])]
     # One word instead of a vector; that two sums share one has probability 2**-64 for every pair.
     weights = np.random.default_rng(0).integers(-(2**63), 2**63, edges.shape[1])
-    sums, counts = np.unique((inside @ edges) @ weights, return_counts=True)
-    logs = np.log(counts)
+    sums = np.zeros(1, dtype=np.int64)
+    for word in edges @ weights:
+        sums = np.concatenate([sums, sums + word])
+    sums.sort()
 
     def law(rados: Integers) -> Floats:
         words = rados @ weights
-        place = np.minimum(np.searchsorted(sums, words), len(sums) - 1)
-        return np.where(sums[place] == words, logs[place], -np.inf)
+        counts = np.searchsorted(sums, words, "right") - np.searchsorted(sums, words, "left")
+        if band is not None:  # all subsets with the same rado have an F of the same size
+            sizes = (edges[:, 0] > 0).sum() - rados[..., 0]
+            counts = np.where((band[0] <= sizes) & (sizes <= band[1]), counts, 0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(counts))
 
     return law
 
@@ -66,7 +67,7 @@ def normal_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
 
     With a `band` the protected column, the first, has its exact law, and the other columns are normal given its value:
     twice a rado is the sum of all edge vectors less that of f_i u_i, with u_i the edge vector times its protected
-    value, and f_i = +1 for the K rows of F and -1 for the others.
+    value, and f_i = +1 for the K rows of F and -1 for the others. With an axis more, `edges` are those of many tables.
 
     >>> law = normal_law(np.array([[1, 0], [0, 2], [1, 1]]))
     >>> bool(law(np.array([1, 1])) > law(np.array([2, 0])))
@@ -74,14 +75,14 @@ def normal_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     """
     values = edges.astype(np.float64)
     if band is None:
-        return _normal(values.sum(axis=0) / 2, values.T @ values / 4)
+        return _normal(values.sum(axis=-2) / 2, _products(values) / 4)
     from scipy.stats import binom
 
-    m, positive = len(edges), int((edges[:, 0] > 0).sum())
-    turned = values[:, 1:] * values[:, :1]
-    middle, lean = values[:, 1:].sum(axis=0) / 2, turned.sum(axis=0) / 2
-    spread = turned - turned.mean(axis=0)
-    within = _normal(np.zeros(len(middle)), spread.T @ spread / 4 * m / max(m - 1, 1))
+    m, positive = edges.shape[-2], (edges[..., 0] > 0).sum(axis=-1)[..., None]
+    turned = values[..., 1:] * values[..., :1]
+    middle, lean = (part.sum(axis=-2)[..., None, :] / 2 for part in (values[..., 1:], turned))
+    spread = turned - turned.mean(axis=-2, keepdims=True)
+    within = _normal(np.zeros_like(turned[..., 0, :]), _products(spread) / 4 * m / max(m - 1, 1))
     low, high = band
 
     def law(rados: Integers) -> Floats:
@@ -95,14 +96,19 @@ def normal_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     return law
 
 
+def _products(rows: Floats) -> Floats:
+    return np.asarray(np.swapaxes(rows, -1, -2) @ rows)
+
+
 def _normal(mean: Floats, covariance: Floats) -> Callable[[NDArray[Any]], Floats]:
     sign, log_determinant = np.linalg.slogdet(covariance)
-    if sign <= 0:
+    if (sign <= 0).any():
         raise ArgumentError("the columns of these records depend on each other; leave some out")
-    root = np.linalg.inv(np.linalg.cholesky(covariance)).T
+    root = np.swapaxes(np.linalg.inv(np.linalg.cholesky(covariance)), -1, -2)
+    middle, constant = mean[..., None, :], log_determinant[..., None] / 2
 
     def law(rados: NDArray[Any]) -> Floats:
-        return np.asarray(-(((rados - mean) @ root) ** 2).sum(axis=-1) / 2 - log_determinant / 2)
+        return np.asarray(-(((rados - middle) @ root) ** 2).sum(axis=-1) / 2 - constant)
 
     return law
 
@@ -129,30 +135,35 @@ class PlainTable:
         """Whether rados are sums of records; of too many records they are drawn from the normal law itself."""
         return self.counted or self.n_examples * self.n_rados <= _MOST_BITS
 
+    @property
+    def at_a_time(self) -> int:
+        """How many runs are made at once, in about a second."""
+        rows = self.n_examples if self.drawn else self.n_columns
+        most = min(MAX_RADOS // self.n_rados, _MOST_BITS // (rows * max(self.n_rados, self.n_columns)))
+        return max(1, min(most, _MOST_AT_ONCE, _MOST_BITS >> rows) if self.counted else most)
+
 
 def plain_runs(
     of: PlainTable, *, runs: int, key: bytes | None = None, bar: Progress = silent, going: Going = always
 ) -> tuple[Floats, Floats]:
     """Log-likelihood ratios of A against B, of releases with A and of releases with B in its place.
 
-    Every fiftieth of the runs is about another table. Subsets are drawn as crafting draws them.
+    Every run is about another table, so that runs are independent. Subsets are drawn as crafting draws them.
 
     >>> a, b = plain_runs(PlainTable(10, 2, n_rados=1), runs=1000, key=bytes(32))
     >>> bool((a >= 0).all() and (b <= 0).all()), round(float((a > 0).mean()), 1)
     (True, 0.5)
     """
-    if of.n_examples < of.n_columns + 2:
+    if of.n_examples < (1 if of.counted else of.n_columns + 2):
         raise ArgumentError(
             f"{of.n_examples:,} records of {of.n_columns:,} columns are too few for this attack; take more records"
         )
     key = secrets.token_bytes(32) if key is None else key
-    at_most = max(1, min(MAX_RADOS, _MOST_BITS // (of.n_examples if of.drawn else of.n_columns)) // of.n_rados)
-    at_a_time = max(1, min(at_most, -(-runs // _TABLES)))
     parts = [np.empty((2, 0))]
-    for first in range(0, runs, at_a_time):
+    for first in range(0, runs, of.at_a_time):
         if not going():
             break
-        count = min(at_a_time, runs - first)
+        count = min(of.at_a_time, runs - first)
         parts.append(_ratios(of, hashlib.sha256(b"radoboost/membership/%d/" % first + key).digest(), count))
         bar("releases with A and with B", first + count, runs)
     present, absent = np.concatenate(parts, axis=1)
@@ -160,47 +171,62 @@ def plain_runs(
 
 
 def _ratios(of: PlainTable, key: bytes, count: int) -> Floats:
-    """The ratios of `count` releases of one table with A, and of as many with B."""
+    """The ratios of `count` releases with A, and of as many with B, each pair of them of another table."""
     generator = np.random.default_rng(np.frombuffer(key, dtype=np.uint32))
     if not of.drawn:
         return _approximate(of, generator, count)
-    values = np.clip(generator.standard_normal((of.n_examples + 1, of.n_columns)), -4, 4) * 2**20
+    values = np.clip(generator.standard_normal((count, of.n_examples + 1, of.n_columns)), -4, 4) * 2**20
     rows = np.rint(values).astype(np.int64)
     if of.band is not None:
-        rows[:, 0] = np.where(rows[:, 0] < 0, -1, 1)
-    tables = (rows[:-1], np.concatenate([rows[:-2], rows[-1:]]))  # A or B is the last record
-    a, b = ((counted_law if of.counted else normal_law)(edges, of.band) for edges in tables)
-    found = []
-    for which, edges in enumerate(tables):
-        inside = _inside(of, edges, hashlib.sha256(bytes([which]) + key).digest(), count * of.n_rados)
-        rados = _sums(inside, edges)
-        gains = np.clip(a(rados) - b(rados), -_CERTAIN, _CERTAIN)
-        found.append(np.clip(gains.reshape(count, -1).sum(axis=1), -_CERTAIN, _CERTAIN))
-    return np.array(found)
+        rows[..., 0] = np.where(rows[..., 0] < 0, -1, 1)
+    tables = [rows[:, :-1], np.concatenate([rows[:, :-2], rows[:, -1:]], axis=1)]  # A or B is the last record
+    rados = [
+        _sums(_inside(of, edges, hashlib.sha256(bytes([which]) + key).digest()), edges)
+        for which, edges in enumerate(tables)
+    ]
+    if of.counted:
+        gains = np.stack([_gains(of, *one) for one in zip(*tables, *rados, strict=True)], axis=1)
+    else:
+        a, b = (normal_law(edges, of.band) for edges in tables)
+        gains = np.array([a(made) - b(made) for made in rados])
+    total = np.clip(gains, -_CERTAIN, _CERTAIN).sum(axis=2)
+    return np.asarray(np.clip(total, -_CERTAIN, _CERTAIN))
+
+
+def _gains(of: PlainTable, with_a: Integers, with_b: Integers, *rados: Integers) -> Floats:
+    """Log-likelihood ratios of the rados of one table with A, and of those with B, by counting."""
+    a, b = (counted_law(edges, of.band) for edges in (with_a, with_b))
+    return np.array([a(made) - b(made) for made in rados])
 
 
 def _approximate(of: PlainTable, generator: np.random.Generator, count: int) -> Floats:
     """The same of so many records that a sum of them is as good as normal, and a band as good as none."""
-    d = of.n_columns
-    total, second = generator.standard_normal(d) * np.sqrt(of.n_examples), np.eye(d) * of.n_examples
-    moments = [((total + row) / 2, (second + np.outer(row, row)) / 4) for row in generator.standard_normal((2, d))]
+    m, d = of.n_examples, of.n_columns
+    total = generator.standard_normal((count, d)) * np.sqrt(m)
+    moments = [
+        ((total + row) / 2, (np.eye(d) * m + row[:, :, None] * row[:, None, :]) / 4)
+        for row in generator.standard_normal((2, count, d))
+    ]
     a, b = (_normal(*moment) for moment in moments)
     found = []
     for mean, covariance in moments:
-        rados = mean + generator.standard_normal((count, of.n_rados, d)) @ np.linalg.cholesky(covariance).T
+        root = np.swapaxes(np.linalg.cholesky(covariance), -1, -2)
+        rados = mean[:, None] + generator.standard_normal((count, of.n_rados, d)) @ root
         found.append((a(rados) - b(rados)).sum(axis=1))
     return np.array(found)
 
 
-def _inside(of: PlainTable, edges: Integers, key: bytes, n_rados: int) -> NDArray[np.uint8]:
-    """Which records each rado sums."""
+def _inside(of: PlainTable, edges: Integers, key: bytes) -> NDArray[np.uint8]:
+    """Which records each rado sums, of each of these tables."""
     signatures: SignatureSet = AllSignatures() if of.band is None else FeatureInterval(*of.band)
-    prepared = signatures.prepare(key, n_rados, of.n_examples)
+    count = len(edges) * of.n_rados
+    prepared = signatures.prepare(key, count, of.n_examples)
     tiles = -(-of.n_examples // TILE_ROWS)
-    words = prepared.words(0, tiles, np.empty((tiles, n_rados), dtype=np.uint64))
+    words = prepared.words(0, tiles, np.empty((tiles, count), dtype=np.uint64))
     octets = np.ascontiguousarray(words.T).astype("<u8").view(np.uint8)
     bits = np.unpackbits(octets, axis=1, bitorder="little")[:, : of.n_examples]
-    return bits if of.band is None else bits ^ (edges[:, 0] > 0)
+    bits = bits.reshape(len(edges), of.n_rados, of.n_examples)
+    return bits if of.band is None else bits ^ (edges[:, None, :, 0] > 0)
 
 
 def _sums(inside: NDArray[np.uint8], edges: Integers) -> Integers:

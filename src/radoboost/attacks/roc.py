@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from radoboost.audits import CHOOSING, CONFIDENCE, rate_above, rate_below
+from radoboost.errors import ArgumentError
 from radoboost.privacy import Event, epsilon_at, trade_off
 from radoboost.release import finite_or_word, rounded_up
 
@@ -139,6 +140,11 @@ class Claim:
     delta: float
     pairs: tuple[tuple[float, float], ...] = ()  # (delta, epsilon)
 
+    def __post_init__(self) -> None:
+        for delta, epsilon in self.pairs:
+            if not (0 <= delta < 1 and epsilon >= 0):
+                raise ArgumentError(f"no promise has epsilon {epsilon!r} at delta {delta!r}; delta is in [0, 1)")
+
     @property
     def neighbours(self) -> str:
         """The relation between tables that the claim is about."""
@@ -181,6 +187,39 @@ class Claim:
         """
         alarms, hits = roc.bounds(confidence)
         return float((hits - self.hits(alarms)).max())
+
+    def shown_share(self, runs: int) -> float | None:
+        """About the largest share of the noise with which so many counted runs would beat the claim; None if with none.
+
+        As if this were a Gaussian mechanism, and the attack as good as can be: its counts are then those expected.
+
+        >>> from radoboost.privacy import Gaussian, Relation
+        >>> claim = Claim(Gaussian(1.0, Relation.RECORD), 1e-6)
+        >>> [round(claim.shown_share(runs), 1) for runs in (750, 75_000)]
+        [0.6, 0.9]
+        """
+        from scipy.special import ndtr, ndtri
+
+        if not 0 < self.advantage < 1:
+            return None
+        mu = 2 * float(ndtri((1 + self.advantage) / 2))
+        tails = np.geomspace(1 / runs, 0.5, _LEVELS)
+        levels = ndtri(np.concatenate([tails, 1 - tails]))
+
+        def beaten(share: float) -> bool:
+            thresholds = np.concatenate([levels, levels + mu / share])
+            alarms, hits = (
+                tuple(np.rint(runs * ndtr(mean - thresholds)).astype(int).tolist()) for mean in (0.0, mu / share)
+            )
+            return self.margin(Roc(tuple(thresholds.tolist()), alarms, hits, runs, 0)) > 0
+
+        low, high = 0.01, 1.0
+        if not beaten(low):
+            return None
+        while high - low > 0.002:
+            middle = (low + high) / 2
+            low, high = (middle, high) if beaten(middle) else (low, middle)
+        return low
 
     def in_words(self) -> str:
         """Epsilon with what it is about."""
