@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from radoboost import findings
 from radoboost.attacks.known import DEFAULT_SECONDS, check_same_width, deadline, own_edges, rado_integers
-from radoboost.attacks.subset_sums import MOST_HALVED, HalfSums, Lattice, checked, too_few_bits
+from radoboost.attacks.lattices import Lattice
+from radoboost.attacks.subset_sums import MOST_HALVED, HalfSums, checked, too_few_bits
 from radoboost.errors import ArgumentError, TableError
 from radoboost.findings import Findings
 from radoboost.keystream import TILE_ROWS
+from radoboost.labels import LabelRule
 from radoboost.mechanisms import Circumstances, FeatureBand
 from radoboost.privacy import band, best_guess
 from radoboost.progress import Progress, silent
@@ -38,6 +40,14 @@ _OTHER_TABLE = (
     "rado {} is no sum of these rows within the band, whatever the protected value of row {}; "
     "this is a release of another table"
 )
+_DUST = 1e-9  # sums of logarithms that are equal differ by less
+_CONTRADICTION = (
+    "some rados are impossible with one protected value of row {}, some with the other; "
+    "this is a release of another table"
+)
+_EXCHANGED = (
+    "rows can be exchanged for a few others without a change of the other columns, though not of the protected one"
+)
 
 
 @dataclass(frozen=True)
@@ -45,8 +55,9 @@ class Leak:
     """What the rados say about one bit: `bit` is y x of the row in the protected column, None where it stays unknown.
 
     `log_ratio` is the logarithm of the release's likelihood under this bit over that under the other, and is exact;
-    it is None where lattice reduction was used, which counts nothing. `n_decided` rados are impossible under the other
-    bit (of lattice reduction: the subset that was found has the row). `claim` is what the release says of itself.
+    it is None where lattice reduction was used, which counts nothing and proves nothing. `n_decided` rados are
+    impossible under the other bit (of lattice reduction: the subset that was found has the row). `claim` is what the
+    release says of itself.
     """
 
     row: int
@@ -81,11 +92,16 @@ class Leak:
             return f"{where[0].upper()}{where[1:]} stays unknown: {self.why}."
         value = f"{self.value:g}" if self.value is not None else f"{self.bit:+d}"
         if self.log_ratio is None:
-            how = f"{self.n_decided:,} of the {self.n_read:,} rados that were read were found to have the row"
+            how = (
+                f"{self.n_decided:,} of the {self.n_read:,} rados that were read were found to have the row, though "
+                "that no other rows give the same rados is not proved"
+            )
         elif math.isinf(self.log_ratio):
             how = f"{self.n_decided:,} of the {self.n_read:,} rados that were read are impossible with the other value"
         else:
-            how = f"with probability {self.probability:.6f}, where both values were as likely before"
+            assert self.probability is not None
+            said = f"{self.probability:.6f}" if self.probability < 0.9999995 else "more than 0.999999"
+            how = f"with probability {said}, where both values were as likely before"
         claim = f" The release claims {self.claim}; it claims nothing about rados seen whole." if self.claim else ""
         return f"{where[0].upper()}{where[1:]} is {value}: {how}.{claim}"
 
@@ -102,7 +118,7 @@ def leak(
 ) -> Leak:
     """The protected value of one row, from a release of a feature band and the rest of its table.
 
-    The table may hold either of the two values in the row's place: it is not used.
+    The table may hold any number in the row's place: it is not used. An empty cell is refused as everywhere in a table.
 
     >>> import radoboost as rb
     >>> rng = np.random.default_rng(0)
@@ -125,9 +141,8 @@ def leak(
     found = recover_bit(edges, place, row, rado_integers(release), interval, seconds=seconds, bar=bar)
     value = None
     if found.bit is not None:
-        column, given = release.columns[place], _value_at(table, y, label, feature, row)
-        other = column.low if given == column.high else column.high
-        value = given if found.bit == np.sign(edges[row, place]) else other
+        column, sign = release.columns[place], _label_sign(release, table, y, label, row)
+        value = column.high if found.bit == sign else column.low
     return dataclasses.replace(found, feature=feature, value=value, claim=_claim(release.statement))
 
 
@@ -138,11 +153,12 @@ def _claim(statement: Statement) -> str | None:
     return f"epsilon {epsilon} at delta {statement.delta:g} between tables with {statement.neighbours}"
 
 
-def _value_at(table: Any, y: Any, label: str | None, feature: str, row: int) -> float:
-    first = 0
-    for batch in open_table(table, y, label=label, features=[feature]).batches():
+def _label_sign(release: Release, table: Any, y: Any, label: str | None, row: int) -> int:
+    rule, first = LabelRule(label or "y", release.classes), 0
+    for batch in open_table(table, y, label=label, features=[release.mechanism["feature"]]).batches():
+        rule.see(batch.labels)
         if row < first + batch.n_rows:
-            return float(batch.values()[row - first, 0])
+            return int(rule.signs(batch.labels)[row - first])
         first += batch.n_rows
     raise TableError(f"the table has no row {row:,} any more; do not change it meanwhile")
 
@@ -172,10 +188,12 @@ def recover_bit(
     left = deadline(seconds)
     check_same_width(edges, rados)
     edges, rados = checked(edges, rados)
-    m, unit = len(edges), int(abs(edges[0, protected]))
+    m = len(edges)
     if isinstance(row, bool) or not 0 <= row < m:
         raise ArgumentError(f"row must be one of 0 .. {m - 1:,}; it is {row!r}")
-    if unit == 0 or (np.abs(edges[:, protected]) != unit).any():
+    sizes = np.abs(np.delete(edges[:, protected], row))
+    unit = int(sizes[0]) if m > 1 else int(np.abs(rados[:, protected]).max(initial=1))
+    if unit == 0 or (sizes != unit).any():
         raise TableError("the protected column must hold two values, one of them in every row; the table holds others")
     case = _Case(edges, rados, protected, row, unit, *interval)
     for j in np.flatnonzero(~case.within_band().any(axis=1)):
@@ -225,13 +243,10 @@ def _by_counts(case: _Case, left: Callable[[], float], bar: Progress) -> Leak:
         read += len(some)
         bar("reading rados", read, n)
     if decided.all():
-        raise TableError(
-            f"some rados are impossible with one protected value of row {row}, some with the other; "
-            "this is a release of another table"
-        )
+        raise TableError(_CONTRADICTION.format(row))
     if decided.any():
         return Leak(row, 1 if decided[1] else -1, math.inf, int(decided.max()), read, n, "halves")
-    if ratio == 0:
+    if abs(ratio) < _DUST:
         why = "the time was over before any rado was read" if read == 0 else "the rados are as likely with either value"
         return Leak(row, None, 0.0, 0, read, n, "halves", why)
     return Leak(row, 1 if ratio > 0 else -1, abs(ratio), 0, read, n, "halves")
@@ -241,7 +256,9 @@ def _by_lattice(case: _Case, left: Callable[[], float], bar: Progress) -> Leak:
     """By the subset of each rado that lattice reduction finds from the other columns."""
     rados, row, n, within = case.rados, case.row, len(case.rados), case.within_band()
     ends = within[~within.all(axis=1)]  # of the band: there the protected column alone tells
-    if ends.all(axis=0).any() and len(ends):
+    if ends.any(axis=0).all():
+        raise TableError(_CONTRADICTION.format(row))
+    if len(ends):
         return Leak(row, 1 if ends[0, 1] else -1, math.inf, len(ends), n, n, "the band")
     others = np.delete(case.edges, case.protected, axis=1)
     if why := too_few_bits(others):
@@ -249,12 +266,19 @@ def _by_lattice(case: _Case, left: Callable[[], float], bar: Progress) -> Leak:
     lattice, targets = Lattice(others, left), np.delete(rados, case.protected, axis=1)
     known = np.array(case.edges[:, case.protected])
     known[row] = 0
+
+    def in_doubt(relations: NDArray[np.int64]) -> bool:
+        """Whether other subsets may have the same sum, and say something else about the row."""
+        return bool(relations[:, row].any() or (relations @ known).any())
+
+    if why := lattice.too_few_bits() or (_EXCHANGED if in_doubt(lattice.short) else ""):
+        return Leak(row, None, None, 0, 0, n, "lattice", why)
     votes, read = [0, 0], 0
-    while read < n and lattice.ready and left() > 0:
+    while read < n and lattice.ready and left() > 0 and not all(votes):
         found = lattice.solve(targets[read], left)
         if found.count == 0:
             raise TableError(_OTHER_TABLE.format(read, row))
-        if len(found.listed):
+        if len(found.listed) and not in_doubt(lattice.relations(found.listed[0])):
             own = int(rados[read, case.protected] - found.listed[0] @ known)
             if abs(own) != case.unit * found.listed[0, row]:
                 why = "the subsets found are not those of the rados: others have the same sums"
@@ -262,10 +286,12 @@ def _by_lattice(case: _Case, left: Callable[[], float], bar: Progress) -> Leak:
             votes[int(own > 0)] += bool(own)
         read += 1
         bar("reading rados", read, n)
-    if votes[0] != votes[1]:
-        return Leak(row, 1 if votes[1] > votes[0] else -1, None, max(votes), read, n, "lattice")
-    why = "the subsets found disagree" if any(votes) else "lattice reduction found no subset that has the row"
-    return Leak(row, None, None, 0, read, n, "lattice", why if read == n else "the time was over")
+    if all(votes):
+        return Leak(row, None, None, 0, read, n, "lattice", "the subsets found disagree, so some are false")
+    if any(votes):
+        return Leak(row, 1 if votes[1] else -1, None, max(votes), read, n, "lattice")
+    why = "lattice reduction found no subset that has the row" if read == n else "the time was over"
+    return Leak(row, None, None, 0, read, n, "lattice", why)
 
 
 # ---- how well it works
@@ -312,7 +338,7 @@ def study(
         "lattice": [(m, _RADOS, k, 2**22) for k in (2, 4, 8) for m in (42, 50, 60, 70, 80, 90, 100) if m <= longest],
     }
     cells = list(dict.fromkeys(cell for part in planned.values() for cell in part))
-    seen: dict[_Cell, tuple[int, int]] = {}
+    seen: dict[_Cell, _Seen] = {}
     for done, cell in enumerate(cells):
         bar("attacking", done, len(cells))
         # Twice the rows of a half cost twice the time: fewer trials, and the error bars show it.
@@ -326,17 +352,18 @@ def study(
     drawn = {name: _panel(*panels[name], planned[name], seen) for name in planned if planned[name]}
     main = (middle, _RADOS, 1, 2**22)
     said = _statement(main)
-    low = _interval(*seen[main])[0]
-    counted = f"{seen[main][0]} of {seen[main][1]}"
+    right, _, done = seen[main]
+    low, counted = _interval(right, done)[0], f"{right} of {done}"
     caption = (
-        "An undecided bit counts as not right. Shaded: 95 % Clopper-Pearson bounds. Dashed: how often the best guess "
-        "from the protected column alone is right, which is all that the claim allows."
+        "An undecided bit counts as half right, as a coin is; in the tables, only decided bits are read rightly. "
+        "Shaded: 95 % Clopper-Pearson bounds. Dashed: how often the best guess from the protected column alone is "
+        "right, which is all that the claim allows."
     )
     figures = [findings.figure("leak", "The protected bit, read", caption,
                                [drawn[name] for name in ("rows", "rados", "levels")])]  # fmt: skip
     if "lattice" in drawn:
         figures.append(findings.figure("leak-lattice", "The protected bit beyond 40 rows", caption, [drawn["lattice"]]))
-    names = ["rows", "rados", "other columns", "values of each", "right", "trials", "at least", "at most"]
+    names = ["rows", "rados", "other columns", "values of each", "right", "undecided", "trials", "at least", "at most"]
     return findings.found(
         NAME, TITLE,
         tables=[
@@ -349,20 +376,26 @@ def study(
                 note="The claim is about the protected column's marginal, and says so.",
             ),
             findings.table("leak-cells", "The bit, by cell", names,
-                           [[*cell, *seen[cell], *_interval(*seen[cell])] for cell in cells]),
+                           [[*cell, *seen[cell], *_interval(seen[cell][0], seen[cell][2])] for cell in cells],
+                           note="The bounds are of the share that was decided and right."),
         ],
         figures=figures,
         checks=[
             findings.check(
                 "The claim about the column's marginal holds for whole rados (the paper's proof: d = 1 without loss)",
-                None if not seen[main][1] else low <= said.best_guess,
+                None if not done else low <= said.best_guess,
                 f"right in {counted} trials, at least {low:.3f} at 95 %; the claim would allow {said.best_guess:.3f}",
             )
+        ],
+        notes=[
+            "The values of the other columns are uniform and independent; the protected bits are fair coins.",
+            f"The band is that of epsilon {_BAND.epsilon:g} a rado; delta is {_BAND.delta:g}.",
         ],
     )  # fmt: skip
 
 
 _Cell = tuple[int, int, int, int]  # rows, rados, other columns, values of each
+_Seen = tuple[int, int, int]  # bits that were right, bits that stayed undecided, trials
 _RADOS = 16
 _LONGEST = 10.0  # seconds of one trial
 _BAND = FeatureBand(
@@ -370,15 +403,17 @@ _BAND = FeatureBand(
 )  # narrower, or with a smaller delta, 24 rows carry no claim
 
 
-def _hits(rng: np.random.Generator, cell: _Cell, trials: int, left: Callable[[], float]) -> tuple[int, int]:
-    """How often the bit of row 0 was right, and in how many trials."""
+def _hits(rng: np.random.Generator, cell: _Cell, trials: int, left: Callable[[], float]) -> _Seen:
+    """How often the bit of row 0 was right, how often it stayed undecided, and in how many trials."""
     m, n, columns, levels = cell
-    hits, done, interval = 0, 0, band(m, _BAND.epsilon)
+    hits, undecided, done, interval = 0, 0, 0, band(m, _BAND.epsilon)
     while done < trials and left() > 0:
         edges, rados = simulated(rng, m, n, columns, levels, interval)
-        hits += recover_bit(edges, 0, 0, rados, interval, seconds=min(max(left(), 0.01), _LONGEST)).bit == edges[0, 0]
+        bit = recover_bit(edges, 0, 0, rados, interval, seconds=min(max(left(), 0.01), _LONGEST)).bit
+        hits += bit == edges[0, 0]
+        undecided += bit is None
         done += 1
-    return hits, done
+    return hits, undecided, done
 
 
 def _statement(cell: _Cell) -> Statement:
@@ -386,28 +421,34 @@ def _statement(cell: _Cell) -> Statement:
 
 
 def _interval(hits: int, trials: int) -> tuple[float, float]:
-    """Clopper-Pearson bounds of a share, at 95 %."""
+    """Clopper-Pearson bounds of a share, at 95 %; nothing is known of no trials."""
     from scipy.stats import beta
 
     low = float(beta.ppf(0.025, hits, trials - hits + 1)) if hits else 0.0
     return low, float(beta.ppf(0.975, hits + 1, trials - hits)) if hits < trials else 1.0
 
 
-def _panel(
-    title: str, x_label: str, axis: int, cells: Sequence[_Cell], seen: Mapping[_Cell, tuple[int, int]]
-) -> findings.Panel:
+def _panel(title: str, x_label: str, axis: int, cells: Sequence[_Cell], seen: Mapping[_Cell, _Seen]) -> findings.Panel:
     curves, bands = [], []
     for columns in dict.fromkeys(cell[2] for cell in cells):
-        shown = [cell for cell in cells if cell[2] == columns and seen[cell][1]]
+        shown = [cell for cell in cells if cell[2] == columns and seen[cell][2]]
         label = f"{columns} other column{'s' if columns > 1 else ''}"
         x = [_place(cell, axis) for cell in shown]
-        curves.append(findings.series(label, x, [seen[cell][0] / seen[cell][1] for cell in shown]))
-        bounds = [_interval(*seen[cell]) for cell in shown]
-        bands.append(findings.band(label, x, [low for low, _ in bounds], [high for _, high in bounds]))
+        halves = [(2 * seen[cell][0] + seen[cell][1], seen[cell][2]) for cell in shown]
+        curves.append(findings.series(label, x, [twice / (2 * trials) for twice, trials in halves]))
+        low = [_interval(twice // 2, trials)[0] for twice, trials in halves]
+        bands.append(findings.band(label, x, low, [_interval(-(-twice // 2), trials)[1] for twice, trials in halves]))
     places = {_place(cell, axis): best_guess(_BAND.event(cell[0], cell[1])) for cell in cells}
     curves.append(findings.series("the protected column alone", places, places.values(), style="dashed"))
     curves.append(findings.series("a coin", [], [0.5], style="flat"))
-    return findings.panel(title, x_label, "share of bits read rightly", curves, log_x=axis == 1, bands=bands)
+    return findings.panel(
+        title,
+        x_label,
+        "share of bits read rightly, a coin for those that are not",
+        curves,
+        log_x=axis == 1,
+        bands=bands,
+    )
 
 
 def _place(cell: _Cell, axis: int) -> int:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from radoboost import findings
 from radoboost.attacks.known import DEFAULT_SECONDS, check_same_width, deadline, rado_integers, table_edges
+from radoboost.attacks.lattices import Lattice
 from radoboost.attacks.subset_sums import (
     MOST_HALVED,
     HalfSums,
-    Lattice,
     Subsets,
     checked,
     expected_others,
@@ -43,10 +43,11 @@ _PATIENCE = 4  # rados that lattice reduction may fail on before it is given up
 class Probe:
     """What is known of each candidate row: it is in the release, or out, or was not seen in any rado, or is open.
 
-    "in" is proved where `proved` says so: the row is in every subset that gives some rado. Else lattice reduction found
-    one subset for the rado, and `expected_others` says about how many false ones there are by chance. "out" are all
-    others once as many rows are in as the release is of. A row of the release is in none of the `n_solved` rados with
-    probability `missed`.
+    Where it is `proved`, a row is "in" if it is in every subset that gives some rado, and all others are "out" once as
+    many are in as the release is of. Else lattice reduction found one subset for the rado, and no relation of rows that
+    exchanges this one for others; no row is "out" then. `expected_others` is how many more subsets give a rado by
+    chance, if values were random: of tables with rows that are sums of others it says nothing. A row of the release is
+    in none of the `n_solved` rados with probability `missed`.
     """
 
     rows: tuple[str, ...]
@@ -73,7 +74,7 @@ class Probe:
         counts = {status: self.rows.count(status) for status in (IN, OUT, NOT_SEEN, OPEN)}
         if not self.n_solved:
             return f"Which of the {len(self.rows):,} rows are in the release stays unknown: {self.why}."
-        text = f"Of {len(self.rows):,} rows, {counts[IN]:,} are in the release"
+        text = f"Of {len(self.rows):,} rows, {counts[IN]:,} {'are' if self.proved else 'seem to be'} in the release"
         if counts[OUT]:
             text += ", and as it is of no more, the others are not."
         else:
@@ -84,7 +85,7 @@ class Probe:
         if counts[NOT_SEEN]:
             text += f" A row of the release goes unseen with probability {self.missed:.2g}."
         if not self.proved:
-            text += f" That no other rows give the same rados is not proved; expect {self.expected_others:.2g} a rado."
+            text += " That no other rows give the same rados is not proved."
         return f"{text} Not all rados were solved: {self.why}." if self.why else text
 
 
@@ -157,11 +158,15 @@ def members(
         )
         missed = 1 - support[0] / support[1]
     proving, others = len(edges) <= MOST_HALVED, expected_others(edges)
-    if not proving and (why := too_few_bits(edges)):
+    why = "" if proving else too_few_bits(edges)
+    if not why:
+        engine: HalfSums | Lattice = HalfSums(edges) if proving else Lattice(edges, left)
+        if isinstance(engine, Lattice):
+            why, others = engine.too_few_bits() or _all_mixed(engine), engine.expected_others
+    if why:
         return Probe((OPEN,) * len(edges), False, others, 1.0, 0, 0, n_rados, "lattice", why)
-    engine: HalfSums | Lattice = HalfSums(edges) if proving else Lattice(edges, left)
     certain, possible = np.zeros((2, len(edges)), dtype=np.bool_)
-    read, solved, why = 0, 0, ""
+    read, solved = 0, 0
     for target in rados[: max(1, rados_read)]:
         if left() <= 0:
             why = "the time was over"
@@ -180,7 +185,7 @@ def members(
                 break
             continue
         solved += 1
-        some, every = _rows_of(found, edges)
+        some, every = _rows_of(found, edges, engine)
         certain |= every
         possible |= some
     if n_members is not None and certain.sum() > n_members:
@@ -191,19 +196,39 @@ def members(
             )
         certain[:], possible[:] = False, True
         solved, why = 0, f"the subsets found have more rows than the {n_members:,} of the release; some are false"
-    complete = solved > 0 and certain.sum() == n_members
+    complete = proving and solved > 0 and certain.sum() == n_members
     rows = np.where(certain, IN, OUT if complete else np.where(possible if solved else True, OPEN, NOT_SEEN))
     name = "halves" if proving else "lattice"
     return Probe(tuple(rows.tolist()), proving, others, missed**solved, solved, read, n_rados, name, why)
 
 
-def _rows_of(found: Subsets, edges: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _rows_of(
+    found: Subsets, edges: NDArray[np.int64], engine: HalfSums | Lattice
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """The rows of some subset, and those of every subset, that give a rado; rows that are equal go in any order."""
     if found.with_row is not None:
         return found.with_row > 0, found.with_row == found.count
+    assert isinstance(engine, Lattice)
     equal = np.unique(edges, axis=0, return_inverse=True)[1].reshape(-1)
     chosen = np.bincount(equal, found.listed[0])
-    return (chosen > 0)[equal], (chosen == np.bincount(equal))[equal]
+    mixed = _mixed(engine.relations(found.listed[0]), equal)
+    return (chosen > 0)[equal] | mixed, (chosen == np.bincount(equal))[equal] & ~mixed
+
+
+def _mixed(relations: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Rows that relations exchange for rows that are not equal to them."""
+    classes = np.zeros((len(relations), equal.max() + 1), dtype=np.int64)
+    np.add.at(classes.T, equal, relations.T)
+    mixed: NDArray[np.bool_] = (classes != 0).any(axis=0)
+    return mixed[equal]
+
+
+def _all_mixed(lattice: Lattice) -> str:
+    """Why no row can be named, in words; nothing where some can."""
+    equal = np.unique(lattice.vectors, axis=0, return_inverse=True)[1].reshape(-1)
+    if not _mixed(lattice.short, equal).all():
+        return ""
+    return "every row can be exchanged for a few others without a change of the sum"
 
 
 # ---- how well it works
@@ -246,7 +271,11 @@ def study(
 
     wide = {f"{d} column{'s' if d > 1 else ''}": [(n, d, 2**22) for n in sizes] for d in columns}
     coarse = {f"{k:,} values": [(n, widest, k) for n in sizes] for k in levels}
-    wrong = sum(value[1] for value in seen.values())
+    related = {} if max(sizes) <= MOST_HALVED else {
+        title: [_run_on(rng, make(rng), min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0]
+        for title, make in _RELATED.items()
+    }  # fmt: skip
+    wrong = sum(value[1] for value in seen.values()) + sum(run[1] for runs in related.values() for run in runs)
     names = ["rows", "columns", "values of each", "members found", "others taken for members", "seconds"]
     caption = (
         "Half of the candidates are in the release. Up to 40 candidates all subsets are counted; beyond, lattice "
@@ -256,7 +285,9 @@ def study(
     return findings.found(
         NAME, TITLE,
         tables=[findings.table("probe-cells", "Rows found among as many others, sixteen rados", names,
-                               [[*cell, *seen[cell]] for cell in cells if cell in seen])],
+                               [[*cell, *seen[cell]] for cell in cells if cell in seen]),
+                findings.table("probe-related", "Rows that are sums of each other, more than 40", ["table", *names[3:]],
+                               [[title, *np.mean(runs, axis=0).tolist()] for title, runs in related.items() if runs])],
         figures=[
             findings.figure("probe", "Clients found in a release", caption + "Columns of the grid's own precision.",
                             [panel("rows found", found_by, 0, wide), panel("time", "seconds", 2, wide)]),
@@ -264,15 +295,39 @@ def study(
                             [panel("rows found", found_by, 0, coarse), panel("time", "seconds", 2, coarse)]),
         ],
         checks=[findings.check("No other row is ever taken for one of the release", wrong == 0,
-                               f"{len(seen)} cells of {trials} trials")],
+                               f"{len(seen)} cells of {trials} trials, and {len(related)} tables of related rows")],
+        notes=["Values are uniform and independent, but for the tables of related rows."],
     )  # fmt: skip
 
 
 def _run(rng: np.random.Generator, n: int, d: int, levels: int, seconds: float) -> tuple[float, float, float]:
+    return _run_on(rng, 2 * rng.integers(0, levels, (n, d)) - levels + 1, seconds)
+
+
+def _run_on(rng: np.random.Generator, edges: NDArray[np.int64], seconds: float) -> tuple[float, float, float]:
     """The shares of members, and of others, that were found to be in; and the seconds it took."""
-    edges = 2 * rng.integers(0, levels, (n, d)) - levels + 1
+    n = len(edges)
     inside = np.arange(n) < n // 2
     rados = (rng.integers(0, 2, (16, n)) * inside) @ edges
     begun = time.monotonic()
     found = np.array(members(edges, rados, seconds=seconds).rows) == IN
     return float(found[inside].mean()), float(found[~inside].mean()), time.monotonic() - begun
+
+
+def _opposite(rng: np.random.Generator) -> NDArray[np.int64]:
+    edges = rng.integers(-(2**22), 2**22, (50, 6))
+    edges[1:50:2] = -edges[:50:2]
+    edges[:20] = rng.integers(-(2**22), 2**22, (20, 6))
+    return edges
+
+
+def _coarse_mixtures(rng: np.random.Generator) -> NDArray[np.int64]:
+    coarse = rng.choice([-1, 1], (50, 1)) * rng.integers(0, 4, (50, 8))
+    mixed: NDArray[np.int64] = coarse @ rng.integers(1, 2**18, (8, 8))
+    return mixed
+
+
+_RELATED: dict[str, Callable[[np.random.Generator], NDArray[np.int64]]] = {
+    "30 of 50 rows in pairs of equal features and opposite labels": _opposite,
+    "50 rows whose 8 columns are mixtures of 8 columns of 4 values": _coarse_mixtures,
+}

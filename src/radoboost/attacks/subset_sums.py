@@ -1,19 +1,18 @@
-"""Which subsets of integer vectors sum to a target: by enumeration, by halves that meet, by lattice reduction.
+"""Which subsets of integer vectors sum to a target: all of them, by enumeration or by halves that meet.
 
-The first two find all subsets, of up to 22 and 40 vectors, and count them. Lattice reduction finds one, of more
-vectors, where the columns carry several bits for each; it cannot tell that there is no other. Subsets are matched by
-a hash of their sums that is linear modulo 2**64, and whatever matches is then compared in all columns, in integers.
+They are counted, of up to 22 and 40 vectors; of more, `lattices` looks for one. Subsets are matched by a hash of their
+sums that is linear modulo 2**64, and whatever matches is then compared in all columns, in integers.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.attacks.known import DEFAULT_SECONDS, deadline, needed
+from radoboost.attacks.known import DEFAULT_SECONDS, deadline
 from radoboost.errors import ArgumentError
 
 MOST_ENUMERATED = 22
@@ -26,13 +25,9 @@ _LISTED = 1000
 _SPREAD = (
     math.sqrt(2 * math.pi * math.e) / 2
 )  # values of a Gaussian sum of fair coins' worth, for each step of its norm
-_WEIGHT = 1 << 30  # of the columns in a lattice: a vector that misses the target is long
-_PRIME = (1 << 61) - 1
-_ROWS_AT_A_TIME = 8  # that join a lattice between two looks at the clock
-_TRIES = 32  # each a hundredth to a tenth of a second; at the edge of what can be solved they more than double it
-_MOST_REDUCED = 1000  # rows; so many take hours
+_MOST_HASHES = 8  # tries of factors without collisions; one is enough but for values that share large powers of two
 
-_Vectors = NDArray[np.int64]
+Vectors = NDArray[np.int64]
 _Hash = NDArray[np.uint64]
 
 
@@ -72,8 +67,8 @@ class Subsets:
 
 
 def solve(
-    vectors: _Vectors,
-    target: _Vectors,
+    vectors: Vectors,
+    target: Vectors,
     *,
     engine: str | None = None,
     most: int = _LISTED,
@@ -81,7 +76,7 @@ def solve(
 ) -> Subsets:
     """The subsets of the rows of `vectors`, (m, d), that sum to `target`, (d,); by default all of them where m <= 40.
 
-    All of them take about a second at most, whatever the time limit.
+    All of them take a few seconds at most, whatever the time limit.
 
     >>> solve(np.array([[1], [2], [3]]), np.array([3])).to_dict()["listed"]
     [[0, 1], [2]]
@@ -94,6 +89,8 @@ def solve(
     if engine == "halves":
         return HalfSums(vectors).solve(targets[0], most)
     if engine == "lattice":
+        from radoboost.attacks.lattices import Lattice
+
         return Lattice(vectors, left).solve(targets[0], left)
     raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; it is {engine!r}")
 
@@ -107,7 +104,7 @@ def engine_for(n_rows: int) -> str:
     return "enumeration" if n_rows <= 16 else "halves" if n_rows <= MOST_HALVED else "lattice"
 
 
-def bits_of(vectors: _Vectors) -> NDArray[np.float64]:
+def bits_of(vectors: Vectors) -> NDArray[np.float64]:
     """How many bits each column adds to a random subset's sum, as if sums were Gaussian; m rows need about m in all.
 
     It is the entropy of the column's sum given those of the columns before it, in units of the least step that it can
@@ -133,7 +130,7 @@ def bits_of(vectors: _Vectors) -> NDArray[np.float64]:
     return np.array([part.sum() for part in np.split(bits, ends[:-1])] if parts else [], dtype=np.float64)
 
 
-def _counted_apart(column: _Vectors) -> _Vectors:
+def _counted_apart(column: Vectors) -> Vectors:
     """A column as it is, or as one for each of its values, up to sign, if counts of these take fewer bits."""
     sizes, counts = np.unique(np.abs(column[column != 0]), return_counts=True)
     if not 0 < 2 * len(sizes) <= counts.sum():
@@ -141,11 +138,11 @@ def _counted_apart(column: _Vectors) -> _Vectors:
     whole = math.log2(float(np.linalg.norm(column / np.gcd.reduce(column))) * _SPREAD)
     if float(np.log2(np.sqrt(counts) * _SPREAD).sum()) >= whole:
         return column[:, None]
-    apart: _Vectors = np.sign(column)[:, None] * (np.abs(column)[:, None] == sizes)
+    apart: Vectors = np.sign(column)[:, None] * (np.abs(column)[:, None] == sizes)
     return apart
 
 
-def _steps(vectors: _Vectors) -> NDArray[np.float64]:
+def _steps(vectors: Vectors) -> NDArray[np.float64]:
     """The least change of each column's sum that leaves those before it as they are, 0 where there is none.
 
     Pivots of a Gaussian elimination modulo 2**64, after each column's own divisor is taken out. Columns that share
@@ -167,7 +164,7 @@ def _steps(vectors: _Vectors) -> NDArray[np.float64]:
     return found
 
 
-def expected_others(vectors: _Vectors) -> float:
+def expected_others(vectors: Vectors) -> float:
     """About how many subsets give the same sum as a random one by chance: 2**m over the number of likely sums.
 
     >>> rng = np.random.default_rng(0)
@@ -178,19 +175,23 @@ def expected_others(vectors: _Vectors) -> float:
     return float(2.0 ** min(len(vectors) - float(bits_of(vectors).sum()), 1000.0))
 
 
-def too_few_bits(vectors: _Vectors) -> str:
-    """Why a subset found for a sum need not be the one it was made of, in words; nothing where it is, but for chance.
+def too_few_bits(vectors: Vectors) -> str:
+    """Why a subset found for a sum need not be the one it was made of, in words; nothing where it may well be.
 
     >>> too_few_bits(np.arange(1, 51)[:, None])
     'subsets of 50 rows take 50 bits to tell apart, and the columns carry about 9'
     """
-    m, bits = len(vectors), float(bits_of(vectors).sum())
+    return shortage(len(vectors), float(bits_of(vectors).sum()))
+
+
+def shortage(m: int, bits: float) -> str:
+    """Why so many bits do not tell the subsets of m rows apart, if they do not."""
     if bits >= m - math.log2(CHANCE):
         return ""
     return f"subsets of {m:,} rows take {m:,} bits to tell apart, and the columns carry about {bits:,.0f}"
 
 
-def checked(vectors: _Vectors, targets: _Vectors) -> tuple[_Vectors, _Vectors]:
+def checked(vectors: Vectors, targets: Vectors) -> tuple[Vectors, Vectors]:
     """Vectors and targets as int64, refused where sums of them could overflow or widths differ."""
     vectors, targets = np.asarray(vectors), np.asarray(targets)
     if vectors.ndim != 2 or targets.ndim != 2 or vectors.shape[1] != targets.shape[1] or not len(vectors):
@@ -209,7 +210,7 @@ def checked(vectors: _Vectors, targets: _Vectors) -> tuple[_Vectors, _Vectors]:
 # ---- all subsets
 
 
-def enumerated(vectors: _Vectors, target: _Vectors, most: int = _LISTED) -> Subsets:
+def enumerated(vectors: Vectors, target: Vectors, most: int = _LISTED) -> Subsets:
     """All subsets with this sum, out of all there are.
 
     >>> enumerated(np.array([[1], [2], [3]]), np.array([3])).with_row.tolist()
@@ -228,7 +229,7 @@ def enumerated(vectors: _Vectors, target: _Vectors, most: int = _LISTED) -> Subs
 class _Half:
     """All subset sums of some rows, those that are equal together, in the order of their hashes."""
 
-    def __init__(self, vectors: _Vectors, factors: _Hash) -> None:
+    def __init__(self, vectors: Vectors, factors: _Hash) -> None:
         self.vectors = vectors
         sums = _subset_sums(_hashes(vectors, factors))
         self.masks = np.argsort(sums, kind="stable").astype(np.uint32)
@@ -239,12 +240,17 @@ class _Half:
         self.hashes = ordered[self.first]
         self.counts = np.diff(self.first, append=len(ordered))
         same = np.flatnonzero(~new)
-        self.exact = all(
-            np.array_equal(_sums(vectors, self.masks[part]), _sums(vectors, self.masks[part - 1]))
-            for part in _pieces(same)
-        )
+        self.exact = not len(same) or self._agree(self.masks[same - 1], self.masks[same])
 
-    def sums(self, groups: NDArray[np.int64]) -> _Vectors:
+    def _agree(self, some: NDArray[np.uint32], others: NDArray[np.uint32]) -> bool:
+        """Whether pairs of subsets have equal sums; of columns that others determine nothing need be compared."""
+        for k in _independent(self.vectors):
+            sums = _subset_sums(self.vectors[:, k])
+            if not np.array_equal(sums[some], sums[others]):
+                return False
+        return True
+
+    def sums(self, groups: NDArray[np.int64]) -> Vectors:
         """The exact sums of these groups."""
         return _sums(self.vectors, self.masks[self.first[groups]])
 
@@ -269,31 +275,36 @@ class HalfSums:
     [2, 2, 0]
     """
 
-    def __init__(self, vectors: _Vectors) -> None:
+    def __init__(self, vectors: Vectors) -> None:
         if len(vectors) > MOST_HALVED:
             raise ArgumentError(f"{len(vectors)} rows are too many to meet in the middle; use the engine lattice")
-        self.vectors = vectors
+        self._divisors = np.maximum(np.gcd.reduce(vectors, axis=0), 1)
+        self.vectors = vectors = vectors // self._divisors
         middle, rng = len(vectors) // 2, np.random.default_rng(0)
-        while True:
+        for _ in range(_MOST_HASHES):
             # Two different sums with one hash are rare, and would be counted together: then other factors are taken.
             self._factors = _factors(rng, vectors.shape[1])
             self._left, self._right = (_Half(part, self._factors) for part in (vectors[:middle], vectors[middle:]))
             if self._left.exact and self._right.exact:
-                break
+                return
+        raise ArgumentError(
+            "the sums of these rows cannot be told apart by hashes of 64 bits, as most values of their columns "
+            "share large powers of two; leave out the rows that do not"
+        )
 
     @property
     def at_once(self) -> int:
         """How many targets take about a tenth of a second together."""
         return max(1, _AT_ONCE // len(self._left.hashes))
 
-    def count(self, targets: _Vectors) -> NDArray[np.int64]:
+    def count(self, targets: Vectors) -> NDArray[np.int64]:
         """How many subsets give each of the targets, (k, d): all of them, exactly."""
         counts = np.zeros(len(targets), dtype=np.int64)
         for places, left, right in self._matches(targets):
             np.add.at(counts, places, self._left.counts[left] * self._right.counts[right])
         return counts
 
-    def solve(self, target: _Vectors, most: int = _LISTED) -> Subsets:
+    def solve(self, target: Vectors, most: int = _LISTED) -> Subsets:
         """All subsets that give one target."""
         matches = list(self._matches(target[None, :]))
         left, right = (np.concatenate([match[k] for match in matches] or [np.empty(0, np.int64)]) for k in (1, 2))
@@ -302,8 +313,9 @@ class HalfSums:
         listed = self._listed(left, right, most)
         return Subsets("halves", int((of_left * of_right).sum()), np.array(with_row, dtype=np.int64), listed)
 
-    def _matches(self, targets: _Vectors) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+    def _matches(self, targets: Vectors) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
         """Target, left group and right group of all that fit, some at a time."""
+        whole, targets = (targets % self._divisors == 0).all(axis=1), targets // self._divisors
         hashes, known = _hashes(targets, self._factors), self._right.hashes
         for first in range(0, len(targets), self.at_once):
             wanted = hashes[first : first + self.at_once, None] - self._left.hashes
@@ -312,6 +324,7 @@ class HalfSums:
                 target, left = np.divmod(part, wanted.shape[1])
                 right = place.reshape(-1)[part]
                 fits = (self._left.sums(left) + self._right.sums(right) == targets[first + target]).all(axis=1)
+                fits &= whole[first + target]
                 yield first + target[fits], left[fits], right[fits]
 
     def _listed(self, left: NDArray[np.int64], right: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
@@ -333,16 +346,29 @@ def _factors(rng: np.random.Generator, width: int) -> _Hash:
     return rng.integers(0, 2**64, width, dtype=np.uint64) | np.uint64(1)
 
 
-def _hashes(vectors: _Vectors, factors: _Hash) -> Any:
+def _hashes(vectors: Vectors, factors: _Hash) -> Any:
     return (vectors.astype(np.uint64) * factors).sum(axis=-1, dtype=np.uint64)
 
 
-def _subset_sums(hashes: _Hash) -> _Hash:
+def _subset_sums(values: NDArray[Any]) -> NDArray[Any]:
     """The sum of every subset; bit i of its place says whether row i is in it."""
-    sums = np.zeros(1, dtype=np.uint64)
-    for value in hashes:
+    sums = np.zeros(1, dtype=values.dtype)
+    for value in values:
         sums = np.concatenate([sums, sums + value])
     return sums
+
+
+def _independent(vectors: Vectors) -> list[int]:
+    """Columns that all others are linear combinations of, by exact elimination."""
+    rows, chosen = vectors.astype(object), []
+    for k in range(vectors.shape[1]):
+        live = np.flatnonzero(rows[:, k])
+        if len(live):
+            chosen.append(k)
+            pivot, rest = rows[live[0]], np.delete(rows, live[0], axis=0)
+            rows = rest * pivot[k] - rest[:, k : k + 1] * pivot
+            rows //= np.maximum(np.gcd.reduce(rows, axis=1, keepdims=True, initial=0), 1)
+    return chosen
 
 
 def _unpacked(masks: NDArray[np.uint32], n_rows: int) -> NDArray[np.bool_]:
@@ -350,107 +376,10 @@ def _unpacked(masks: NDArray[np.uint32], n_rows: int) -> NDArray[np.bool_]:
     return bits
 
 
-def _sums(vectors: _Vectors, masks: NDArray[np.uint32]) -> _Vectors:
+def _sums(vectors: Vectors, masks: NDArray[np.uint32]) -> Vectors:
     return _unpacked(masks, len(vectors)).astype(np.int64) @ vectors
 
 
 def _pieces(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
     size = _AT_ONCE >> 4  # each becomes a row of bits
     return (values[first : first + size] for first in range(0, len(values), size))
-
-
-# ---- one subset
-
-
-class Lattice:
-    """A reduced lattice of the rows' integer relations, to look for a subset with any of many sums.
-
-    After Coster et al. (1992): of the vectors (2 e_i | 0 | w v_i) and (-1 .. -1 | 1 | -w t), a subset of sum t makes
-    one of entries -1 and +1 that is 0 in all columns, and short. The rows are reduced once, a few at a time so that the
-    clock is looked at, by the LLL algorithm of python-flint; then each target joins them. Columns beyond those that
-    the reduction needs only serve to verify what it finds.
-
-    >>> rng = np.random.default_rng(0)
-    >>> vectors, chosen = rng.integers(-(2**22), 2**22, (50, 6)), rng.random(50) < 0.5
-    >>> found = Lattice(vectors).find(chosen @ vectors)
-    >>> found is not None and (found == chosen).all()
-    np.True_
-    """
-
-    def __init__(self, vectors: _Vectors, left: Callable[[], float] | None = None) -> None:
-        self._flint = needed("flint")
-        self.vectors = vectors
-        left = left or deadline(DEFAULT_SECONDS)
-        m = len(vectors)
-        self.ready = False
-        self._divisors = np.maximum(np.gcd.reduce(vectors, axis=0), 1)
-        bits = bits_of(vectors)
-        # Measured: more than one try pays only where the columns carry about half of what the reduction needs, or more.
-        self._tries = _TRIES if float(bits.sum()) >= m * (0.3 + m / 75) else 1
-        order = np.argsort(-bits, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(bits[order]), m * (1.5 + m / 20))) + 1
-        self._columns = order[:enough]
-        self._basis: list[list[Any]] = []
-        weighted = vectors[:, self._columns] // self._divisors[self._columns]
-        for first in range(0, m if m <= _MOST_REDUCED else 0, _ROWS_AT_A_TIME):
-            for i in range(first, min(first + _ROWS_AT_A_TIME, m)):
-                unit = [0] * (m + 1)
-                unit[i] = 2
-                self._basis.append(unit + [_WEIGHT * int(value) for value in weighted[i]])
-            if left() <= 0:
-                return
-            self._basis = self._flint.fmpz_mat(self._basis).lll().tolist()
-        self.ready = m <= _MOST_REDUCED
-
-    def solve(self, target: _Vectors, left: Callable[[], float] | None = None) -> Subsets:
-        """One subset that gives a target, or that there is none, or why neither is known."""
-        m = len(self.vectors)
-        if self.refutes(target):
-            return Subsets("lattice", 0, np.zeros(m, dtype=np.int64), np.zeros((0, m), dtype=np.bool_))
-        found = self.find(target, left)
-        if found is not None:
-            return Subsets("lattice", None, None, found[None, :], "lattice reduction finds one subset at most")
-        return Subsets("lattice", None, None, np.zeros((0, m), dtype=np.bool_), self.why_not(left))
-
-    def why_not(self, left: Callable[[], float] | None = None) -> str:
-        """Why nothing was found, in words."""
-        m, bits = len(self.vectors), float(bits_of(self.vectors).sum())
-        if m > _MOST_REDUCED:
-            return f"{m:,} rows are too many for lattice reduction, which takes {_MOST_REDUCED:,} at most"
-        if not self.ready or (left is not None and left() <= 0):
-            return "the time was over"
-        return (
-            f"lattice reduction found none; {m:,} rows need columns of well over {m:,} bits, "
-            f"and these carry about {bits:,.0f}"
-        )
-
-    def refutes(self, target: _Vectors) -> bool:
-        """Whether it is plain that no subset gives a target: by range, by divisors, or by linear dependence mod p."""
-        low, high = np.minimum(self.vectors, 0).sum(axis=0), np.maximum(self.vectors, 0).sum(axis=0)
-        if (target < low).any() or (target > high).any() or (target % self._divisors).any():
-            return True
-        rows = [[int(value) for value in row] for row in self.vectors]
-        matrix = self._flint.nmod_mat
-        rank = matrix(len(rows), len(target), [value for row in rows for value in row], _PRIME).rank()
-        rows.append([int(value) for value in target])
-        return bool(matrix(len(rows), len(target), [value for row in rows for value in row], _PRIME).rank() > rank)
-
-    def find(self, target: _Vectors, left: Callable[[], float] | None = None) -> NDArray[np.bool_] | None:
-        """A subset that gives a target in all columns, or None where the reduction shows none."""
-        if not self.ready:
-            return None
-        m = len(self.vectors)
-        wanted = target[self._columns] // self._divisors[self._columns]
-        rows = [*self._basis, [-1] * m + [1] + [-_WEIGHT * int(value) for value in wanted]]
-        rng = np.random.default_rng(0)
-        for _ in range(self._tries):
-            if left is not None and left() <= 0:
-                break
-            rows = self._flint.fmpz_mat(rows).lll().tolist()
-            for row in rows:
-                if abs(row[m]) == 1 and not any(row[m + 1 :]) and all(abs(value) == 1 for value in row[:m]):
-                    subset = np.array([value == row[m] for value in row[:m]])
-                    if (subset @ self.vectors == target).all():
-                        return subset
-            rows = [rows[k] for k in rng.permutation(m + 1)]  # another order ends in another reduced basis
-        return None
