@@ -25,6 +25,8 @@ SHOWN = {
     "hardness": (),
 }
 """The tables of each study that the page shows; the report of the study has them all."""
+WITHOUT_WHY = ("membership",)  # the table has the numbers
+WITH_NOTES = ("hardness",)
 
 
 def document(name):
@@ -44,10 +46,16 @@ def part(name):
     kept = document(name)
     findings = kept["findings"]
     parts = [f"`{kept['command']}`: {kept['seconds']:.0f} seconds."]
-    checks = [wrapped(f"- {WORDS[c['seen']]}: {c['statement']}. {c['why']}", "  ") for c in findings["checks"]]
+    whys = ["" if name in WITHOUT_WHY else f" {check['why']}" for check in findings["checks"]]
+    checks = [
+        wrapped(f"- {WORDS[check['seen']]}: {check['statement']}.{why}", "  ")
+        for check, why in zip(findings["checks"], whys, strict=True)
+    ]
     parts += ["\n".join(checks)] if checks else []
     parts += [table(one) for one in findings["tables"] if one["name"] in SHOWN[name]]
-    return "\n\n".join(parts + pictures(name))
+    parts += pictures(name)
+    parts += [wrapped(note) for note in findings["notes"] if name in WITH_NOTES]
+    return "\n\n".join(parts)
 
 
 def beside_the_claim():

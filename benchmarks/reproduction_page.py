@@ -32,6 +32,8 @@ def wrapped(text, indent=""):
 def shown(cell, column):
     if cell is None:
         return "–"  # noqa: RUF001
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
     if isinstance(cell, float) and "digits" in column:
         return f"{cell:.{column['digits']}f}"
     return f"{cell:g}" if isinstance(cell, float) else str(cell).replace("|", r"\|")
@@ -40,7 +42,7 @@ def shown(cell, column):
 def table(found):
     """A Markdown table: text to the left, numbers to the right."""
     columns = found["columns"]
-    text = [any(isinstance(row[k], str) for row in found["rows"]) for k in range(len(columns))]
+    text = [any(isinstance(row[k], str | bool) for row in found["rows"]) for k in range(len(columns))]
     head = [f"{column['name']}, {column['unit']}" if "unit" in column else column["name"] for column in columns]
     rule = ["---" if is_text else "---:" for is_text in text]
     rows = [[shown(cell, column) for cell, column in zip(row, columns, strict=True)] for row in found["rows"]]
