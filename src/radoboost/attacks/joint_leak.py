@@ -389,7 +389,8 @@ def study(
         ],
         notes=[
             "The values of the other columns are uniform and independent; the protected bits are fair coins.",
-            f"The band is that of epsilon {_BAND.epsilon:g} a rado; delta is {_BAND.delta:g}.",
+            f"The band is the paper's for epsilon {_BAND.epsilon:g} of one rado ({said.neighbours}); delta is "
+            f"{_BAND.delta:g}.",
         ],
     )  # fmt: skip
 

@@ -77,6 +77,8 @@ class Probe:
         text = f"Of {len(self.rows):,} rows, {counts[IN]:,} {'are' if self.proved else 'seem to be'} in the release"
         if counts[OUT]:
             text += ", and as it is of no more, the others are not."
+        elif counts[IN] == len(self.rows):
+            text += ": all of them."
         else:
             text += (
                 f", {counts[NOT_SEEN]:,} were not seen in any of the {self.n_solved:,} rados that were solved, and "
