@@ -100,7 +100,7 @@ def _part(name: str, given: Given, seconds: float) -> Document:
     try:
         command, sentence, findings = _TRIED[name](given, seconds)
     except (ArgumentError, ReleaseError, TableError) as error:
-        command, sentence, findings = given.command(name), f"Does not apply: {error}.", None
+        command, sentence, findings = given.command(name), f"Did not work: {error}.", None
     if findings is None:
         findings = (
             found(name, module.TITLE)

@@ -25,9 +25,7 @@ TableFiles = Annotated[
 ]
 Label = Annotated[
     str | None,
-    typer.Option(
-        "--label", "-l", metavar="COL", help="The table's column of classes; the only one that is no feature."
-    ),
+    typer.Option("--label", "-l", metavar="COL", help="Its column of classes, where several are no features."),
 ]
 Seed = Annotated[int, typer.Option(metavar="K", help="The seed of the release's signatures.")]
 Rows = Annotated[
