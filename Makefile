@@ -48,4 +48,4 @@ docs: .venv/docs  ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
-	rm -rf .venv site dist rado-demo rado-reproduce .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv site dist rado-demo rado-reproduce rado-attacks .hypothesis .mypy_cache .ruff_cache
