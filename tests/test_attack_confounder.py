@@ -14,12 +14,11 @@ import radoboost as rb
 from radoboost.attacks import confounder as module
 from radoboost.attacks.confounder import (
     CONSTRUCTIONS,
-    cells_along,
     confound,
     confound_points,
     signatures_of,
-    square_hausdorff,
 )
+from radoboost.attacks.confounder_search import Search, cells_along, square_hausdorff
 from radoboost.attacks.known import inclusion_bits, rado_integers, table_edges
 from radoboost.attacks.packed_spheres import as_printed, covered_disc, gaps, most_a_split_gives, printed_bound
 from radoboost.boost import boost
@@ -105,7 +104,7 @@ def test_an_empty_cell_is_always_among_the_centres(rng):
     for m, d in ((1, 1), (5, 1), (8, 2), (9, 2), (300, 3), (50, 40)):
         points = _points(rng, m, d, "ball").astype(object)
         square = Fraction(max((points**2).sum(axis=1)))
-        search = module.Search(points, square, rng, lambda: 9.0, 1.0, False)
+        search = Search(points, square, rng, lambda: 9.0, 1.0, False)
         listed = search._centres()[-(m + 1) :]
         assert search.tree.query(listed)[0].max() >= (1 - 1e-9) / (math.sqrt(d) * cells_along(m, d))
         assert len(np.unique(listed, axis=0)) == m + 1

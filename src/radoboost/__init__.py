@@ -62,8 +62,9 @@
 #                 norm_lemma, prudence, mean_zero and spheres
 #   attacks       what an adversary gets, from what is known. With signatures: reconstruction, linear. Without:
 #                 subset_sums and lattices, with probe and joint_leak; membership, with canaries, plain_laws,
-#                 rebuilding, roc and membership_findings. The paper's hardness: confounder and packed_spheres;
-#                 questions, deciding, exact_cover, reductions and hardness. Then studies, and the report on a release
+#                 rebuilding, roc and membership_findings. The paper's hardness: confounder with confounder_search,
+#                 and packed_spheres; questions, deciding, exact_cover, reductions and hardness. Then studies, and the
+#                 report on a release
 #   cli           the command rado: shell, protection, and a module a command: craft, learn, predict, show, bounds,
 #                 account, audit, attack, reproduce, demo; __main__ for python -m
 

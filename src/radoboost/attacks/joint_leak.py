@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import findings
-from radoboost.attacks.known import DEFAULT_SECONDS, check_same_width, deadline, own_edges, rado_integers
+from radoboost.attacks.known import DEFAULT_SECONDS, check_same_width, deadline, member_bits, own_edges, rado_integers
 from radoboost.attacks.lattices import Lattice
 from radoboost.attacks.subset_sums import MOST_HALVED, HalfSums, checked, too_few_bits
 from radoboost.errors import ArgumentError, TableError
 from radoboost.findings import Findings
-from radoboost.keystream import TILE_ROWS
 from radoboost.labels import LabelRule
 from radoboost.mechanisms import Circumstances, FeatureBand
 from radoboost.privacy import band, best_guess
@@ -310,11 +309,8 @@ def simulated(
     """
     signs = rng.choice([-1, 1], m)
     edges = np.column_stack([signs, 2 * rng.integers(0, levels, (m, columns)) - levels + 1])
-    tiles = -(-m // TILE_ROWS)
-    words = np.empty((tiles, n_rados), dtype=np.uint64)
-    words = FeatureInterval(*interval).prepare(rng.bytes(32), n_rados, m).words(0, tiles, words)
-    bits = np.unpackbits(np.ascontiguousarray(words.T).astype("<u8").view(np.uint8), axis=1, bitorder="little")
-    return edges, ((bits[:, :m] == 1) != (signs > 0)).astype(np.int64) @ edges
+    inside = member_bits(FeatureInterval(*interval).prepare(rng.bytes(32), n_rados, m), n_rados, m)
+    return edges, (inside != (signs > 0)).astype(np.int64) @ edges
 
 
 def study(

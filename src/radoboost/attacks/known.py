@@ -14,7 +14,7 @@ from radoboost.grid import edge_integers
 from radoboost.keystream import TILE_ROWS, make_key
 from radoboost.labels import LabelRule
 from radoboost.release import Release
-from radoboost.signatures import SIGNATURE_SETS
+from radoboost.signatures import SIGNATURE_SETS, Prepared
 from radoboost.tables import open_table
 
 DEFAULT_SECONDS = 60.0
@@ -104,9 +104,13 @@ def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
     chosen = SIGNATURE_SETS.get(release.signatures["name"])
     if chosen is None:
         raise ReleaseError(f"the signature set {release.signatures['name']!r} is not known here; upgrade radoboost")
-    prepared = chosen(**described).prepare(make_key(seed), n, rows)
+    return member_bits(chosen(**described).prepare(make_key(seed), n, rows), n, rows)
+
+
+def member_bits(prepared: Prepared, n_rados: int, rows: int) -> NDArray[np.bool_]:
+    """The words of a prepared signature set as one bit for each rado and row, shape (n_rados, rows)."""
     tiles = -(-rows // TILE_ROWS)
-    words = prepared.words(0, tiles, np.empty((tiles, n), dtype=np.uint64))
+    words = prepared.words(0, tiles, np.empty((tiles, n_rados), dtype=np.uint64))
     bits = np.unpackbits(np.ascontiguousarray(words.T).astype("<u8").view(np.uint8), axis=1, bitorder="little")
     return bits[:, :rows].astype(np.bool_)
 

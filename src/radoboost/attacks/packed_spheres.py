@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.attacks.confounder import Integers, Search
+from radoboost.attacks.confounder_search import Integers, Search
 from radoboost.attacks.known import DEFAULT_SECONDS, deadline
 from radoboost.errors import ArgumentError
 

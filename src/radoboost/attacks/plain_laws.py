@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from radoboost.attacks.canaries import Going, always
+from radoboost.attacks.known import member_bits
 from radoboost.columns import Column
 from radoboost.engines.reference import Survey
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.grid import make_columns
-from radoboost.keystream import MAX_RADOS, TILE_ROWS
+from radoboost.keystream import MAX_RADOS
 from radoboost.progress import Progress, silent
 from radoboost.release import Release
 from radoboost.signatures import AllSignatures, FeatureInterval, SignatureSet
@@ -216,20 +217,16 @@ def _approximate(of: PlainTable, generator: np.random.Generator, count: int) -> 
     return np.array(found)
 
 
-def _inside(of: PlainTable, edges: Integers, key: bytes) -> NDArray[np.uint8]:
+def _inside(of: PlainTable, edges: Integers, key: bytes) -> NDArray[np.bool_]:
     """Which records each rado sums, of each of these tables."""
     signatures: SignatureSet = AllSignatures() if of.band is None else FeatureInterval(*of.band)
     count = len(edges) * of.n_rados
-    prepared = signatures.prepare(key, count, of.n_examples)
-    tiles = -(-of.n_examples // TILE_ROWS)
-    words = prepared.words(0, tiles, np.empty((tiles, count), dtype=np.uint64))
-    octets = np.ascontiguousarray(words.T).astype("<u8").view(np.uint8)
-    bits = np.unpackbits(octets, axis=1, bitorder="little")[:, : of.n_examples]
+    bits = member_bits(signatures.prepare(key, count, of.n_examples), count, of.n_examples)
     bits = bits.reshape(len(edges), of.n_rados, of.n_examples)
     return bits if of.band is None else bits ^ (edges[:, None, :, 0] > 0)
 
 
-def _sums(inside: NDArray[np.uint8], edges: Integers) -> Integers:
+def _sums(inside: NDArray[np.bool_], edges: Integers) -> Integers:
     """Rados, exactly: sums of whole numbers stay below 2**53."""
     return np.asarray(inside.astype(np.float64) @ edges.astype(np.float64)).astype(np.int64)
 

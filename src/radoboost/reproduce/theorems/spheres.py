@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from radoboost.attacks.confounder import cells_along
+from radoboost.attacks.confounder_search import cells_along
 from radoboost.attacks.packed_spheres import printed_bound
 from radoboost.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.reproduce.cells import Cell, Options, Outcome
