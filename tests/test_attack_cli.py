@@ -1,6 +1,7 @@
 """rado attack from outside: files in, sentences out; one line and exit code 1 where things do not go together."""
 
 import csv
+import dataclasses
 import json
 import time
 
@@ -154,6 +155,17 @@ def test_membership_holds_a_release_against_its_statement(rado, clients):
     assert code == 0 and "nothing is promised about that" in " ".join(out.split())
     code, out, err = rado("attack", "membership", release, "--runs", "10")
     assert (code, out) == (1, "") and "at least 1,000 runs" in err
+
+
+def test_a_release_with_half_the_noise_of_its_statement_ends_in_exit_code_1(rado, tmp_path, rng):
+    declared = {"bounds": [(0, 1)] * 2, "classes": (0, 1), "n_rados": 20}
+    honest = rb.craft(rng.random((30, 2)), rng.integers(0, 2, 30), mechanism=rb.NoisyRados(4.0), **declared)
+    half = {**honest.mechanism, "noise_std": honest.mechanism["noise_std"] / 2}
+    for release, code_wanted in ((honest, 0), (dataclasses.replace(honest, mechanism=half), 1)):
+        release.save(tmp_path / "made.rado.parquet")
+        code, out, err = rado("attack", "membership", tmp_path / "made.rado.parquet", "--seconds", "600")
+        assert code == code_wanted and "found:" in out
+        assert err.count("\n") == code and ("do not trust it" in err) == bool(code)
 
 
 def test_a_confounder_has_the_same_rados(rado, clients):
