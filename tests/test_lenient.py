@@ -1,6 +1,7 @@
 """Reading for private mechanisms: what one row holds changes neither how another is read, nor what comes out."""
 
 import gzip
+import time
 import warnings
 
 import numpy as np
@@ -306,3 +307,43 @@ def test_too_many_columns_for_the_norm_test():
 def test_slices_are_parts_of_batches():
     batches = [pa.record_batch({"x": pa.array(range(k))}) for k in (5, 0, 3)]
     assert [batch.num_rows for batch in files.sliced(batches, 2)] == [2, 2, 1, 2, 1]
+
+
+def seconds_of(label, tmp_path):
+    """The least processor time, over a few runs, of reading a file in which one label is this text."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b,y\n" + b"1,2,yes\n" * 50 + b"1,2," + label + b"\n")
+    seconds = []
+    for _ in range(5):
+        begun = time.process_time()
+        assert len(rows_of(path)) == 51
+        seconds.append(time.process_time() - begun)
+    return min(seconds)
+
+
+def test_a_label_of_a_million_characters_takes_no_longer_than_as_many_digits(tmp_path):
+    """Digits and then a letter: a pattern that goes back and tries again would take hours."""
+    long = 10**6
+    assert seconds_of(b"9" * long + b"x", tmp_path) < 3 * seconds_of(b"9" * (long + 1), tmp_path)
+    for text in ("9" * long + "x", "1" + "0" * long, "9" * long + ".", "." + "9" * long + "e"):
+        begun = time.process_time()
+        assert RULE.signs_or_zero(pa.array([text, "yes"])).tolist() == [0, 1]
+        assert time.process_time() - begun < 5
+
+
+def test_a_class_is_not_longer_than_a_label_can_be():
+    with pytest.raises(rb.ArgumentError, match="classes must be two values"):
+        LabelRule("y", ("no", "y" * 2000))
+
+
+@pytest.mark.parametrize("index", [7, -1, 2**31 - 1])
+def test_a_bad_dictionary_index_costs_its_row_alone(index, tmp_path):
+    """Arrow does not check indices; a batch that was refused for one of them lost all its rows."""
+    indices = pa.array([1, 0, index, 1, 1], pa.int32())
+    labels = pa.DictionaryArray.from_arrays(indices, pa.array(["no", "yes"]), safe=False)
+    assert RULE.signs_or_zero(labels).tolist() == [1, -1, 0, 1, 1]
+    table = pa.table({"a": [1.0] * 5, "b": [2.0] * 5, "y": labels})
+    path = tmp_path / "t.arrow"
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    assert [sign for _, sign in rows_of(path)] == [1, -1, 0, 1, 1]

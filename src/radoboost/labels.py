@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, RadoError, TableError
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+# No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+LONGEST_LABEL = 1024  # characters; a longer text is not a number and not a class
 
 
 def labels_array(y: Any) -> pa.Array:
@@ -46,6 +48,8 @@ def canonical_label(found: Any) -> Any:
     if isinstance(found, np.generic):
         found = found.item()
     if isinstance(found, str):
+        if len(found) > LONGEST_LABEL:
+            return found
         text = found.strip()
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
@@ -75,7 +79,10 @@ def _simple(labels: pa.Array) -> pa.Array:
     if pa.types.is_run_end_encoded(labels.type):
         labels = pc.run_end_decode(labels)
     if pa.types.is_dictionary(labels.type):
-        labels = _simple(labels.dictionary).take(labels.indices)
+        # Arrow does not check the indices of a dictionary: one that points nowhere is a missing label in its row.
+        inside = pc.and_(pc.greater_equal(labels.indices, 0), pc.less(labels.indices, len(labels.dictionary)))
+        indices = pc.if_else(inside, labels.indices, pa.scalar(None, labels.indices.type))
+        labels = _simple(labels.dictionary).take(indices)
     if pa.types.is_string_view(labels.type):
         return labels.cast(pa.large_string())
     return labels.cast(pa.float32()) if pa.types.is_float16(labels.type) else labels
@@ -104,6 +111,7 @@ class LabelRule:
             try:
                 self._declared = tuple(canonical_label(value) for value in classes)
                 fine = len(self._declared) == len(set(self._declared)) == 2 and not isinstance(classes, str)
+                fine = fine and all(len(str(value)) <= LONGEST_LABEL for value in self._declared)
             except TypeError:
                 fine = False
             if not fine:
@@ -170,16 +178,27 @@ class LabelRule:
         """
         try:
             encoded = _simple(labels).dictionary_encode()
-        except pa.ArrowException:
+        except pa.ArrowNotImplementedError:  # on account of the type, whatever the values are
             return np.zeros(len(labels), dtype=np.int8)
+        except pa.ArrowException:
+            return np.array([self._sign_at(labels, row) for row in range(len(labels))], dtype=np.int8)
         signs = np.array([*map(self._sign, encoded.dictionary), 0], dtype=np.int8)
         found: NDArray[np.int8] = signs[encoded.indices.fill_null(len(signs) - 1).to_numpy(zero_copy_only=False)]
         return found
+
+    def _sign_at(self, labels: pa.Array, row: int) -> int:
+        """The sign of one row, where the batch cannot be read as one."""
+        try:
+            return self._sign(labels[row])
+        except (ValueError, LookupError, pa.ArrowException):
+            return 0
 
     def _sign(self, spelling: pa.Scalar) -> int:
         assert self._declared is not None
         try:
             found = spelling.as_py()
+            if isinstance(found, str | bytes) and len(found) > LONGEST_LABEL:
+                return 0
             value = canonical_label(found.decode() if isinstance(found, bytes) else found)
             return int(value == self._declared[1]) - int(value == self._declared[0])
         except (ValueError, TypeError, OverflowError, pa.ArrowException):
