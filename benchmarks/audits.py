@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import radoboost as rb
 from measuring import keep
-from radoboost.audits import audit
+from radoboost.adversary.audits import audit
 
 RUNS = {1.0: 60_000, 4.0: 6_000}
 

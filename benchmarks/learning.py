@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import svd
 
 from measuring import keep, side_by_side
-from radoboost.boost import boost
-from radoboost.moment_learner import learn_moments
+from radoboost.learner.boost import boost
+from radoboost.learner.moments import learn_moments
 
 ROUNDS = 1000
 

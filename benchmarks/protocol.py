@@ -10,8 +10,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from measuring import keep, side_by_side
-from radoboost.reproduce import table1
-from radoboost.reproduce.cells import Cell, Options, cell_generator
+from radoboost.paper import table1
+from radoboost.paper.cells import Cell, Options, cell_generator
 
 DOMAINS = ("banknote", "ionosphere", "fertility")
 FOLDS, ROUNDS = 10, 1000

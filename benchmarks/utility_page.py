@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from measuring import fill_page
-from radoboost.expecting import expected_error
-from radoboost.mechanisms import Moments
+from radoboost.holder.expected_error import expected_error
+from radoboost.holder.mechanisms import Moments
 from radoboost.privacy import Gaussian, Relation, best_guess, epsilon_at, gaussian_multiplier
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.attacks import ATTACKS
+from radoboost.adversary import ATTACKS
 from radoboost.cli.attack import _complete_study
 
 NAMES = ("age", "dose", "smokes", "churned")

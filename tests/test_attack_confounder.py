@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.attacks import confounder as module
-from radoboost.attacks.confounder import (
+from radoboost.adversary import confounder as module
+from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
+from radoboost.learner.boost import boost
+from radoboost.learner.moments import learn_moments
+from radoboost.paper.hardness.confounder import (
     CONSTRUCTIONS,
     confound,
     confound_points,
     signatures_of,
 )
-from radoboost.attacks.confounder_search import Search, cells_along, square_hausdorff
-from radoboost.attacks.known import inclusion_bits, rado_integers, table_edges
-from radoboost.attacks.packed_spheres import as_printed, covered_disc, gaps, most_a_split_gives, printed_bound
-from radoboost.boost import boost
-from radoboost.moment_learner import learn_moments
+from radoboost.paper.hardness.confounder_search import Search, cells_along, square_hausdorff
+from radoboost.paper.hardness.packed_spheres import as_printed, covered_disc, gaps, most_a_split_gives, printed_bound
 
 
 def _square_distance(a, b):

@@ -8,10 +8,10 @@ import time
 import numpy as np
 import pytest
 
-from radoboost.attacks import deciding, questions
-from radoboost.attacks.deciding import Forced, decide_probe, decide_sparse, forced
-from radoboost.attacks.questions import Answer, ProbeQuestion, SparseQuestion, check_probe, check_sparse
+from radoboost.adversary import deciding, questions
 from radoboost.errors import ArgumentError, TableError
+from radoboost.paper.hardness.deciding import Forced, decide_probe, decide_sparse, forced
+from radoboost.paper.hardness.questions import Answer, ProbeQuestion, SparseQuestion, check_probe, check_sparse
 
 NORMS = (0, 1, math.inf)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.attacks.known import deadline, inclusion_bits, n_examples, needed, rado_integers, table_edges
+from radoboost.adversary.known import deadline, inclusion_bits, n_examples, needed, rado_integers, table_edges
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.release import Release
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.attacks import joint_leak
-from radoboost.attacks.joint_leak import leak, recover_bit, simulated, study
-from radoboost.attacks.subset_sums import Subsets
+from radoboost.adversary import joint_leak
+from radoboost.adversary.joint_leak import leak, recover_bit, simulated, study
+from radoboost.adversary.subset_sums import Subsets
 from radoboost.findings import validate
+from radoboost.holder.signatures import FeatureInterval
 from radoboost.privacy import band
-from radoboost.signatures import FeatureInterval
 
 
 def table(m, rng, columns=1, values=(0, 1)):

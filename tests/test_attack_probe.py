@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.attacks import probe as attack
-from radoboost.attacks.known import rado_integers, table_edges
-from radoboost.attacks.probe import IN, NOT_SEEN, OPEN, OUT, members, probe, study
+from radoboost.adversary import probe as attack
+from radoboost.adversary.known import rado_integers, table_edges
+from radoboost.adversary.probe import IN, NOT_SEEN, OPEN, OUT, members, probe, study
 from radoboost.findings import validate
 
 

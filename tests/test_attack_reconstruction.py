@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.attacks import reconstruction
-from radoboost.attacks.known import inclusion_bits, rado_integers, table_edges
-from radoboost.attacks.reconstruction import reconstruct, solve_integers
+from radoboost.adversary import reconstruction
+from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
+from radoboost.adversary.reconstruction import reconstruct, solve_integers
 
 
 def _table(rng, m, d):

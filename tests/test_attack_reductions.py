@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from radoboost.attacks import hardness
-from radoboost.attacks.exact_cover import Cover, ThreeSets, find_cover, is_exact_cover, planted_sets, random_sets
-from radoboost.attacks.questions import SparseQuestion, check_sparse
-from radoboost.attacks.reductions import (
+from radoboost.adversary import hardness
+from radoboost.errors import ArgumentError
+from radoboost.findings import validate
+from radoboost.paper.hardness.exact_cover import Cover, ThreeSets, find_cover, is_exact_cover, planted_sets, random_sets
+from radoboost.paper.hardness.questions import SparseQuestion, check_sparse
+from radoboost.paper.hardness.reductions import (
     COVERABLE,
     REDUCTIONS,
     UNCOVERABLE,
@@ -23,8 +25,6 @@ from radoboost.attacks.reductions import (
     printed_sparse,
     repaired_sparse,
 )
-from radoboost.errors import ArgumentError
-from radoboost.findings import validate
 
 
 def mixed(count, sizes, rng):

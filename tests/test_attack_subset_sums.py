@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.attacks import subset_sums
-from radoboost.attacks.lattices import Lattice
-from radoboost.attacks.subset_sums import (
+from radoboost.adversary import subset_sums
+from radoboost.adversary.lattices import Lattice
+from radoboost.adversary.subset_sums import (
     HalfSums,
     bits_of,
     engine_for,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.audits import audit, audit_feature_band, audit_moments, audit_noisy_examples, audit_noisy_rados
-from radoboost.mechanisms.contributions import contributions
-from radoboost.moments_crafting import Stages
-from radoboost.noise import SCALE_UNIT, rounded_normals
+from radoboost.adversary.audits import audit, audit_feature_band, audit_moments, audit_noisy_examples, audit_noisy_rados
+from radoboost.holder.mechanisms.contributions import contributions
+from radoboost.holder.moments_crafting import Stages
+from radoboost.holder.noise import SCALE_UNIT, rounded_normals
 from radoboost.privacy import band
 
 KEY = b"an audit key, fixed for the test"  # so that nothing here depends on luck

@@ -6,16 +6,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import oracles
-from radoboost.boost import _kernel, boost
 from radoboost.errors import ArgumentError
-from radoboost.risks import (
+from radoboost.learner.boost import _kernel, boost
+from radoboost.learner.risks import (
     exponential_rado_risk,
     log_boosting_bound,
     log_rado_risk,
     logistic_rado_risk,
     logistic_risk,
 )
-from radoboost.weak import WEAK_ORACLES, Median, Prudential, Strongest, clamped
+from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest, clamped
 
 
 @st.composite

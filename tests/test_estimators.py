@@ -19,9 +19,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import radoboost as rb
-from radoboost.boost import boost
-from radoboost.moment_learner import learn_moments
-from radoboost.weak import WEAK_ORACLES
+from radoboost.learner.boost import boost
+from radoboost.learner.moments import learn_moments
+from radoboost.learner.weak import WEAK_ORACLES
 
 RADO_SHELLS = [rb.RadoBoostClassifier, rb.MomentsClassifier]
 SHELLS = [*RADO_SHELLS, rb.AdaBoostSSClassifier]

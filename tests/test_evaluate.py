@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from radoboost import evaluate
-from radoboost.boost import Rounds, boost
 from radoboost.errors import ArgumentError
+from radoboost.learner.boost import Rounds, boost
+from radoboost.paper import protocol as evaluate
 
 
 @given(st.lists(st.sampled_from([-1, 1]), min_size=2, max_size=80), st.integers(2, 6), st.integers(0, 9))

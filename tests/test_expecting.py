@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.expecting import NEAR, TYPICAL, expect, expected_error
+from radoboost.holder.expected_error import NEAR, TYPICAL, expect, expected_error
 
 MEASURED = Path(__file__).parent.parent / "experiments" / "results" / "utility.json"
 epsilons = st.sampled_from([0.03, 0.1, 0.3, 1.0, 3.0, 10.0])

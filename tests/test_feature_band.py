@@ -9,8 +9,8 @@ from scipy.stats import chi2
 
 import radoboost as rb
 from radoboost import tables
+from radoboost.holder.signatures import FeatureInterval
 from radoboost.privacy import band, delta_at, epsilon_at, event_from_dict
-from radoboost.signatures import FeatureInterval
 
 
 def small_table(m, rng):

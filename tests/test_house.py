@@ -14,10 +14,10 @@ import pytest
 import radoboost as rb
 from radoboost import errors
 from radoboost.cli import app
-from radoboost.engines import ENGINES, get_engine
-from radoboost.mechanisms import MECHANISMS, Circumstances
+from radoboost.holder.engines import ENGINES, get_engine
+from radoboost.holder.mechanisms import MECHANISMS, Circumstances
+from radoboost.holder.signatures import SIGNATURE_SETS
 from radoboost.privacy import epsilon_at, event_from_dict
-from radoboost.signatures import SIGNATURE_SETS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "radoboost"

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracles
-from radoboost import keystream
 from radoboost.errors import ArgumentError
-from radoboost.keystream import MAX_RADOS, SLAB_TILES, make_key
-from radoboost.signatures import AllSignatures, check_enough_examples, check_n_rados
+from radoboost.holder import keystream
+from radoboost.holder.keystream import MAX_RADOS, SLAB_TILES, make_key
+from radoboost.holder.signatures import AllSignatures, check_enough_examples, check_n_rados
 
 FALSE_ALARM = 1e-6
 

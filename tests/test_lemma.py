@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from radoboost.columns import Column
-from radoboost.engines import ENGINES, get_engine
+from radoboost.holder.engines import ENGINES, get_engine
+from radoboost.release.columns import Column
 
 GRID = 2.0**-10  # values and their sums are exact on it
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import radoboost as rb
-from radoboost import files, lenient
-from radoboost.bounds import bounds_template
-from radoboost.labels import LabelRule
-from radoboost.tables import open_table
+from radoboost.holder.declared import bounds_template
+from radoboost.tables import files, open_table
+from radoboost.tables import row_by_row as lenient
+from radoboost.tables.labels import LabelRule
 
 RULE = LabelRule("y", ("no", "yes"))
 CELLS = [

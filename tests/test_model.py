@@ -14,8 +14,8 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost import tables
-from radoboost.model import _parse
-from radoboost.predicting import predict_table
+from radoboost.learner.model import _parse
+from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)

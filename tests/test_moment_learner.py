@@ -8,7 +8,7 @@ from sklearn.covariance import ledoit_wolf
 
 import radoboost as rb
 from radoboost.errors import ArgumentError
-from radoboost.moment_learner import learn_moments
+from radoboost.learner.moments import learn_moments
 
 
 def test_it_is_the_formula(rng):

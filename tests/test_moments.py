@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost import moments_crafting
-from radoboost.columns import Column
-from radoboost.labels import LabelRule
-from radoboost.mechanisms.moments import CAP, FEW_ROUNDS, GRID, HESSIAN_FLOOR, MANY_ROUNDS, WHITENING_FLOOR
-from radoboost.moment_learner import learn_released_moments
-from radoboost.moments_crafting import Stages, add_tilted, draw_rados
+from radoboost.describe import describe_model
+from radoboost.holder import moments_crafting
+from radoboost.holder.mechanisms.moments import CAP, FEW_ROUNDS, GRID, HESSIAN_FLOOR, MANY_ROUNDS, WHITENING_FLOOR
+from radoboost.holder.moments_crafting import Stages, add_tilted, draw_rados
+from radoboost.learner.moments import learn_released_moments
 from radoboost.privacy import Relation, epsilon_at, event_from_dict
 from radoboost.progress import no_progress
-from radoboost.report import describe_model
-from radoboost.spectra import inverse_power, noise_floor
+from radoboost.release.columns import Column
+from radoboost.release.spectra import inverse_power, noise_floor
 from radoboost.tables import open_table
+from radoboost.tables.labels import LabelRule
 
 BOUNDS = [[-3, 3]] * 3
 OPTIONS = {"bounds": BOUNDS, "classes": (0, 1), "n_rados": 50}

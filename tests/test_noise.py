@@ -17,10 +17,10 @@ from numba import njit
 from scipy import special, stats
 
 import oracles
-from radoboost import noise
 from radoboost.errors import ArgumentError
-from radoboost.keystream import make_key
-from radoboost.noise import (
+from radoboost.holder import noise
+from radoboost.holder.keystream import make_key
+from radoboost.holder.noise import (
     LARGEST_SCALE,
     LEAST_SCALE,
     MAX_COLUMNS,

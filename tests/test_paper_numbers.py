@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.evaluate import N_FOLDS, number_of_rados, stratified_folds
-from radoboost.reproduce import reproduce
-from radoboost.reproduce.comparing import SMALL
-from radoboost.reproduce.domains import find, load
+from radoboost.paper import reproduce
+from radoboost.paper.comparing import SMALL
+from radoboost.paper.domains import find, load
+from radoboost.paper.protocol import N_FOLDS, number_of_rados, stratified_folds
 
 pytestmark = pytest.mark.slow
 

@@ -18,11 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost import private_crafting, tables
-from radoboost.columns import constant_column
-from radoboost.mechanisms.contributions import clip_steps, contributions
-from radoboost.moment_learner import learn_moments, noise_variance, rado_noise_std
+from radoboost import tables
+from radoboost.holder import private_crafting
+from radoboost.holder.mechanisms.contributions import clip_steps, contributions
+from radoboost.learner.moments import learn_moments, noise_variance, rado_noise_std
 from radoboost.privacy import Composed, Gaussian, Relation, epsilon_at, event_from_dict
+from radoboost.release.columns import constant_column
 
 BOUNDS = {"age": (0, 100), "dose": (0.0, 1.0)}
 DECLARED = {"bounds": BOUNDS, "classes": ("no", "yes"), "label": "ill"}
@@ -96,7 +97,7 @@ def test_the_norm_holds_whatever_floating_point_did(monkeypatch):
         def __getattr__(self, name):
             return (lambda x: 0.9 * np.sqrt(x)) if name == "sqrt" else getattr(np, name)
 
-    monkeypatch.setattr("radoboost.mechanisms.contributions.np", Planted())
+    monkeypatch.setattr("radoboost.holder.mechanisms.contributions.np", Planted())
     integers, good = integers_of([(100.0, 1.0, 1), (50.0, 0.5, 1)], 1.0)
     assert not good[0] and integers[0].tolist() == [0, 0, 0]
 
@@ -277,13 +278,13 @@ def test_every_form_of_a_table_gives_the_same_sums(table, tmp_path, monkeypatch)
 # ---- no floating-point randomness on a private path
 
 PRIVATE_PATH = [
-    "private_crafting.py",
-    "noise.py",
-    "keystream.py",
-    "switching.py",
-    "signatures.py",
-    "mechanisms",
-    "engines",
+    "holder/private_crafting.py",
+    "holder/noise.py",
+    "holder/keystream.py",
+    "holder/subsets.py",
+    "holder/signatures.py",
+    "holder/mechanisms",
+    "holder/engines",
 ]
 FLOAT_RANDOMNESS = re.compile(r"^(.*\.)?(random|default_rng|normal|standard_normal|gauss|normalvariate|randn)$")
 
@@ -306,7 +307,7 @@ def test_no_float_normal_is_on_the_private_path(tmp_path):
     assert float_randomness(package) == []
     copy = tmp_path / "radoboost"
     shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    place = copy / "private_crafting.py"
+    place = copy / "holder" / "private_crafting.py"
     original = place.read_text()
     for planted in (
         "totals = totals + np.random.default_rng().normal(0, 1, totals.shape)",
@@ -359,7 +360,7 @@ def test_refused_before_the_table_is_opened(case):
 
 
 def test_bounds_from_the_data_are_refused(table, tmp_path):
-    from radoboost.bounds import bounds_template
+    from radoboost.holder.declared import bounds_template
 
     place = tmp_path / "seen.json"
     place.write_text(json.dumps(bounds_template(table, label="ill", from_data=True)))

@@ -15,11 +15,11 @@ import numpy as np
 import psutil
 import pytest
 
-from radoboost.boost import boost
 from radoboost.errors import ArgumentError, OutputError, TableError, TooLargeError
-from radoboost.evaluate import N_FOLDS, Summary
-from radoboost.reproduce import EXPERIMENTS, cells, comparing, domains, sampled, table1, table3
-from radoboost.reproduce.cells import Cell, Options, cell_generator, run_cells
+from radoboost.learner.boost import boost
+from radoboost.paper import EXPERIMENTS, cells, comparing, domains, sampled, table1, table3
+from radoboost.paper.cells import Cell, Options, cell_generator, run_cells
+from radoboost.paper.protocol import N_FOLDS, Summary
 
 
 def write_domain(folder, name, m, d, rng):

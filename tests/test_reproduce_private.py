@@ -9,14 +9,14 @@ from scipy.stats import norm
 
 import oracles
 import radoboost as rb
-from radoboost.keystream import make_key
-from radoboost.mechanisms import FeatureBand
+from radoboost.holder.keystream import make_key
+from radoboost.holder.mechanisms import FeatureBand
+from radoboost.paper import banded_rados, feature_privacy, gaussian, noisy_copies
+from radoboost.paper.banded_rados import band_rados, end_probability, protected, totals
+from radoboost.paper.cells import Cell, Options, run_cells
+from radoboost.paper.domains import Domain, find, load
+from radoboost.paper.noisy_copies import EXAMPLES, KINDS, LEARNERS, RANDOM, SUPPORTS, craft_both, learner
 from radoboost.privacy import band, epsilon_at
-from radoboost.reproduce import banded_rados, feature_privacy, gaussian, noisy_copies
-from radoboost.reproduce.banded_rados import band_rados, end_probability, protected, totals
-from radoboost.reproduce.cells import Cell, Options, run_cells
-from radoboost.reproduce.domains import Domain, find, load
-from radoboost.reproduce.noisy_copies import EXAMPLES, KINDS, LEARNERS, RANDOM, SUPPORTS, craft_both, learner
 
 EXPERIMENTS = (feature_privacy, gaussian)
 

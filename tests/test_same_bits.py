@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 import oracles
 import radoboost as rb
-from radoboost import files, tables
-from radoboost.engines import ENGINES, get_engine
-from radoboost.grid import make_columns
-from radoboost.keystream import SLAB_TILES, TILE_ROWS
-from radoboost.signatures import AllSignatures
+from radoboost import tables
+from radoboost.holder.engines import ENGINES, get_engine
+from radoboost.holder.grid import make_columns
+from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS
+from radoboost.holder.signatures import AllSignatures
+from radoboost.tables import files
 
 SCALES = (None, "standard", "bounds")
 
@@ -274,7 +275,7 @@ def test_the_largest_integers_do_not_overflow(engine):
 
 def test_the_kernel_survives_rados_of_all_examples():
     """All words all ones: the int32 sums are as large as they can be before they are moved to int64."""
-    from radoboost.columns import Column
+    from radoboost.release.columns import Column
 
     columns = [Column(str(k), "none", 2.0**-22) for k in range(40)]
     summation = get_engine("kernel").summation(columns, 300, lambda t, k, out: np.full((k, 300), 2**64 - 1, np.uint64))

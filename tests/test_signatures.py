@@ -15,10 +15,12 @@ from scipy import stats
 
 import oracles
 import radoboost as rb
-from radoboost import keystream, switching, tables
-from radoboost.engines import ENGINES
-from radoboost.keystream import MAX_RADOS, SLAB_TILES, TILE_ROWS, make_key
-from radoboost.signatures import (
+from radoboost import tables
+from radoboost.holder import keystream
+from radoboost.holder import subsets as switching
+from radoboost.holder.engines import ENGINES
+from radoboost.holder.keystream import MAX_RADOS, SLAB_TILES, TILE_ROWS, make_key
+from radoboost.holder.signatures import (
     MAX_SIZE,
     SIGNATURE_SETS,
     AllSignatures,

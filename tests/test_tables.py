@@ -12,8 +12,8 @@ import pytest
 
 import radoboost as rb
 from radoboost.errors import ArgumentError, TableError
-from radoboost.labels import LabelRule
 from radoboost.tables import open_table
+from radoboost.tables.labels import LabelRule
 
 
 def values_of(table):

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from radoboost.findings import validate
+from radoboost.learner.risks import logistic_rado_risk, logistic_risk
+from radoboost.paper import theory
+from radoboost.paper.cells import Cell, Options
+from radoboost.paper.theorems import dp_feat, gap, marginal, mean_zero, norm_lemma, prudence, spheres
 from radoboost.privacy import TruncatedBinomialShift, band, delta_at
-from radoboost.reproduce import theory
-from radoboost.reproduce.cells import Cell, Options
-from radoboost.reproduce.theorems import dp_feat, gap, marginal, mean_zero, norm_lemma, prudence, spheres
-from radoboost.risks import logistic_rado_risk, logistic_risk
 
 FALSE_ALARM = 1e-6
 

@@ -9,62 +9,44 @@
 (1,)
 """
 
-# Reading order, along the flow from a table to a release:
+# Reading order. A file's folder says on which side of the trust boundary it is.
+#
+# Shared by both sides:
 #
 #   errors        what can go wrong
-#   labels        two classes, as -1 and +1
-#   files         table files of every kind, as Arrow record batches
-#   lenient       tables read so that no value decides anything
-#   tables        a table in any form -> batches of columns and labels
-#   columns       what each feature of a rado means
-#   release       what leaves the building, and its file
-#   privacy       what was done (events), what it costs (accountants), how much noise it takes (calibrate)
-#   spectra       inverses of second moments that carry noise
-#   bounds        what the holder declares before a table is opened
-#   grid          exact statistics, the dyadic grid
-#   keystream     ChaCha20 bits for a block of rows
-#   switching     subsets of prescribed sizes, without rejection
-#   signatures    which subsets a rado may sum
-#   compiling     a place for compiled code
-#   engines       the summation: reference first, then kernel and its vectors
-#   noise         exact integer noise
-#   mechanisms    what protects a release: contract, contributions, claims; then plain, feature_band, moments,
-#                 noisy_examples and noisy_rados
-#   expecting     what error to expect of a release, from public numbers
 #   progress      a bar for work that takes long
-#   passes        rows shared out among threads
-#   crafting      craft(): the two passes
-#   moments_crafting  the stages of the mechanism moments
-#   private_crafting  the one pass of mechanisms that promise something about records
+#   numba_cache   a place for compiled code
+#   tables        a table in any form -> batches of columns and labels: files, labels, row_by_row
+#   release       what leaves the building, and its file; columns, spectra
+#   privacy       what was done (events), what it costs (accountants), how much noise it takes (calibrate)
 #
-# and from a release to a classifier, on the other side of the boundary:
+# The holder's side, from a table to a release:
 #
-#   risks         logistic risk, rado-risks, and the bound that boosting earns
-#   weak          which feature boosting takes next
-#   boost         one loop, over rados or over edge vectors
-#   moment_learner  a classifier from the rados' first two moments
-#   model         the classifier as data, and its file
-#   predicting    the scores of a table, however long
+#   holder        declared, grid, keystream, subsets, signatures, noise
+#     engines     the summation: reference first, then kernel and its vectors
+#     mechanisms  what protects a release: contract, contributions, claims; then plain, feature_band, moments,
+#                 noisy_examples and noisy_rados
+#                 passes, craft, moments_crafting, private_crafting; expected_error and costs, without data
 #
-# and both in one process:
+# Anyone's side, from a release to a classifier:
+#
+#   learner       risks, weak, boost, moments, model, predict
+#
+# Both in one process:
 #
 #   estimators    classifiers with the habits of scikit-learn
-#   accounting    what an epsilon costs, without data
-#   moments_audit  the attack on the mechanism moments
-#   audits        mechanisms attacked, and what that proves
-#   report        a release or a model in words
+#   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
-#   evaluate      the paper's protocol: folds, the iterate kept, errors, t-tests
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
-#   reproduce     the paper's experiments. What they share: domains, cells, comparing; the experiments: table1 with
-#                 sampled, table3, feature_privacy with banded_rados, gaussian with noisy_copies, and theory with one
-#                 module a statement under theorems: boosting, gap, concentration, dp_feat, rejection, marginal,
-#                 norm_lemma, prudence, mean_zero and spheres
-#   attacks       what an adversary gets, from what is known. With signatures: reconstruction, linear. Without:
-#                 subset_sums and lattices, with probe and joint_leak; membership, with canaries, plain_laws,
-#                 rebuilding, roc and membership_findings. The paper's hardness: confounder with confounder_search,
-#                 and packed_spheres; questions, deciding, exact_cover, reductions and hardness. Then studies, and the
-#                 report on a release
+#   adversary     what an adversary gets: audits with moments_audit. With signatures known: reconstruction, linear.
+#                 Without: subset_sums and lattices, with probe and joint_leak; membership, with canaries, plain_laws,
+#                 rebuilding, roc and its findings. Then known, studies, and the page on a release
+#   paper         protocol: folds, the iterate kept, errors, t-tests. What the experiments share: domains, cells,
+#                 comparing; the experiments: table1 with sampled, table3, feature_privacy with banded_rados, gaussian
+#                 with noisy_copies, and theory with one module a statement under theorems: boosting, gap,
+#                 concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero and spheres
+#     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
+#                 and solver_limits
 #   cli           the command rado: shell, protection, and a module a command: craft, learn, predict, show, bounds,
 #                 account, audit, attack, reproduce, demo; __main__ for python -m
 
@@ -73,9 +55,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from radoboost.boost import Rounds
-    from radoboost.columns import Column
-    from radoboost.crafting import craft
     from radoboost.errors import (
         ArgumentError,
         ClippedWarning,
@@ -88,19 +67,22 @@ if TYPE_CHECKING:
         TooLargeError,
     )
     from radoboost.estimators import AdaBoostSSClassifier, MomentsClassifier, RadoBoostClassifier
-    from radoboost.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
-    from radoboost.model import Model, load_model
+    from radoboost.holder.craft import craft
+    from radoboost.holder.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
+    from radoboost.holder.signatures import AllSignatures, FixedSupport
+    from radoboost.learner.boost import Rounds
+    from radoboost.learner.model import Model, load_model
+    from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.release import Release, Statement, load
-    from radoboost.signatures import AllSignatures, FixedSupport
-    from radoboost.weak import Median, Prudential, Strongest
+    from radoboost.release.columns import Column
 
 __version__ = version("radoboost")
 
 # Where each public name is from. It is imported when it is first asked for, so that a command pays for what it uses.
 _HOMES = {
-    "boost": ("Rounds",),
-    "columns": ("Column",),
-    "crafting": ("craft",),
+    "learner.boost": ("Rounds",),
+    "release.columns": ("Column",),
+    "holder.craft": ("craft",),
     "errors": (
         "ArgumentError",
         "ClippedWarning",
@@ -113,11 +95,11 @@ _HOMES = {
         "TooLargeError",
     ),
     "estimators": ("AdaBoostSSClassifier", "MomentsClassifier", "RadoBoostClassifier"),
-    "mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
-    "model": ("Model", "load_model"),
+    "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
+    "learner.model": ("Model", "load_model"),
     "release": ("Release", "Statement", "load"),
-    "signatures": ("AllSignatures", "FixedSupport"),
-    "weak": ("Median", "Prudential", "Strongest"),
+    "holder.signatures": ("AllSignatures", "FixedSupport"),
+    "learner.weak": ("Median", "Prudential", "Strongest"),
 }
 
 __all__ = [
@@ -164,4 +146,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__version__"])

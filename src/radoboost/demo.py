@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from radoboost.crafting import craft
 from radoboost.errors import OutputError, reason
-from radoboost.model import Model
-from radoboost.predicting import predict_table
+from radoboost.holder.craft import craft
+from radoboost.learner.model import Model
+from radoboost.learner.predict import predict_table
 from radoboost.progress import Progress
 from radoboost.release import RADOS, Release, load, replacing
 

@@ -20,27 +20,27 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from radoboost.boost import Boosted, boost
-from radoboost.bounds import Bounds, check_bounds, limit_arrays, read_bounds
-from radoboost.columns import Column
-from radoboost.crafting import craft
-from radoboost.engines import get_engine
 from radoboost.errors import ArgumentError, ReleaseError
-from radoboost.files import check_integers
-from radoboost.grid import edge_integers, make_columns, resolve_scale
-from radoboost.mechanisms import Mechanism
-from radoboost.model import Model
-from radoboost.moment_learner import (
+from radoboost.holder.craft import craft
+from radoboost.holder.declared import Bounds, check_bounds, limit_arrays, read_bounds
+from radoboost.holder.engines import get_engine
+from radoboost.holder.grid import edge_integers, make_columns, resolve_scale
+from radoboost.holder.mechanisms import Mechanism
+from radoboost.holder.passes import check_names, report_clipped
+from radoboost.holder.signatures import SignatureSet
+from radoboost.learner.boost import Boosted, boost
+from radoboost.learner.model import Model
+from radoboost.learner.moments import (
     learn_moments,
     learn_released_moments,
     noise_uncertainty,
     noise_variance,
     rado_noise_std,
 )
-from radoboost.passes import check_names, report_clipped
+from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest, WeakOracle, prudence
 from radoboost.release import Release, load
-from radoboost.signatures import SignatureSet
-from radoboost.weak import WEAK_ORACLES, Median, Prudential, Strongest, WeakOracle, prudence
+from radoboost.release.columns import Column
+from radoboost.tables.files import check_integers
 
 
 class _LinearShell(ClassifierMixin, BaseEstimator):

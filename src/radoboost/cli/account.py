@@ -41,8 +41,8 @@ def account(
       rado account --mechanism noisy-examples --epsilon 1
       rado account --mechanism feature-band --epsilon 1 --rows 1000 -n 100 --delta 1e-5
     """
-    from radoboost.accounting import account_for
-    from radoboost.report import describe_account
+    from radoboost.describe import describe_account
+    from radoboost.holder.costs import account_for
 
     answer = account_for(
         mechanism,

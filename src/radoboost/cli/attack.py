@@ -55,8 +55,8 @@ def reconstruct(
       rado attack reconstruct patients.rado.parquet --seed 7 --rows 500 -o back.csv
     """
     import radoboost as rb
-    from radoboost.attacks.reconstruction import ASSUMES
-    from radoboost.attacks.reconstruction import reconstruct as attack
+    from radoboost.adversary.reconstruction import ASSUMES
+    from radoboost.adversary.reconstruction import reconstruct as attack
 
     place = output or default_output(str(release), "reconstructed.csv")
     check_output(place, [str(release)])
@@ -97,8 +97,8 @@ def linear(
     import pyarrow as pa
 
     import radoboost as rb
-    from radoboost.attacks.linear import ASSUMES
-    from radoboost.attacks.linear import linear as attack
+    from radoboost.adversary.linear import ASSUMES
+    from radoboost.adversary.linear import linear as attack
 
     if output is not None:
         check_output(output, [str(release)])
@@ -135,8 +135,8 @@ def probe(
     """
     import pyarrow as pa
 
-    from radoboost.attacks.probe import ASSUMES
-    from radoboost.attacks.probe import probe as attack
+    from radoboost.adversary.probe import ASSUMES
+    from radoboost.adversary.probe import probe as attack
     from radoboost.progress import show_progress
 
     if rados < 1:
@@ -172,8 +172,8 @@ def leak(
     Examples:
       rado attack leak patients.rado.parquet --table patients.csv --label readmitted --row 3
     """
-    from radoboost.attacks.joint_leak import ASSUMES
-    from radoboost.attacks.joint_leak import leak as attack
+    from radoboost.adversary.joint_leak import ASSUMES
+    from radoboost.adversary.joint_leak import leak as attack
     from radoboost.progress import show_progress
 
     loaded, files, label = _with_table(release, table, label)
@@ -201,7 +201,7 @@ def membership(
       rado attack membership patients.rado.parquet --runs 20000 --seconds 600 --json
     """
     import radoboost as rb
-    from radoboost.attacks.membership import ASSUMES, membership_of
+    from radoboost.adversary.membership import ASSUMES, membership_of
     from radoboost.errors import ReleaseError
     from radoboost.progress import show_progress
 
@@ -236,9 +236,9 @@ def confounder(
     """
     import pyarrow as pa
 
-    from radoboost.attacks.confounder import ASSUMES, confound
-    from radoboost.attacks.known import own_edges
+    from radoboost.adversary.known import own_edges
     from radoboost.errors import TableError
+    from radoboost.paper.hardness.confounder import ASSUMES, confound
 
     loaded, files, label = _with_table(release, table, label)
     if output is not None:
@@ -253,7 +253,7 @@ def confounder(
 
 
 def _complete_study(incomplete: str) -> list[str]:
-    from radoboost.attacks.studies import STUDIES
+    from radoboost.adversary.studies import STUDIES
 
     return [name for name in (*STUDIES, "all") if name.startswith(incomplete)]
 
@@ -288,7 +288,7 @@ def study(
       rado attack study leak
       rado attack study all --quick -o attacks
     """
-    from radoboost.attacks.studies import study as run
+    from radoboost.adversary.studies import study as run
     from radoboost.findings.pages import show as in_words
 
     documents = run(what, quick=quick, seed=seed, seconds=seconds, output=output, progress=True)
@@ -324,8 +324,8 @@ def report(
       rado attack report patients.rado.parquet --table patients.csv --label readmitted --seed 7
     """
     import radoboost as rb
-    from radoboost.attacks.report import Given
-    from radoboost.attacks.report import report as write
+    from radoboost.adversary.page import Given
+    from radoboost.adversary.page import report as write
     from radoboost.progress import show_progress
 
     place = output or default_output(str(release), "attacks.html")

@@ -38,8 +38,8 @@ def audit(
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
-    from radoboost.audits import audit as attack
-    from radoboost.report import describe_audit
+    from radoboost.adversary.audits import audit as attack
+    from radoboost.describe import describe_audit
 
     name = mechanism or "moments"
     protect = "x" if name == "feature-band" else None

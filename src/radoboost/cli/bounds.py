@@ -37,7 +37,7 @@ def bounds(
       rado bounds patients.csv --label readmitted
       rado bounds patients.csv --label readmitted --from-data -o seen.bounds.json
     """
-    from radoboost.bounds import bounds_template
+    from radoboost.holder.declared import bounds_template
     from radoboost.release import replacing
 
     place = output or default_output(table[0], "bounds.json")

@@ -35,8 +35,8 @@ def predict(
       rado predict patients.model.json new-patients.csv
       rado predict patients.model.json test.parquet --label readmitted -o test.scores.parquet
     """
-    from radoboost.model import load_model
-    from radoboost.predicting import predict_table
+    from radoboost.learner.model import load_model
+    from radoboost.learner.predict import predict_table
     from radoboost.progress import show_progress
 
     place = output or default_output(table[0], "scores.csv")

@@ -8,14 +8,14 @@ from radoboost.errors import ArgumentError, RadoError
 
 def complete_mechanism(incomplete: str) -> list[str]:
     """Mechanisms whose names begin so."""
-    from radoboost.mechanisms import MECHANISMS
+    from radoboost.holder.mechanisms import MECHANISMS
 
     return [name for name in MECHANISMS if name.startswith(incomplete)]
 
 
 def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
     """The mechanism that the options describe, refusing options that it has not."""
-    from radoboost.mechanisms import MECHANISMS
+    from radoboost.holder.mechanisms import MECHANISMS
 
     if name is None:
         name = (

@@ -10,13 +10,13 @@ from radoboost.cli.shell import JsonFlag, say
 
 
 def _complete_experiment(incomplete: str) -> list[str]:
-    from radoboost.reproduce import EXPERIMENTS
+    from radoboost.paper import EXPERIMENTS
 
     return [name for name in (*EXPERIMENTS, "all") if name.startswith(incomplete)]
 
 
 def _complete_domains(incomplete: str) -> list[str]:
-    from radoboost.reproduce.domains import SOURCES
+    from radoboost.paper.domains import SOURCES
 
     *chosen, last = incomplete.split(",")
     return [",".join([*chosen, name]) for name in SOURCES if name.startswith(last) and name not in chosen]
@@ -60,7 +60,7 @@ def reproduce(
       rado reproduce all --data domains --jobs 4 -o results
     """
     from radoboost.findings.pages import show as in_words
-    from radoboost.reproduce import reproduce as run
+    from radoboost.paper import reproduce as run
 
     chosen = tuple(name for name in domains.split(",") if name) if domains is not None else None
     try:

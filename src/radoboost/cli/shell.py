@@ -53,7 +53,7 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
 
 def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:
     """What a release is, in words or as JSON."""
-    from radoboost.report import describe
+    from radoboost.describe import describe
 
     if as_json:
         print(json.dumps({"path": str(path), **release.to_dict()}, indent=2, ensure_ascii=False))
@@ -63,7 +63,7 @@ def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None
 
 def print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
     """What a model is, in words or as JSON."""
-    from radoboost.report import describe_model
+    from radoboost.describe import describe_model
 
     if as_json:
         print(json.dumps({"path": str(path), **model.to_dict()}, indent=2, ensure_ascii=False))
@@ -93,7 +93,7 @@ def check_output(place: Path, sources: list[str]) -> None:
 
 
 def _check_place(place: Path, sources: list[str]) -> None:
-    from radoboost.files import expand_paths
+    from radoboost.tables.files import expand_paths
 
     parent = place.parent
     if len(os.fsencode(place.name)) > 255:

@@ -1,0 +1,19 @@
+"""What an adversary gets: the paper's hardness results as running code, and attacks on our own releases.
+
+Every attack says what it assumes the adversary to know, and ends within its time limit.
+"""
+
+ATTACKS = {
+    "reconstruct": "adversary.reconstruction",
+    "linear": "adversary.linear",
+    "probe": "adversary.probe",
+    "leak": "adversary.joint_leak",
+    "membership": "adversary.membership",
+    "confounder": "paper.hardness.confounder",
+    "hardness": "paper.hardness.solver_limits",
+}
+"""Name on the command line -> module of radoboost, imported when it is asked for.
+
+A module has NAME, TITLE and ASSUMES: what the adversary is assumed to know. Its results have to_dict() and sentence().
+All but the first have study(), which makes curves of what the attack gets.
+"""

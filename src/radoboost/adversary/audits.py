@@ -1,0 +1,302 @@
+"""Audits: mechanisms attacked as an adversary would, with what the attack proves about epsilon.
+
+A canary makes two neighbouring tables as different as they can be, and a score tells them apart. From many runs of
+either table come a rate of false alarms and a rate of hits, with Clopper-Pearson bounds at a stated confidence. Among
+all mechanisms of the same kind with more or less noise, those with too much noise could not have given such rates; the
+most that could gives the least epsilon that is proved. An honest mechanism's claim is above that; a faulty one's is
+not.
+
+What is run are the parts that crafting is made of: the contribution of the canary's row, the signatures, the sampler of
+noise, the plan that sets its scale; of `moments` all stages, one after the other. That crafting puts the parts together
+rightly is not what an audit shows; tests of whole releases do.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.adversary.membership.canaries import (
+    Clipped,
+    Noise,
+    Runs,
+    moments_runs,
+    noisy_examples_runs,
+    noisy_rados_runs,
+)
+from radoboost.errors import ArgumentError
+from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados, PrivateMechanism
+from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
+from radoboost.holder.mechanisms.contributions import contributions
+from radoboost.holder.moments_crafting import Stages
+from radoboost.holder.noise import rounded_normals
+from radoboost.holder.signatures import size_weights
+from radoboost.privacy import Event, band, epsilon_at, trade_off
+from radoboost.progress import Progress, no_progress, show_progress, silent
+from radoboost.release import finite_or_word
+
+CONFIDENCE = 1 - 1e-6
+CHOOSING = 0.25  # of the runs, to choose a threshold by; the rest are what is counted
+LEAST_RUNS = 1000
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a mechanism claims, and what the attack shows, at the same delta and relation.
+
+    `found` is the least epsilon of a mechanism of the claimed kind, with noise of whatever size, that could have been
+    attacked so well: it shows too little noise. `found_without_model` follows from the rates alone, for anything.
+    """
+
+    mechanism: str
+    neighbours: str
+    delta: float
+    claim: float
+    found: float
+    runs: int
+    score: str
+    confidence: float
+    found_without_model: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the attack proves no more than is claimed."""
+        return self.found <= self.claim
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        fields = {**self.__dict__, "claim": finite_or_word(self.claim), "found": finite_or_word(self.found)}
+        return {**fields, "holds": self.holds}
+
+
+def audit(
+    mechanism: Mechanism,
+    *,
+    n_rados: int = 100,
+    n_examples: int = 1000,
+    runs: int | None = None,
+    key: bytes | None = None,
+    progress: bool = False,
+) -> Audit:
+    """Attack a mechanism with the canary that is made for it; `key` makes the attack repeatable.
+
+    By default there are as many `runs` as it takes to show more than half of what is claimed, if epsilon is not small.
+
+    >>> audit(FeatureBand("x", 1.0, delta=1e-5)).holds
+    True
+    """
+    if runs is None:
+        runs = _enough_runs(getattr(mechanism, "epsilon", None))
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
+        raise ArgumentError(f"an audit needs at least {LEAST_RUNS} runs; it is given {runs!r}")
+    if isinstance(mechanism, FeatureBand):
+        return audit_feature_band(mechanism, n_examples=n_examples)
+    with show_progress("runs") if progress else no_progress() as bar:
+        if isinstance(mechanism, NoisyRados):
+            return audit_noisy_rados(mechanism, n_rados=n_rados, runs=runs, key=key, bar=bar)
+        if isinstance(mechanism, NoisyExamples):
+            return audit_noisy_examples(mechanism, runs=runs, key=key, bar=bar)
+        if isinstance(mechanism, Moments):
+            return audit_moments(mechanism, runs=runs, key=key, bar=bar)
+    raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
+
+
+def _enough_runs(epsilon: float | None) -> int:
+    return int(min(200_000, max(4000, 50_000 / (epsilon or 1.0) ** 1.7)))
+
+
+def audit_noisy_rados(
+    mechanism: NoisyRados,
+    *,
+    n_rados: int = 100,
+    runs: int = 40_000,
+    key: bytes | None = None,
+    noise: Noise = rounded_normals,
+    clipped: Clipped = contributions,
+    bar: Progress = silent,
+) -> Audit:
+    """Attack `noisy-rados`: tell a table of the canary alone from one of nobody.
+
+    `noise` and `clipped` are the sampler and the clipping, for audits of faulty ones.
+
+    >>> audit_noisy_rados(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32)).holds
+    True
+    """
+    made = noisy_rados_runs(mechanism, n_rados=n_rados, runs=runs, key=key, noise=noise, clipped=clipped, bar=bar)
+    return _audit(mechanism, made)
+
+
+def audit_noisy_examples(
+    mechanism: NoisyExamples,
+    *,
+    runs: int = 40_000,
+    key: bytes | None = None,
+    noise: Noise = rounded_normals,
+    clipped: Clipped = contributions,
+    bar: Progress = silent,
+) -> Audit:
+    """Attack the noisy edge vectors of `noisy-examples`: tell the canary from its opposite, beside a row that is known.
+
+    >>> audit_noisy_examples(NoisyExamples(epsilon=4.0), runs=2000, key=bytes(32)).holds
+    True
+    """
+    if mechanism.clip is None:
+        raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
+    return _audit(mechanism, noisy_examples_runs(mechanism, runs=runs, key=key, noise=noise, clipped=clipped, bar=bar))
+
+
+def audit_moments(
+    mechanism: Moments,
+    *,
+    runs: int = 40_000,
+    key: bytes | None = None,
+    stages: type[Stages] = Stages,
+    bar: Progress = silent,
+) -> Audit:
+    """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
+
+    `stages` are for audits of faulty ones. A run takes some milliseconds.
+
+    >>> audit_moments(Moments(epsilon=4.0, unit="label"), runs=1000, key=bytes(32)).holds
+    True
+    """
+    return _audit(mechanism, moments_runs(mechanism, runs=runs, key=key, stages=stages, bar=bar))
+
+
+def audit_feature_band(
+    mechanism: FeatureBand, *, n_examples: int = 1000, limits: tuple[int, int] | None = None
+) -> Audit:
+    """Attack the marginal of one rado of `feature-band`, exactly: from the weights by which sizes are drawn.
+
+    There is nothing to sample: the law of the column's value follows from tables of integers. `limits` are those of the
+    band, for audits of faulty ones.
+
+    >>> audit = audit_feature_band(FeatureBand("x", 1.0, delta=1e-5))
+    >>> audit.holds, audit.found > 0.99 * audit.claim
+    (True, True)
+    """
+    low, high = band(n_examples, mechanism.epsilon) if limits is None else limits
+    law = _size_law(n_examples, low, high)
+    found = max(_exact_epsilon(law, shift, mechanism.delta) for shift in (1, -1))
+    event = mechanism.event(n_examples, 1)
+    relation = event.relation
+    assert relation is not None
+    claim = epsilon_at(event, mechanism.delta)
+    return Audit(mechanism.name, relation.value, mechanism.delta, claim, found, 0, "exact law of one rado", 1.0, found)
+
+
+def _size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
+    """The law of K as it is drawn: a start within the band stays, any other goes by the table of weights."""
+    first, sums = size_weights(n_examples, low, high)
+    fair = {k: Fraction(math.comb(n_examples, k), 2**n_examples) for k in range(low, high + 1)}
+    outside = 1 - sum(fair.values())
+    for k, (before, after) in enumerate(itertools.pairwise([0, *sums])):
+        fair[first + k] += outside * Fraction(after - before, sums[-1])
+    return fair
+
+
+def _exact_epsilon(law: dict[int, Fraction], shift: int, delta: float) -> float:
+    """The least epsilon at delta between a law on integers and itself moved by `shift`, rounded down."""
+    pairs = [(p, law.get(k - shift, Fraction(0))) for k, p in law.items()]
+    if sum(p for p, q in pairs if q == 0) > Fraction(delta):
+        return math.inf
+    low, high = 0.0, 50.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        growth = Fraction(math.exp(middle))
+        if sum(max(Fraction(0), p - growth * q) for p, q in pairs) > Fraction(delta):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+# ---- from runs to an epsilon
+
+
+def _audit(mechanism: PrivateMechanism | Moments, made: Runs) -> Audit:
+    delta: float = getattr(mechanism, "delta", DEFAULT_DELTA)
+    relation = made.event.relation
+    assert relation is not None
+    found, plainly, best = 0.0, 0.0, next(iter(made.present))
+    for name, present in made.present.items():
+        alarms, hits = _rates(present, made.absent[name], (1 - CONFIDENCE) / (2 * len(made.present)))
+        epsilon = _least_epsilon(made.family, (alarms, hits), delta)
+        if epsilon > found:
+            found, best = epsilon, name
+        if hits - delta > alarms:
+            plainly = max(plainly, math.log((hits - delta) / alarms))
+    claim, runs = epsilon_at(made.event, delta), len(made.ratios[0])
+    return Audit(mechanism.name, relation.value, delta, claim, found, runs, best, CONFIDENCE, plainly)
+
+
+def rate_above(count: int, runs: int, risk: float) -> float:
+    """The Clopper-Pearson upper bound on a rate that came up `count` times: wrong with probability `risk` at most.
+
+    >>> round(rate_above(0, 1000, 0.05), 6)
+    0.002991
+    """
+    from scipy.stats import beta
+
+    return 1.0 if count == runs else float(beta.ppf(1 - risk, count + 1, runs - count))
+
+
+def rate_below(count: int, runs: int, risk: float) -> float:
+    """The lower bound likewise.
+
+    >>> round(rate_below(1000, 1000, 0.05), 6)
+    0.997009
+    """
+    from scipy.stats import beta
+
+    return 0.0 if count == 0 else float(beta.ppf(risk, count, runs - count + 1))
+
+
+def _rates(hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float) -> tuple[float, float]:
+    """An upper bound on the rate of false alarms and a lower one on that of hits, each wrong with probability `risk`.
+
+    The threshold is chosen on some of the runs, and the rates are counted on the others.
+    """
+    from scipy.special import ndtri
+
+    cut = int(CHOOSING * len(hits))
+    n = len(hits) - cut
+    thresholds = np.quantile(np.concatenate([hits[:cut], alarms[:cut]]), np.linspace(0.02, 0.999, 300))
+    hit = np.array([(hits[:cut] > threshold).mean() for threshold in thresholds])
+    alarm = np.array([(alarms[:cut] > threshold).mean() for threshold in thresholds])
+    # About what the bounds will be, as the distance of two normal deviates that have such rates.
+    some, reach = 1 / (cut + 2), -ndtri(risk) / math.sqrt(n)
+    hit, alarm = np.clip(hit, 20 * some, 1 - 20 * some), np.clip(alarm, 20 * some, 1 - 20 * some)
+    surely_hit = np.clip(hit - reach * np.sqrt(hit * (1 - hit)), some, 1 - some)
+    perhaps_alarm = np.clip(alarm + reach * np.sqrt(alarm * (1 - alarm)), some, 1 - some)
+    threshold = thresholds[int(np.argmax(ndtri(surely_hit) - ndtri(perhaps_alarm)))]
+    false_alarms, true_hits = int((alarms[cut:] > threshold).sum()), int((hits[cut:] > threshold).sum())
+    return rate_above(false_alarms, n, risk), rate_below(true_hits, n, risk)
+
+
+def _least_epsilon(family: Callable[[float], Event], rates: tuple[float, float], delta: float) -> float:
+    """The epsilon of the family's member with the most noise that could have such rates."""
+    alarms, hits = rates
+    if hits <= alarms:
+        return 0.0
+
+    def possible(multiplier: float) -> bool:
+        return bool(trade_off(family(multiplier), [alarms])[0] <= 1 - hits)
+
+    low, high = 0.06, 1.0
+    if not possible(low):
+        return math.inf
+    while possible(high):
+        if high > 1e6:
+            return 0.0
+        low, high = high, 4 * high
+    while high / low > 1 + 1e-3:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if possible(middle) else (low, middle)
+    # A little less, for the accountant rounds up and here it must be down.
+    return (1 - 1e-3) * epsilon_at(family(high), delta)

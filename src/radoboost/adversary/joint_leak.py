@@ -1,0 +1,453 @@
+"""The bit that a feature band protects, read from whole rados.
+
+The band's claim is about the protected column alone. The other columns tell which subset a rado sums, and with it what
+the protected column's value says about one row. The release's likelihood under either bit is exact: a rado's is the
+number of allowed subsets that give it, over the number of allowed subsets, which is the same under both bits, for the
+law of F depends on the number of rows alone (docs/proofs/feature-band.md, F2 and F3).
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost import findings
+from radoboost.adversary.known import DEFAULT_SECONDS, check_same_width, deadline, member_bits, own_edges, rado_integers
+from radoboost.adversary.lattices import Lattice
+from radoboost.adversary.subset_sums import MOST_HALVED, HalfSums, checked, too_few_bits
+from radoboost.errors import ArgumentError, TableError
+from radoboost.findings import Findings
+from radoboost.holder.mechanisms import Circumstances, FeatureBand
+from radoboost.holder.signatures import FeatureInterval
+from radoboost.privacy import band, best_guess
+from radoboost.progress import Progress, silent
+from radoboost.release import Release, Statement, finite_or_word, rounded_up
+from radoboost.tables import open_table
+from radoboost.tables.labels import LabelRule
+
+NAME = "leak"
+TITLE = "The bit that a feature band protects, read from whole rados"
+ASSUMES = (
+    "The adversary knows the whole table but one value of the protected column, and sees all columns of the rados. "
+    "Which rows a rado sums is not known."
+)
+_OTHER_TABLE = (
+    "rado {} is no sum of these rows within the band, whatever the protected value of row {}; "
+    "this is a release of another table"
+)
+_DUST = 1e-9  # sums of logarithms that are equal differ by less
+_CONTRADICTION = (
+    "some rados are impossible with one protected value of row {}, some with the other; "
+    "this is a release of another table"
+)
+_EXCHANGED = (
+    "rows can be exchanged for a few others without a change of the other columns, though not of the protected one"
+)
+
+
+@dataclass(frozen=True)
+class Leak:
+    """What the rados say about one bit: `bit` is y x of the row in the protected column, None where it stays unknown.
+
+    `log_ratio` is the logarithm of the release's likelihood under this bit over that under the other, and is exact;
+    it is None where lattice reduction was used, which counts nothing and proves nothing. `n_decided` rados are
+    impossible under the other bit (of lattice reduction: the subset that was found has the row). `claim` is what the
+    release says of itself.
+    """
+
+    row: int
+    bit: int | None
+    log_ratio: float | None
+    n_decided: int
+    n_read: int
+    n_rados: int
+    engine: str
+    why: str = ""
+    feature: str | None = None
+    value: float | None = None
+    claim: str | None = None
+
+    @property
+    def probability(self) -> float | None:
+        """That the bit is right, for one who thought both as likely before; None where it cannot be said."""
+        if self.bit is None or self.log_ratio is None:
+            return 0.5 if self.bit is None else None
+        return 1 / (1 + math.exp(-self.log_ratio))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON data."""
+        ratio = None if self.log_ratio is None else finite_or_word(self.log_ratio)
+        return {**dataclasses.asdict(self), "log_ratio": ratio, "probability": self.probability}
+
+    def sentence(self) -> str:
+        """What was found, in words."""
+        what = f"the value of {self.feature!r}" if self.feature else "the protected bit"
+        where = f"{what} in row {self.row:,} (the first is row 0)"
+        if self.bit is None:
+            return f"{where[0].upper()}{where[1:]} stays unknown: {self.why}."
+        value = f"{self.value:g}" if self.value is not None else f"{self.bit:+d}"
+        if self.log_ratio is None:
+            how = (
+                f"{self.n_decided:,} of the {self.n_read:,} rados that were read were found to have the row, though "
+                "that no other rows give the same rados is not proved"
+            )
+        elif math.isinf(self.log_ratio):
+            how = f"{self.n_decided:,} of the {self.n_read:,} rados that were read are impossible with the other value"
+        else:
+            assert self.probability is not None
+            said = f"{self.probability:.6f}" if self.probability < 0.9999995 else "more than 0.999999"
+            how = f"with probability {said}, where both values were as likely before"
+        claim = f" The release claims {self.claim}; it claims nothing about rados seen whole." if self.claim else ""
+        return f"{where[0].upper()}{where[1:]} is {value}: {how}.{claim}"
+
+
+def leak(
+    release: Release,
+    table: Any,
+    y: Any = None,
+    *,
+    label: str | None = None,
+    row: int,
+    seconds: float = DEFAULT_SECONDS,
+    bar: Progress = silent,
+) -> Leak:
+    """The protected value of one row, from a release of a feature band and the rest of its table.
+
+    The table may hold any number in the row's place: it is not used. An empty cell is refused as everywhere in a table.
+
+    >>> import radoboost as rb
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = np.column_stack([rng.integers(0, 2, 24), rng.normal(size=24)]), rng.integers(0, 2, 24)
+    >>> release = rb.craft(X, y, mechanism=rb.FeatureBand("x0", 6.0, delta=0.01), n_rados=16, seed=0)
+    >>> X[3, 0]
+    np.float64(0.0)
+    >>> X[3, 0] = 1  # the adversary does not know it
+    >>> leak(release, X, y, row=3).value
+    0.0
+    """
+    if release.mechanism["name"] != FeatureBand.name:
+        raise ArgumentError(
+            f"this attack is on the mechanism {FeatureBand.name}, and the release is of {release.mechanism['name']}; "
+            "take another attack"
+        )
+    edges, feature = own_edges(release, table, y, label=label), release.mechanism["feature"]
+    place = release.feature_names.index(feature)
+    interval = release.signatures["low"], release.signatures["high"]
+    found = recover_bit(edges, place, row, rado_integers(release), interval, seconds=seconds, bar=bar)
+    value = None
+    if found.bit is not None:
+        column, sign = release.columns[place], _label_sign(release, table, y, label, row)
+        value = column.high if found.bit == sign else column.low
+    return dataclasses.replace(found, feature=feature, value=value, claim=_claim(release.statement))
+
+
+def _claim(statement: Statement) -> str | None:
+    if math.isinf(statement.epsilon):
+        return None
+    epsilon = rounded_up(statement.epsilon, 4)
+    return f"epsilon {epsilon} at delta {statement.delta:g} between tables with {statement.neighbours}"
+
+
+def _label_sign(release: Release, table: Any, y: Any, label: str | None, row: int) -> int:
+    rule, first = LabelRule(label or "y", release.classes), 0
+    for batch in open_table(table, y, label=label, features=[release.mechanism["feature"]]).batches():
+        rule.see(batch.labels)
+        if row < first + batch.n_rows:
+            return int(rule.signs(batch.labels)[row - first])
+        first += batch.n_rows
+    raise TableError(f"the table has no row {row:,} any more; do not change it meanwhile")
+
+
+# ---- on integers
+
+
+def recover_bit(
+    edges: NDArray[np.int64],
+    protected: int,
+    row: int,
+    rados: NDArray[np.int64],
+    interval: tuple[int, int],
+    *,
+    seconds: float = DEFAULT_SECONDS,
+    bar: Progress = silent,
+) -> Leak:
+    """The sign of edges[row, protected], which is not used, from rados whose subsets keep the column within a band.
+
+    Of up to 41 rows the likelihood ratio is exact; of more, lattice reduction looks for the subset of each rado.
+    Reading stops once the other bit is impossible, or the time is over.
+
+    >>> edges = np.array([[1, 7], [1, -9], [-1, 4], [1, 30]])
+    >>> recover_bit(edges, 0, 1, np.array([[2, -2], [0, 11]]), (0, 4)).bit
+    1
+    """
+    left = deadline(seconds)
+    check_same_width(edges, rados)
+    edges, rados = checked(edges, rados)
+    m = len(edges)
+    if isinstance(row, bool) or not 0 <= row < m:
+        raise ArgumentError(f"row must be one of 0 .. {m - 1:,}; it is {row!r}")
+    sizes = np.abs(np.delete(edges[:, protected], row))
+    unit = int(sizes[0]) if m > 1 else int(np.abs(rados[:, protected]).max(initial=1))
+    if unit == 0 or (sizes != unit).any():
+        raise TableError("the protected column must hold two values, one of them in every row; the table holds others")
+    case = _Case(edges, rados, protected, row, unit, *interval)
+    for j in np.flatnonzero(~case.within_band().any(axis=1)):
+        raise TableError(_OTHER_TABLE.format(j, row))
+    return (_by_counts if m - 1 <= MOST_HALVED else _by_lattice)(case, left, bar)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What there is to go by."""
+
+    edges: NDArray[np.int64]
+    rados: NDArray[np.int64]
+    protected: int
+    row: int
+    unit: int
+    low: int
+    high: int
+
+    def within_band(self) -> NDArray[np.bool_]:
+        """Whether each rado's |F|, which is m(+) less the column's value, is allowed if the bit is -1, and if +1."""
+        value = self.rados[:, self.protected]
+        plus = int((np.delete(self.edges[:, self.protected], self.row) > 0).sum())
+        sizes = plus + np.array([0, 1]) - value[:, None] // self.unit
+        within: NDArray[np.bool_] = (self.low <= sizes) & (sizes <= self.high) & (value % self.unit == 0)[:, None]
+        return within
+
+
+def _by_counts(case: _Case, left: Callable[[], float], bar: Progress) -> Leak:
+    """By how many subsets of the other rows give each rado, with the row under either bit and without it."""
+    rados, row, n, within = case.rados, case.row, len(case.rados), case.within_band()
+    halves = HalfSums(np.delete(case.edges, row, axis=0))
+    own = np.tile(case.edges[row], (2, 1))
+    own[:, case.protected] = -case.unit, case.unit
+    ratio, read, at_once = 0.0, 0, max(1, halves.at_once // 3)
+    decided = np.zeros(2, dtype=np.int64)
+    while read < n and left() > 0 and not decided.any():
+        some = rados[read : read + at_once]
+        without = halves.count(some)
+        counts = np.column_stack([without + halves.count(some - edge) for edge in own])
+        counts *= within[read : read + at_once]
+        for j in np.flatnonzero(~counts.any(axis=1)):
+            raise TableError(_OTHER_TABLE.format(read + j, row))
+        decided += (counts == 0)[:, ::-1].sum(axis=0)
+        possible = np.log(counts[counts.all(axis=1)])
+        ratio += float((possible[:, 1] - possible[:, 0]).sum())
+        read += len(some)
+        bar("reading rados", read, n)
+    if decided.all():
+        raise TableError(_CONTRADICTION.format(row))
+    if decided.any():
+        return Leak(row, 1 if decided[1] else -1, math.inf, int(decided.max()), read, n, "halves")
+    if abs(ratio) < _DUST:
+        why = "the time was over before any rado was read" if read == 0 else "the rados are as likely with either value"
+        return Leak(row, None, 0.0, 0, read, n, "halves", why)
+    return Leak(row, 1 if ratio > 0 else -1, abs(ratio), 0, read, n, "halves")
+
+
+def _by_lattice(case: _Case, left: Callable[[], float], bar: Progress) -> Leak:
+    """By the subset of each rado that lattice reduction finds from the other columns."""
+    rados, row, n, within = case.rados, case.row, len(case.rados), case.within_band()
+    ends = within[~within.all(axis=1)]  # of the band: there the protected column alone tells
+    if ends.any(axis=0).all():
+        raise TableError(_CONTRADICTION.format(row))
+    if len(ends):
+        return Leak(row, 1 if ends[0, 1] else -1, math.inf, len(ends), n, n, "the band")
+    others = np.delete(case.edges, case.protected, axis=1)
+    if why := too_few_bits(others):
+        return Leak(row, None, None, 0, 0, n, "lattice", why)
+    lattice, targets = Lattice(others, left), np.delete(rados, case.protected, axis=1)
+    known = np.array(case.edges[:, case.protected])
+    known[row] = 0
+
+    def in_doubt(relations: NDArray[np.int64]) -> bool:
+        """Whether other subsets may have the same sum, and say something else about the row."""
+        return bool(relations[:, row].any() or (relations @ known).any())
+
+    if why := lattice.too_few_bits() or (_EXCHANGED if in_doubt(lattice.short) else ""):
+        return Leak(row, None, None, 0, 0, n, "lattice", why)
+    votes, read = [0, 0], 0
+    while read < n and lattice.ready and left() > 0 and not all(votes):
+        found = lattice.solve(targets[read], left)
+        if found.count == 0:
+            raise TableError(_OTHER_TABLE.format(read, row))
+        if len(found.listed) and not in_doubt(lattice.relations(found.listed[0])):
+            own = int(rados[read, case.protected] - found.listed[0] @ known)
+            if abs(own) != case.unit * found.listed[0, row]:
+                why = "the subsets found are not those of the rados: others have the same sums"
+                return Leak(row, None, None, 0, read, n, "lattice", why)
+            votes[int(own > 0)] += bool(own)
+        read += 1
+        bar("reading rados", read, n)
+    if all(votes):
+        return Leak(row, None, None, 0, read, n, "lattice", "the subsets found disagree, so some are false")
+    if any(votes):
+        return Leak(row, 1 if votes[1] else -1, None, max(votes), read, n, "lattice")
+    why = "lattice reduction found no subset that has the row" if read == n else "the time was over"
+    return Leak(row, None, None, 0, read, n, "lattice", why)
+
+
+# ---- how well it works
+
+
+def simulated(
+    rng: np.random.Generator, m: int, n_rados: int, columns: int, levels: int, interval: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Edge vectors, the protected column first, and rados whose signatures keep it within a band.
+
+    The other columns are uniform on `levels` values; 2**22 is the grid's own precision.
+
+    >>> edges, rados = simulated(np.random.default_rng(0), 24, 16, 1, 2**22, (2, 22))
+    >>> recover_bit(edges, 0, 5, rados, (2, 22)).bit == edges[5, 0]
+    np.True_
+    """
+    signs = rng.choice([-1, 1], m)
+    edges = np.column_stack([signs, 2 * rng.integers(0, levels, (m, columns)) - levels + 1])
+    inside = member_bits(FeatureInterval(*interval).prepare(rng.bytes(32), n_rados, m), n_rados, m)
+    return edges, (inside != (signs > 0)).astype(np.int64) @ edges
+
+
+def study(
+    *, trials: int = 100, largest: int = 40, longest: int = 100, seconds: float = 600.0, seed: int = 0,
+    bar: Progress = silent,
+) -> Findings:  # fmt: skip
+    """How often the bit is right: by rows, rados, columns and their precision, and by lattice reduction beyond.
+
+    `largest` is the most rows to count subsets of, `longest` the most to reduce; above 32 rows there are fewer trials.
+
+    >>> study(trials=2, largest=12, longest=12)["name"]
+    'leak'
+    """
+    left, rng = deadline(seconds), np.random.default_rng(seed)
+    sizes = [m for m in (8, 12, 16, 20, 24, 28, 32, 36, 40) if m <= largest]
+    middle = min(24, largest)
+    planned = {
+        "rows": [(m, _RADOS, k, 2**22) for k in (1, 2, 4) for m in sizes],
+        "rados": [(middle, n, k, 2**22) for k in (1, 2) for n in (1, 2, 4, 8, 16, 32)],
+        "levels": [(middle, _RADOS, k, 2**b) for k in (1, 2, 4) for b in range(2, 23, 2)],
+        "lattice": [(m, _RADOS, k, 2**22) for k in (2, 4, 8) for m in (42, 50, 60, 70, 80, 90, 100) if m <= longest],
+    }
+    cells = list(dict.fromkeys(cell for part in planned.values() for cell in part))
+    seen: dict[_Cell, _Seen] = {}
+    for done, cell in enumerate(cells):
+        bar("attacking", done, len(cells))
+        # Twice the rows of a half cost twice the time: fewer trials, and the error bars show it.
+        wanted = max(min(trials, 10), trials >> max(0, cell[0] - 32) // 2)
+        seen[cell] = _hits(rng, cell, wanted if cell[0] <= MOST_HALVED else max(min(trials, 5), trials // 10), left)
+    panels = {
+        "rows": ("16 rados, by rows", "rows", 0), "rados": (f"{middle} rows, by rados", "rados", 1),
+        "levels": (f"{middle} rows, 16 rados, by precision", "bits of a column's values", 3),
+        "lattice": ("lattice reduction, 16 rados", "rows", 0),
+    }  # fmt: skip
+    drawn = {name: _panel(*panels[name], planned[name], seen) for name in planned if planned[name]}
+    main = (middle, _RADOS, 1, 2**22)
+    said = _statement(main)
+    right, _, done = seen[main]
+    low, counted = _interval(right, done)[0], f"{right} of {done}"
+    caption = (
+        "An undecided bit counts as half right, as a coin is; in the tables, only decided bits are read rightly. "
+        "Shaded: 95 % Clopper-Pearson bounds. Dashed: how often the best guess from the protected column alone is "
+        "right, which is all that the claim allows."
+    )
+    figures = [findings.figure("leak", "The protected bit, read", caption,
+                               [drawn[name] for name in ("rows", "rados", "levels")])]  # fmt: skip
+    if "lattice" in drawn:
+        figures.append(findings.figure("leak-lattice", "The protected bit beyond 40 rows", caption, [drawn["lattice"]]))
+    names = ["rows", "rados", "other columns", "values of each", "right", "undecided", "trials", "at least", "at most"]
+    return findings.found(
+        NAME, TITLE,
+        tables=[
+            findings.table(
+                "leak-claim", f"The claim and the attack, {middle} rows, 16 rados, one column beside the protected one",
+                ["what", "number"],
+                [["epsilon of the claim", finite_or_word(said.epsilon)], ["delta of the claim", said.delta],
+                 ["between tables with", said.neighbours], ["best guess if it held for whole rados", said.best_guess],
+                 ["bits read rightly", counted], ["share read rightly, at least (95 %)", low]],
+                note="The claim is about the protected column's marginal, and says so.",
+            ),
+            findings.table("leak-cells", "The bit, by cell", names,
+                           [[*cell, *seen[cell], *_interval(seen[cell][0], seen[cell][2])] for cell in cells],
+                           note="The bounds are of the share that was decided and right."),
+        ],
+        figures=figures,
+        checks=[
+            findings.check(
+                "The claim about the column's marginal holds for whole rados (the paper's proof: d = 1 without loss)",
+                None if not done else low <= said.best_guess,
+                f"right in {counted} trials, at least {low:.3f} at 95 %; the claim would allow {said.best_guess:.3f}",
+            )
+        ],
+        notes=[
+            "The values of the other columns are uniform and independent; the protected bits are fair coins.",
+            f"The band is the paper's for epsilon {_BAND.epsilon:g} of one rado ({said.neighbours}); delta is "
+            f"{_BAND.delta:g}.",
+        ],
+    )  # fmt: skip
+
+
+_Cell = tuple[int, int, int, int]  # rows, rados, other columns, values of each
+_Seen = tuple[int, int, int]  # bits that were right, bits that stayed undecided, trials
+_RADOS = 16
+_LONGEST = 10.0  # seconds of one trial
+_BAND = FeatureBand(
+    "the protected column", 6.0, delta=1e-3
+)  # narrower, or with a smaller delta, 24 rows carry no claim
+
+
+def _hits(rng: np.random.Generator, cell: _Cell, trials: int, left: Callable[[], float]) -> _Seen:
+    """How often the bit of row 0 was right, how often it stayed undecided, and in how many trials."""
+    m, n, columns, levels = cell
+    hits, undecided, done, interval = 0, 0, 0, band(m, _BAND.epsilon)
+    while done < trials and left() > 0:
+        edges, rados = simulated(rng, m, n, columns, levels, interval)
+        bit = recover_bit(edges, 0, 0, rados, interval, seconds=min(max(left(), 0.01), _LONGEST)).bit
+        hits += bit == edges[0, 0]
+        undecided += bit is None
+        done += 1
+    return hits, undecided, done
+
+
+def _statement(cell: _Cell) -> Statement:
+    return _BAND.statement(Circumstances("standard", False, cell[1], 1 + cell[2], cell[0]))
+
+
+def _interval(hits: int, trials: int) -> tuple[float, float]:
+    """Clopper-Pearson bounds of a share, at 95 %; nothing is known of no trials."""
+    from scipy.stats import beta
+
+    low = float(beta.ppf(0.025, hits, trials - hits + 1)) if hits else 0.0
+    return low, float(beta.ppf(0.975, hits + 1, trials - hits)) if hits < trials else 1.0
+
+
+def _panel(title: str, x_label: str, axis: int, cells: Sequence[_Cell], seen: Mapping[_Cell, _Seen]) -> findings.Panel:
+    curves, bands = [], []
+    for columns in dict.fromkeys(cell[2] for cell in cells):
+        shown = [cell for cell in cells if cell[2] == columns and seen[cell][2]]
+        label = f"{columns} other column{'s' if columns > 1 else ''}"
+        x = [_place(cell, axis) for cell in shown]
+        halves = [(2 * seen[cell][0] + seen[cell][1], seen[cell][2]) for cell in shown]
+        curves.append(findings.series(label, x, [twice / (2 * trials) for twice, trials in halves]))
+        low = [_interval(twice // 2, trials)[0] for twice, trials in halves]
+        bands.append(findings.band(label, x, low, [_interval(-(-twice // 2), trials)[1] for twice, trials in halves]))
+    places = {_place(cell, axis): best_guess(_BAND.event(cell[0], cell[1])) for cell in cells}
+    curves.append(findings.series("the protected column alone", places, places.values(), style="dashed"))
+    curves.append(findings.series("a coin", [], [0.5], style="flat"))
+    return findings.panel(
+        title,
+        x_label,
+        "share of bits read rightly, a coin for those that are not",
+        curves,
+        log_x=axis == 1,
+        bands=bands,
+    )
+
+
+def _place(cell: _Cell, axis: int) -> int:
+    """Where a cell stands along an axis; values are counted in bits."""
+    return cell[axis].bit_length() - 1 if axis == 3 else cell[axis]

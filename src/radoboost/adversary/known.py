@@ -1,0 +1,157 @@
+"""What an adversary starts from: rados as integers, edge vectors of a table on their grid, signatures of a seed."""
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, ReleaseError, TableError
+from radoboost.holder.grid import edge_integers
+from radoboost.holder.keystream import TILE_ROWS, make_key
+from radoboost.holder.signatures import SIGNATURE_SETS, Prepared
+from radoboost.release import Release
+from radoboost.release.columns import CONSTANT
+from radoboost.tables import open_table
+from radoboost.tables.labels import LabelRule
+
+DEFAULT_SECONDS = 60.0
+_MOST_BITS = 1 << 31  # of an inclusion matrix, a byte each
+
+
+def rado_integers(release: Release) -> NDArray[np.int64]:
+    """The rados in steps of their columns' grids, shape (n_rados, n_columns), exactly.
+
+    >>> import radoboost as rb
+    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, scale=None, intercept=False, seed=0)
+    >>> (rado_integers(release) / 2**20).ravel().tolist()  # 2.0**-20 is the step of values up to 3
+    [-1.0, 0.0, 0.0, 2.0]
+    """
+    steps = release.rados / np.array([column.step for column in release.columns])
+    if not (np.abs(steps) < 2.0**53).all() or not (steps == np.rint(steps)).all():
+        raise ReleaseError("the rados of this release are not on their grid; it was not made by radoboost")
+    integers: NDArray[np.int64] = steps.astype(np.int64)
+    return integers
+
+
+def table_edges(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
+    """The edge vectors of a table's rows on the grid of a release, as crafting would make them: (rows, n_columns).
+
+    >>> import radoboost as rb
+    >>> X, y = [[1.0], [2.0], [3.0]], [0, 1, 1]
+    >>> release = rb.craft(X, y, n_rados=4, scale=None, intercept=False, seed=0)
+    >>> (table_edges(release, X, y) / 2**20).ravel().tolist()
+    [-1.0, 2.0, 3.0]
+    """
+    names = [name for name in release.feature_names if name != CONSTANT]
+    source = open_table(table, y, label=label, features=names)
+    rule = LabelRule(label or "y", release.classes)
+    parts, first = [], 0
+    for batch in source.batches():
+        values = batch.values()
+        if not np.isfinite(values).all():
+            source.refuse_not_finite(first, values)
+        _check_reach(release, values, source.name)
+        rule.see(batch.labels)
+        parts.append(edge_integers(values, rule.signs(batch.labels), release.columns).astype(np.int64))
+        first += batch.n_rows
+    source.check_rows(first)
+    return np.concatenate(parts)
+
+
+def own_edges(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
+    """The edge vectors of the very table that a release is from; one of another length is refused."""
+    edges = table_edges(release, table, y, label=label)
+    if release.n_examples not in (None, len(edges)):
+        raise TableError(
+            f"the table has {len(edges):,} rows and the release is of {release.n_examples:,}; "
+            "this attack needs the table that it was made of"
+        )
+    return edges
+
+
+def _check_reach(release: Release, values: NDArray[Any], name: str) -> None:
+    """Refuse values that no 32-bit integer holds; those of the release's own table need 23 bits."""
+    for column, x in zip(release.columns, values.T, strict=False):
+        with np.errstate(over="ignore"):
+            beyond = np.abs(column.apply(x.astype(np.float64)) / column.step) >= 2.0**31
+        if beyond.any():
+            raise TableError(
+                f"{name} has values in column {column.name!r} far beyond those of the release, such as "
+                f"{x[np.argmax(beyond)]:.6g}; leave such rows out, or it is a release of another table"
+            )
+
+
+def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
+    """Whether example i is in rado j under a seed, shape (n_rados, rows); of a feature band, whether it is in F.
+
+    >>> import radoboost as rb
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), [0, 1, 1]
+    >>> release = rb.craft(X, y, n_rados=4, scale=None, intercept=False, seed=0)
+    >>> bool((inclusion_bits(release, 0, 3) @ table_edges(release, X, y) == rado_integers(release)).all())
+    True
+    """
+    if rows < 1:
+        raise ArgumentError(f"the number of rows must be at least 1; it is {rows:,}")
+    n = release.n_rados
+    if n * rows > _MOST_BITS:
+        raise ArgumentError(
+            f"the signatures of {n:,} rados over {rows:,} rows are too many for an attack; ask for less"
+        )
+    described = {key: value for key, value in release.signatures.items() if key != "name"}
+    chosen = SIGNATURE_SETS.get(release.signatures["name"])
+    if chosen is None:
+        raise ReleaseError(f"the signature set {release.signatures['name']!r} is not known here; upgrade radoboost")
+    return member_bits(chosen(**described).prepare(make_key(seed), n, rows), n, rows)
+
+
+def member_bits(prepared: Prepared, n_rados: int, rows: int) -> NDArray[np.bool_]:
+    """The words of a prepared signature set as one bit for each rado and row, shape (n_rados, rows)."""
+    tiles = -(-rows // TILE_ROWS)
+    words = prepared.words(0, tiles, np.empty((tiles, n_rados), dtype=np.uint64))
+    bits = np.unpackbits(np.ascontiguousarray(words.T).astype("<u8").view(np.uint8), axis=1, bitorder="little")
+    return bits[:, :rows].astype(np.bool_)
+
+
+def n_examples(release: Release, rows: int | None) -> int:
+    """How many examples a release is from: what is given, which must not be other than what it says."""
+    if rows is None:
+        if release.n_examples is None:
+            raise ArgumentError("the release does not say how many rows it is from; give their number with --rows")
+        return release.n_examples
+    if release.n_examples not in (None, rows):
+        raise ArgumentError(f"the release says that it is from {release.n_examples:,} rows, not {rows:,}")
+    return rows
+
+
+def check_same_width(edges: NDArray[Any], rados: NDArray[Any]) -> None:
+    """Refuse edge vectors and rados of different widths."""
+    if edges.ndim != 2 or rados.ndim != 2 or edges.shape[1] != rados.shape[1]:
+        raise TableError(
+            f"edge vectors of shape {edges.shape} and rados of shape {rados.shape} do not go together; "
+            "both need one row each and the same columns"
+        )
+
+
+def needed(module: str) -> Any:
+    """A module of the extra `attacks`, or what to install."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ArgumentError(
+            f"this attack needs {module.split('.')[0]}; install it with: pip install 'radoboost[attacks]'"
+        ) from None
+
+
+def deadline(seconds: float) -> Callable[[], float]:
+    """How many seconds are left, from now on.
+
+    >>> 59 < deadline(60.0)() <= 60
+    True
+    """
+    if not 0 < seconds < float("inf"):
+        raise ArgumentError(f"the time limit must be a positive number of seconds; it is {seconds}")
+    end = time.monotonic() + seconds
+    return lambda: end - time.monotonic()

@@ -1,0 +1,356 @@
+"""Whether a record was in the table: the likelihood-ratio attack of one who knows all other records.
+
+For mechanisms with noise the two tables are the canary's neighbours, as the statement means them, and what the attack
+gets is held against the whole trade-off curve of the statement. Plain rados and those of a feature band promise nothing
+about records; there, one record is replaced by another, and the attack says which of the two it was.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from radoboost.adversary.audits import CONFIDENCE, LEAST_RUNS
+from radoboost.adversary.known import DEFAULT_SECONDS, deadline
+from radoboost.adversary.membership.canaries import (
+    WIDTH,
+    Going,
+    Noise,
+    moments_runs,
+    noisy_examples_runs,
+    noisy_rados_runs,
+)
+from radoboost.adversary.membership.findings import HALVED, membership_findings
+from radoboost.adversary.membership.plain_laws import Floats, PlainTable, plain_runs
+from radoboost.adversary.membership.rebuilding import claimed, plain_table, rebuilt, with_clip
+from radoboost.adversary.membership.roc import LOW_RATE, Claim, Roc, roc_of
+from radoboost.errors import ArgumentError
+from radoboost.findings import Findings
+from radoboost.holder.keystream import make_key
+from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados, Plain
+from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
+from radoboost.holder.mechanisms.moments import UNITS
+from radoboost.holder.moments_crafting import Stages
+from radoboost.holder.noise import round_scale_up, rounded_normals
+from radoboost.holder.signatures import check_n_rados
+from radoboost.privacy import Relation, band
+from radoboost.progress import Progress, silent
+from radoboost.release import Release
+
+NAME = "membership"
+TITLE = "Was this record in the table?"
+ASSUMES = (
+    "The adversary knows all other records, and what the record in question holds; for noisy rados also which of the "
+    "other records each rado sums, and for noisy examples the noisy rows themselves, as the proofs allow. The tables "
+    "are made up, not the holder's: for mechanisms with noise the worst that there are for this record."
+)
+DEFAULT_RUNS = 10_000
+REPLACED = "one record replaced by another"
+_GRANTED = {
+    "noisy-rados": (
+        "all other records, and which of them each rado sums: so their part can be taken off, and the table may be the "
+        "canary alone, or nobody",
+        "the canary, a record at the largest norm that the noise is for; but not which rados it is in, nor the noise",
+    ),
+    "noisy-examples": (
+        "all other rows, and the noisy edge vectors themselves, which rados are only sums of",
+        "that the row is one of two opposite ones, both at the largest norm that the noise is for",
+    ),
+    "moments": (
+        "all other records, which are pairs of opposite edge vectors along the canary's own: so it has nearly the "
+        "largest weight that a record can have in every mean rado",
+        "every block of the release; the canary, but not whether it is there (for labels: which label it has)",
+    ),
+    "plain": (
+        "all other records, of values drawn from the normal law (-1 and +1 in the column of a band), and two records, "
+        "A and B, either of which is the last one; but not which records a rado sums",
+    ),
+}  # fmt: skip
+_UNCLIPPED = "that the row is one of two opposite ones, both at the largest norm that the bounds allow: none is clipped"
+_COUNTED = "the rados, of which all subsets are counted"
+_NORMAL = "the rados, of which mean and covariance are used: what the digits of the values tell comes on top"
+_CONSTANTS = (
+    "not used: the scaling constants of the release, which alone say which of two records was in it, unless the two "
+    "agree in all columns or are too close to tell in double precision"
+)
+
+
+@dataclass(frozen=True)
+class Membership:
+    """What the attack gets, and what the statement allows.
+
+    `roc` is None where there was no time for enough runs. `claim` is None where nothing is promised about records, and
+    so is `margin`, by how much hits surely exceed what the claim allows. Had a mechanism no more than `shown_share` of
+    the noise that the claim takes, so many runs would likely have shown it; None where they could show nothing.
+    """
+
+    mechanism: str
+    neighbours: str
+    granted: tuple[str, ...]
+    runs: int
+    roc: Roc | None
+    claim: Claim | None = None
+    margin: float | None = None
+    shown_share: float | None = None
+
+    @property
+    def beats_claim(self) -> bool | None:
+        """Whether the claim cannot be true, at confidence 1 - 1e-6; None without a claim, or without enough runs."""
+        return None if self.margin is None or not math.isfinite(self.margin) else self.margin > 0
+
+    @property
+    def status(self) -> str:
+        """Either "measured" or "unknown"."""
+        return "unknown" if self.roc is None else "measured"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        found = None if self.roc is None else self.roc.to_dict()
+        rates = [] if found is None else found["false_positive_rates"]
+        return {
+            "attack": NAME,
+            "mechanism": self.mechanism,
+            "neighbours": self.neighbours,
+            "granted": list(self.granted),
+            "status": self.status,
+            "runs": self.runs,
+            "found": found,
+            "claim": None if self.claim is None else self.claim.to_dict(rates),
+            "beats_claim": self.beats_claim,
+            "margin": None if self.beats_claim is None else self.margin,
+            "shown_share_of_noise": self.shown_share,
+            "confidence": CONFIDENCE,
+            "sentence": self.sentence(),
+        }
+
+    def sentence(self) -> str:
+        """What it means, for a data holder."""
+        if self.roc is None:
+            return (
+                f"Unknown: there was time for {self.runs:,} runs of the attack, and {LEAST_RUNS:,} are needed to say "
+                "anything; give it more."
+            )
+        what = f"which of two tables it was ({self.neighbours})"
+        where = "made-up tables of this size" if self.claim is None else "the worst table for this record"
+        got = (
+            f"On {where}, an adversary who knows all other records is right about {what} "
+            f"{_right(self.roc.advantage)} % of the time, where a coin is right 50 % of the time"
+        )
+        few = self.roc.at()
+        if few is not None:
+            got += (
+                f", and with one false alarm in {round(1 / LOW_RATE):,} catches {100 * few.hits:.1f} % of those there"
+            )
+        if self.claim is None:
+            return f"{got}; nothing is promised about that."
+        if math.isinf(self.claim.epsilon):
+            return f"{got}; the statement promises nothing (epsilon is infinite, for {self.claim.neighbours})."
+        allowed = f"the statement ({self.claim.in_words()}) allows {_right(self.claim.advantage)} %"
+        if few is not None:
+            allowed += f" and {100 * float(self.claim.hits([LOW_RATE])[0]):.1f} %"
+        if self.beats_claim:
+            return f"{got}; {allowed}: the statement is not true."
+        if self.beats_claim is None:
+            return f"{got}; {allowed}: the two could not be compared."
+        if self.shown_share is None:
+            return f"{got}; {allowed}: these {self.runs:,} runs do not contradict it, and are too few to."
+        return (
+            f"{got}; {allowed}: these {self.runs:,} runs do not contradict it, and would likely have shown noise of "
+            f"less than {math.floor(100 * self.shown_share)} % of what it takes."
+        )
+
+
+def _right(advantage: float) -> str:
+    return f"{50 + 50 * advantage:.1f}"
+
+
+def membership(
+    mechanism: Mechanism,
+    *,
+    n_rados: int = 100,
+    n_examples: int = 100,
+    n_columns: int = 3,
+    runs: int = DEFAULT_RUNS,
+    key: bytes | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    claim: Claim | None = None,
+    noise: Noise = rounded_normals,
+    stages: type[Stages] = Stages,
+    bar: Progress = silent,
+) -> Membership:
+    """Attack a mechanism in so many runs of either table, or as many as there is time for.
+
+    `n_examples` and `n_columns` are those of the tables for plain rados and feature bands; a canary has columns of its
+    own. `claim` is what to hold the attack against, by default what the mechanism accounts for; `noise` and `stages`
+    are for attacks on faulty ones; `key` makes the attack repeatable.
+
+    >>> found = membership(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32))
+    >>> found.beats_claim, found.neighbours
+    (False, 'one record added or removed')
+    >>> membership(Plain(), n_examples=12, n_rados=5, runs=2000, key=bytes(32)).roc.advantage > 0.9
+    True
+    """
+    _check(mechanism, runs, key)
+    check_n_rados(n_rados)
+    left = deadline(seconds)
+
+    def going() -> bool:
+        return left() > 0
+
+    if isinstance(mechanism, FeatureBand):
+        of = PlainTable(n_examples, n_columns, n_rados, band(n_examples, mechanism.epsilon))
+        return _of_plain(mechanism, of, runs, key, going, bar)
+    if isinstance(mechanism, Plain):
+        return _of_plain(mechanism, PlainTable(n_examples, n_columns, n_rados), runs, key, going, bar)
+    granted = _GRANTED[mechanism.name]
+    if isinstance(mechanism, NoisyRados):
+        made = noisy_rados_runs(mechanism, n_rados=n_rados, runs=runs, key=key, noise=noise, bar=bar, going=going)
+        own = made.event
+    elif isinstance(mechanism, NoisyExamples):
+        clipped = with_clip(mechanism, n_columns)
+        made = noisy_examples_runs(clipped, runs=runs, key=key, noise=noise, bar=bar, going=going)
+        own = mechanism.plan(1, WIDTH, 2).event
+        if mechanism.clip is None:
+            granted = (granted[0], _UNCLIPPED)
+    else:
+        assert isinstance(mechanism, Moments)
+        made = moments_runs(mechanism, runs=runs, key=key, stages=stages, bar=bar, going=going)
+        own = made.event
+    held = claim or Claim(own, getattr(mechanism, "delta", DEFAULT_DELTA))
+    return _judged(mechanism.name, held.neighbours, granted, made.ratios, held)
+
+
+def _check(mechanism: Any, runs: Any, key: Any) -> None:
+    known = (Plain, FeatureBand, NoisyExamples, NoisyRados, Moments)
+    if not isinstance(mechanism, known):
+        raise ArgumentError(
+            f"mechanism must be one of {', '.join(kind.__name__ for kind in known)}; it is {mechanism!r}"
+        )
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
+        raise ArgumentError(f"the attack needs at least {LEAST_RUNS:,} runs; it is given {runs!r}")
+    if key is not None and not (isinstance(key, bytes) and key):
+        raise ArgumentError("key must be bytes, or None for one from the operating system")
+
+
+def _of_plain(
+    mechanism: Mechanism, of: PlainTable, runs: int, key: bytes | None, going: Going, bar: Progress
+) -> Membership:
+    granted = (*_GRANTED["plain"], _COUNTED if of.counted else _NORMAL)
+    ratios = plain_runs(of, runs=runs, key=key, bar=bar, going=going)
+    return _judged(mechanism.name, REPLACED, granted, ratios, None)
+
+
+def _judged(
+    name: str, neighbours: str, granted: tuple[str, ...], ratios: tuple[Floats, Floats], claim: Claim | None
+) -> Membership:
+    runs = len(ratios[0])
+    if runs < LEAST_RUNS:
+        return Membership(name, neighbours, granted, runs, None, claim)
+    roc = roc_of(*ratios)
+    if claim is None:
+        return Membership(name, neighbours, granted, runs, roc)
+    margin = claim.margin(roc)
+    return Membership(name, neighbours, granted, runs, roc, claim, margin, claim.shown_share(roc.runs))
+
+
+# ---- releases
+
+
+def membership_of(
+    release: Release,
+    *,
+    runs: int = DEFAULT_RUNS,
+    key: bytes | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    bar: Progress = silent,
+) -> Membership:
+    """Attack what a release says was done, with the noise that it says was added, and hold it against its statement.
+
+    The table itself is not needed: the tables of the attack are its own. So a statement that promises more than the
+    noise keeps may be found out, if by enough; `shown_share` says by how much. A release that says of its noise what is
+    not so is not found out. One that contradicts itself, or says what is not attacked here, is refused.
+
+    >>> import numpy as np, radoboost as rb
+    >>> X, y = np.array([[0.5], [0.25]]), np.array([0, 1])
+    >>> release = rb.craft(X, y, classes=(0, 1), bounds=[[0, 1]], n_rados=10, mechanism=NoisyRados(epsilon=4.0))
+    >>> membership_of(release, runs=2000, key=bytes(32)).beats_claim
+    False
+    """
+    if release.mechanism["name"] in (Plain.name, FeatureBand.name):
+        return _of_plain_release(release, runs, key, seconds, bar)
+    mechanism = rebuilt(release)
+    return membership(
+        mechanism,
+        n_rados=release.n_rados,
+        n_columns=len(release.columns),
+        runs=runs,
+        key=key,
+        seconds=seconds,
+        claim=claimed(release, mechanism),
+        bar=bar,
+    )
+
+
+def _of_plain_release(release: Release, runs: int, key: bytes | None, seconds: float, bar: Progress) -> Membership:
+    left = deadline(seconds)
+    mechanism = Plain() if release.mechanism["name"] == Plain.name else FeatureBand("x", 1.0)
+    _check(mechanism, runs, key)
+    found = _of_plain(mechanism, plain_table(release), runs, key, lambda: left() > 0, bar)
+    if any(column.scale == "standard" for column in release.columns):
+        found = replace(found, granted=(*found.granted, _CONSTANTS))
+    return found
+
+
+# ---- the study
+
+
+def study(
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    seconds: float = 600.0,
+    bar: Progress = silent,
+) -> Findings:
+    """The attack on every mechanism: curves, what their statements allow, and noise that is halved on purpose.
+
+    A quick one takes some seconds, with fewer runs; the whole one some minutes. Each attack has its share of `seconds`.
+
+    >>> study(quick=True, seconds=0.001)["checks"][0]["seen"] is None
+    True
+    """
+    left = deadline(seconds)
+    key, cases = make_key(seed), _cases(quick)
+    found: list[tuple[str, Membership]] = []
+    for number, (name, mechanism, options) in enumerate(cases):
+        share = max(left(), 1e-3) / (len(cases) - number)
+        found.append((name, membership(mechanism, key=key, seconds=share, bar=bar, **options)))
+    return membership_findings(NAME, TITLE, found)
+
+
+def _cases(quick: bool) -> list[tuple[str, Mechanism, dict[str, Any]]]:
+    """What is attacked: title, mechanism, options."""
+    few, many = (1000, 4000) if quick else (10_000, 20_000)
+    n_rados = 20 if quick else 100
+    private: list[tuple[str, Mechanism, dict[str, Any]]] = []
+    for epsilon, runs in ((4.0, few),) if quick else ((4.0, few), (1.0, many)):
+        moments = [Moments(epsilon, unit=unit, sharpen=not quick) for unit in UNITS[: 1 if quick else 2]]
+        private += [
+            (_titled("noisy-rados", epsilon, Relation.RECORD), NoisyRados(epsilon), {"n_rados": n_rados, "runs": many}),
+            (_titled("noisy-examples", epsilon, Relation.EDGE), NoisyExamples(epsilon), {"runs": many}),
+            *((_titled("moments", epsilon, one.relation), one, {"runs": runs}) for one in moments),
+        ]
+    plain = {"n_rados": 100, "runs": many}
+    return [
+        ("plain, 5 rados of 12 records", Plain(), {"n_examples": 12, "n_rados": 5, "runs": many}),
+        ("plain, 100 rados of 100 records", Plain(), plain),
+        ("feature-band, 100 rados of 100 records", FeatureBand("x", 1.0), plain),
+        *private,
+        (HALVED, NoisyRados(4.0), {"n_rados": n_rados, "runs": many, "noise": _halved}),
+    ]
+
+
+def _titled(name: str, epsilon: float, relation: Relation) -> str:
+    return f"{name}, epsilon {epsilon:g} for {relation.value}"
+
+
+def _halved(key: bytes, scale: float, first_row: int, n_rows: int, n_columns: int) -> Any:
+    return rounded_normals(key, round_scale_up(scale / 2), first_row, n_rows, n_columns)

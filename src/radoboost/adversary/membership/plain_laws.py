@@ -1,0 +1,275 @@
+"""The law of rados without noise, for one who knows all records, and runs that tell which record was among them.
+
+The other records are known; one record is either A or B. Of few records all subsets are counted. Of many, the rados
+are taken to be normal, with half the sum of the edge vectors as mean and a quarter of their second moments as
+covariance; that law forgets the digits of the values, so an adversary who can use them gets more.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from radoboost.adversary.known import member_bits
+from radoboost.adversary.membership.canaries import Going, always
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.holder.engines.reference import Survey
+from radoboost.holder.grid import make_columns
+from radoboost.holder.keystream import MAX_RADOS
+from radoboost.holder.signatures import AllSignatures, FeatureInterval, SignatureSet
+from radoboost.progress import Progress, silent
+from radoboost.release import Release
+from radoboost.release.columns import Column
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Law = Callable[[Integers], Floats]
+
+MOST_COUNTED = 16  # records whose subsets are counted
+_CERTAIN = 1e9  # stands in for an infinite likelihood ratio
+_MOST_BITS = 1 << 22  # of inclusion at a time, eight bytes each
+_MOST_AT_ONCE = 1000  # runs whose subsets are counted one after the other
+
+
+def counted_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
+    """Logarithm of how many subsets of these edge vectors have a rado as their sum, up to a constant.
+
+    With a `band`, of the subsets that it allows; the protected column is then the first, and of -1 and +1.
+
+    >>> law = counted_law(np.array([[1], [1], [2]]))
+    >>> np.exp(law(np.array([[2], [5]]))).round().tolist()
+    [2.0, 0.0]
+    """
+    # One word instead of a vector; that two sums share one has probability 2**-64 for every pair.
+    weights = np.random.default_rng(0).integers(-(2**63), 2**63, edges.shape[1])
+    sums = np.zeros(1, dtype=np.int64)
+    for word in edges @ weights:
+        sums = np.concatenate([sums, sums + word])
+    sums.sort()
+
+    def law(rados: Integers) -> Floats:
+        words = rados @ weights
+        counts = np.searchsorted(sums, words, "right") - np.searchsorted(sums, words, "left")
+        if band is not None:  # all subsets with the same rado have an F of the same size
+            sizes = (edges[:, 0] > 0).sum() - rados[..., 0]
+            counts = np.where((band[0] <= sizes) & (sizes <= band[1]), counts, 0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(counts))
+
+    return law
+
+
+def normal_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
+    """Logarithm of the density of the normal law with a rado's mean and covariance, up to a constant.
+
+    With a `band` the protected column, the first, has its exact law, and the other columns are normal given its value:
+    twice a rado is the sum of all edge vectors less that of f_i u_i, with u_i the edge vector times its protected
+    value, and f_i = +1 for the K rows of F and -1 for the others. With an axis more, `edges` are those of many tables.
+
+    >>> law = normal_law(np.array([[1, 0], [0, 2], [1, 1]]))
+    >>> bool(law(np.array([1, 1])) > law(np.array([2, 0])))
+    True
+    """
+    values = edges.astype(np.float64)
+    if band is None:
+        return _normal(values.sum(axis=-2) / 2, _products(values) / 4)
+    from scipy.stats import binom
+
+    m, positive = edges.shape[-2], (edges[..., 0] > 0).sum(axis=-1)[..., None]
+    turned = values[..., 1:] * values[..., :1]
+    middle, lean = (part.sum(axis=-2)[..., None, :] / 2 for part in (values[..., 1:], turned))
+    spread = turned - turned.mean(axis=-2, keepdims=True)
+    within = _normal(np.zeros_like(turned[..., 0, :]), _products(spread) / 4 * m / max(m - 1, 1))
+    low, high = band
+
+    def law(rados: Integers) -> Floats:
+        sizes = positive - rados[..., 0]
+        share = (2 * sizes - m) / m  # the mean of f_i, given K
+        width = np.sqrt(np.maximum(1 - share**2, 1e-12))[..., None]
+        rest = within((rados[..., 1:] - middle + share[..., None] * lean) / width)
+        logs = binom.logpmf(sizes, m, 0.5) + rest - np.log(width[..., 0]) * (rados.shape[-1] - 1)
+        return np.where((low <= sizes) & (sizes <= high), logs, -np.inf)
+
+    return law
+
+
+def _products(rows: Floats) -> Floats:
+    return np.asarray(np.swapaxes(rows, -1, -2) @ rows)
+
+
+def _normal(mean: Floats, covariance: Floats) -> Callable[[NDArray[Any]], Floats]:
+    sign, log_determinant = np.linalg.slogdet(covariance)
+    if (sign <= 0).any():
+        raise ArgumentError("the columns of these records depend on each other; leave some out")
+    root = np.swapaxes(np.linalg.inv(np.linalg.cholesky(covariance)), -1, -2)
+    middle, constant = mean[..., None, :], log_determinant[..., None] / 2
+
+    def law(rados: NDArray[Any]) -> Floats:
+        return np.asarray(-(((rados - middle) @ root) ** 2).sum(axis=-1) / 2 - constant)
+
+    return law
+
+
+# ---- runs
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """What is attacked: so many records of so many columns, real-valued but for a band's first, and so many rados."""
+
+    n_examples: int
+    n_columns: int
+    n_rados: int
+    band: tuple[int, int] | None = None
+
+    @property
+    def counted(self) -> bool:
+        """Whether subsets are counted."""
+        return self.n_examples <= MOST_COUNTED
+
+    @property
+    def drawn(self) -> bool:
+        """Whether rados are sums of records; of too many records they are drawn from the normal law itself."""
+        return self.counted or self.n_examples * self.n_rados <= _MOST_BITS
+
+    @property
+    def at_a_time(self) -> int:
+        """How many runs are made at once, in about a second."""
+        rows = self.n_examples if self.drawn else self.n_columns
+        most = min(MAX_RADOS // self.n_rados, _MOST_BITS // (rows * max(self.n_rados, self.n_columns)))
+        return max(1, min(most, _MOST_AT_ONCE, _MOST_BITS >> rows) if self.counted else most)
+
+
+def plain_runs(
+    of: PlainTable, *, runs: int, key: bytes | None = None, bar: Progress = silent, going: Going = always
+) -> tuple[Floats, Floats]:
+    """Log-likelihood ratios of A against B, of releases with A and of releases with B in its place.
+
+    Every run is about another table, so that runs are independent. Subsets are drawn as crafting draws them.
+
+    >>> a, b = plain_runs(PlainTable(10, 2, n_rados=1), runs=1000, key=bytes(32))
+    >>> bool((a >= 0).all() and (b <= 0).all()), round(float((a > 0).mean()), 1)
+    (True, 0.5)
+    """
+    if of.n_examples < (1 if of.counted else of.n_columns + 2):
+        raise ArgumentError(
+            f"{of.n_examples:,} records of {of.n_columns:,} columns are too few for this attack; take more records"
+        )
+    key = secrets.token_bytes(32) if key is None else key
+    parts = [np.empty((2, 0))]
+    for first in range(0, runs, of.at_a_time):
+        if not going():
+            break
+        count = min(of.at_a_time, runs - first)
+        parts.append(_ratios(of, hashlib.sha256(b"radoboost/membership/%d/" % first + key).digest(), count))
+        bar("releases with A and with B", first + count, runs)
+    present, absent = np.concatenate(parts, axis=1)
+    return present, absent
+
+
+def _ratios(of: PlainTable, key: bytes, count: int) -> Floats:
+    """The ratios of `count` releases with A, and of as many with B, each pair of them of another table."""
+    generator = np.random.default_rng(np.frombuffer(key, dtype=np.uint32))
+    if not of.drawn:
+        return _approximate(of, generator, count)
+    values = np.clip(generator.standard_normal((count, of.n_examples + 1, of.n_columns)), -4, 4) * 2**20
+    rows = np.rint(values).astype(np.int64)
+    if of.band is not None:
+        rows[..., 0] = np.where(rows[..., 0] < 0, -1, 1)
+    tables = [rows[:, :-1], np.concatenate([rows[:, :-2], rows[:, -1:]], axis=1)]  # A or B is the last record
+    rados = [
+        _sums(_inside(of, edges, hashlib.sha256(bytes([which]) + key).digest()), edges)
+        for which, edges in enumerate(tables)
+    ]
+    if of.counted:
+        gains = np.stack([_gains(of, *one) for one in zip(*tables, *rados, strict=True)], axis=1)
+    else:
+        a, b = (normal_law(edges, of.band) for edges in tables)
+        gains = np.array([a(made) - b(made) for made in rados])
+    total = np.clip(gains, -_CERTAIN, _CERTAIN).sum(axis=2)
+    return np.asarray(np.clip(total, -_CERTAIN, _CERTAIN))
+
+
+def _gains(of: PlainTable, with_a: Integers, with_b: Integers, *rados: Integers) -> Floats:
+    """Log-likelihood ratios of the rados of one table with A, and of those with B, by counting."""
+    a, b = (counted_law(edges, of.band) for edges in (with_a, with_b))
+    return np.array([a(made) - b(made) for made in rados])
+
+
+def _approximate(of: PlainTable, generator: np.random.Generator, count: int) -> Floats:
+    """The same of so many records that a sum of them is as good as normal, and a band as good as none."""
+    m, d = of.n_examples, of.n_columns
+    total = generator.standard_normal((count, d)) * np.sqrt(m)
+    moments = [
+        ((total + row) / 2, (np.eye(d) * m + row[:, :, None] * row[:, None, :]) / 4)
+        for row in generator.standard_normal((2, count, d))
+    ]
+    a, b = (_normal(*moment) for moment in moments)
+    found = []
+    for mean, covariance in moments:
+        root = np.swapaxes(np.linalg.cholesky(covariance), -1, -2)
+        rados = mean[:, None] + generator.standard_normal((count, of.n_rados, d)) @ root
+        found.append((a(rados) - b(rados)).sum(axis=1))
+    return np.array(found)
+
+
+def _inside(of: PlainTable, edges: Integers, key: bytes) -> NDArray[np.bool_]:
+    """Which records each rado sums, of each of these tables."""
+    signatures: SignatureSet = AllSignatures() if of.band is None else FeatureInterval(*of.band)
+    count = len(edges) * of.n_rados
+    bits = member_bits(signatures.prepare(key, count, of.n_examples), count, of.n_examples)
+    bits = bits.reshape(len(edges), of.n_rados, of.n_examples)
+    return bits if of.band is None else bits ^ (edges[:, None, :, 0] > 0)
+
+
+def _sums(inside: NDArray[np.bool_], edges: Integers) -> Integers:
+    """Rados, exactly: sums of whole numbers stay below 2**53."""
+    return np.asarray(inside.astype(np.float64) @ edges.astype(np.float64)).astype(np.int64)
+
+
+# ---- constants
+
+
+def fitting(release: Release, others: ArrayLike, candidates: ArrayLike) -> NDArray[np.bool_]:
+    """Which candidate records, beside the others, give the scaling constants of a release to the last bit.
+
+    Records are rows of features before scaling, without the constant one. Labels are not in the constants.
+
+    >>> import radoboost as rb
+    >>> others, y = np.array([[1.0], [2.0], [4.0]]), [0, 1, 1, 0]
+    >>> release = rb.craft(np.vstack([others, [[7.25]]]), y, n_rados=4)
+    >>> fitting(release, others, [[7.0], [7.25]]).tolist()
+    [False, True]
+    """
+    columns = [column for column in release.columns if column.scale != "constant"]
+    known, rows = (np.asarray(table, dtype=np.float64) for table in (others, candidates))
+    for what, table in (("the other records", known), ("candidates", rows)):
+        if table.ndim != 2 or table.shape[1] != len(columns):
+            raise ArgumentError(f"{what} must be rows of {len(columns)} features; they have shape {table.shape}")
+        if not np.isfinite(table).all():
+            raise ArgumentError(f"{what} hold values that are missing or not finite; leave those rows out")
+    if release.n_examples is None or not any(column.scale in ("standard", "none") for column in columns):
+        raise ReleaseError("this release has no scaling constants from its table; there is nothing to compare")
+    if release.n_examples != len(known) + 1:
+        raise ArgumentError(f"the release is from {release.n_examples:,} rows; give all but one of them as the others")
+    fits = np.empty(len(rows), dtype=np.bool_)
+    for i, row in enumerate(rows):
+        made = [_constants(column, np.append(known[:, k], row[k])) for k, column in enumerate(columns)]
+        fits[i] = made == columns
+    return fits
+
+
+def _constants(column: Column, values: Floats) -> Column:
+    """A column as crafting would describe it for these values; one that is not from values stays."""
+    if column.scale == "bounds":
+        return column
+    low, high = column.constants[:2]
+    survey = Survey(np.array([low]), np.array([high]), moments=True)
+    survey.add(values[:, None])
+    limits = {} if column.low is None or column.high is None else {column.name: (column.low, column.high)}
+    (made,) = make_columns([column.name], column.scale, limits, survey.result(), intercept=False)
+    return made

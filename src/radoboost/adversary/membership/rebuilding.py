@@ -1,0 +1,236 @@
+"""What a release says was done, as something to attack, and what it promises: all of it checked.
+
+The mechanism has the noise that the release names, not that of its epsilon. A release that says what this attack does
+not run, or that contradicts itself, is refused: an attack on something else would show nothing about it.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from radoboost.adversary.membership.canaries import WIDTH, check_distance
+from radoboost.adversary.membership.plain_laws import PlainTable
+from radoboost.adversary.membership.roc import Claim
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.holder.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
+from radoboost.holder.mechanisms.moments import CAP, CONSTANT_VALUE, FEW_ROUNDS, GRID, MANY_ROUNDS
+from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
+from radoboost.holder.signatures import AllSignatures, FeatureInterval
+from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
+from radoboost.release import Release
+
+_LARGEST_DISTANCE = 100.0  # beyond, moments are as good as without noise
+
+
+def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
+    """The private mechanism with the noise that a release says was added.
+
+    >>> import numpy as np, radoboost as rb
+    >>> X, y = np.array([[0.5], [0.25]]), np.array([0, 1])
+    >>> release = rb.craft(X, y, classes=(0, 1), bounds=[[0, 1]], n_rados=10, mechanism=NoisyRados(epsilon=4.0))
+    >>> rebuilt(release).plan(10, 2, None).noise_std == NoisyRados(epsilon=4.0).plan(10, 2, None).noise_std
+    True
+    """
+    given, delta = release.mechanism, release.statement.delta
+    with _refused(release):
+        if given["name"] == NoisyRados.name:
+            _expect(release, noise_on=NoisyRados.noise_on, inclusion=INCLUSION)
+            _expect_around(release, AllSignatures.name, hides_size=True)
+            rados = NoisyRados(delta=delta, clip=given["clip"], noise_std=given["noise_std"])
+            rados.plan(release.n_rados, WIDTH, None)
+            return rados
+        if given["name"] == NoisyExamples.name:
+            _expect(release, noise_on=NoisyExamples.noise_on)  # rados are made of noisy rows, by whatever signatures
+            examples = NoisyExamples(delta=delta, clip=given["clip"], noise_std=given["noise_std"])
+            with_clip(examples, len(release.columns)).plan(1, WIDTH, 2)
+            return examples
+        if given["name"] == Moments.name:
+            return _moments(release)
+    raise ReleaseError(f"the mechanism {given['name']!r} is not known here; upgrade radoboost")
+
+
+def _moments(release: Release) -> "_Released":
+    given = release.mechanism
+    noise = tuple((stage, float(given["noise"][stage])) for stage in ("second", "sum", "whitened", "rounds"))
+    _expect(release, grid=GRID, constant=CONSTANT_VALUE)
+    made = _Released(
+        1.0, release.statement.delta, given["unit"], given["sharpen"], noise=noise, noise_rounds=given["rounds"]
+    )
+    _expect_around(release, "drawn", hides_size=made.hides_size)
+    if (given["rounds"], given["eta"]) not in ((FEW_ROUNDS, MANY_ROUNDS) if made.sharpen else ((0, 0.0),)):
+        raise ReleaseError(
+            f"no release of moments has sharpen {made.sharpen}, {given['rounds']!r} rounds and eta {given['eta']!r}; "
+            "get it again from its maker"
+        )
+    for scale in made.scales(MANY_ROUNDS[0] if made.sharpen else 0).values():
+        if scale:
+            noise_scale(scale / math.sqrt(2))  # that beside a diagonal is the least
+            noise_scale(scale)
+    check_distance(made)
+    return made
+
+
+def with_clip(mechanism: NoisyExamples, n_columns: int) -> NoisyExamples:
+    """The mechanism as it is; or clipped where nothing but the bounds keeps a row from being large.
+
+    >>> with_clip(NoisyExamples(noise_std=1.0, clip=None), 4).clip
+    2.0
+    """
+    return replace(mechanism, clip=math.sqrt(n_columns)) if mechanism.clip is None else mechanism
+
+
+@dataclass(frozen=True)
+class _Released(Moments):
+    """Moments with the noise of a release, in units of its blocks; its own epsilon means nothing."""
+
+    noise: tuple[tuple[str, float], ...] = ()
+    noise_rounds: int = 0
+
+    def scales(self, n_rounds: int, n_columns: int = 2) -> dict[str, float]:
+        """The noise in grid steps. That of the mean rados is for as many as the release has: fewer get less each."""
+        unit = {"second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": GRID}
+        scales = {stage: noise * unit[stage] for stage, noise in self.noise}
+        scales["rounds"] *= math.sqrt(n_rounds / self.noise_rounds) if self.noise_rounds else 0.0
+        return scales
+
+    @lru_cache(maxsize=16)  # noqa: B019 - as what it stands in for
+    def distance(self, n_columns: int) -> float:
+        """mu of all stages together, by their noise; what is without noise on purpose does not count."""
+        double = 1 if self.unit == "record" else 2
+        reach = {"sum": double, "rounds": double * CAP * math.sqrt(self.noise_rounds)}
+        if self.unit == "record":
+            reach |= {"second": 1, "whitened": 1}
+        noise = dict(self.noise)
+        parts = [reach[stage] / noise[stage] if noise[stage] else math.inf for stage in reach if reach[stage]]
+        return min(math.hypot(*parts), _LARGEST_DISTANCE)
+
+
+def plain_table(release: Release) -> PlainTable:
+    """What is attacked of plain rados or those of a feature band, which must promise nothing about records.
+
+    >>> import radoboost as rb
+    >>> plain_table(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4))
+    PlainTable(n_examples=3, n_columns=2, n_rados=4, band=None)
+    """
+    signatures, m, band = release.signatures, release.n_examples, None
+    banded = release.mechanism["name"] == FeatureBand.name
+    with _refused(release):
+        if signatures["name"] != (FeatureInterval.name if banded else AllSignatures.name):
+            raise ReleaseError(
+                f"rados of the signature set {signatures['name']!r} have a law that this attack does not know; it "
+                "knows those of all signatures, and of a feature band"
+            )
+        if m is None or m < 1:
+            raise ReleaseError("the release does not say how many examples it is from; get it again from its maker")
+        if banded:
+            interval = FeatureInterval(signatures["low"], signatures["high"])
+            interval.size(m)
+            band = (interval.low, interval.high)
+            _expect(release, band=list(band))
+        _check_promises(release, banded)
+        return PlainTable(m, len(release.columns), release.n_rados, band)
+
+
+# ---- what is promised
+
+
+def claimed(release: Release, mechanism: NoisyRados | NoisyExamples | Moments) -> Claim:
+    """What the statement says, all of it: its event, every epsilon, and the best guess, which is a delta at epsilon 0.
+
+    It must be about the tables that the attack on the mechanism tells apart.
+
+    >>> import numpy as np, radoboost as rb
+    >>> X, y = np.array([[0.5], [0.25]]), np.array([0, 1])
+    >>> release = rb.craft(X, y, classes=(0, 1), bounds=[[0, 1]], n_rados=10, mechanism=NoisyRados(epsilon=4.0))
+    >>> round(claimed(release, rebuilt(release)).epsilon, 3)
+    4.0
+    """
+    stated = release.statement
+    relation = Relation.RECORD if isinstance(mechanism, NoisyRados) else Relation.EDGE
+    if isinstance(mechanism, Moments):
+        relation = mechanism.relation
+    with _refused(release):
+        event = event_from_dict(stated.event)
+        if event.relation is None or not 0 < stated.delta < 1:
+            raise ReleaseError("the statement of this release speaks of nothing; get it again from its maker")
+        if not event.relation == stated.neighbours == relation:
+            raise ReleaseError(
+                f"the statement is about {stated.neighbours!r}, its event about {event.relation.value!r}, and the "
+                f"mechanism about {relation.value!r}; get the release again from its maker"
+            )
+        claim = _claim(release, event)
+        claim.misses([0.5])  # an event that cannot be accounted for is refused here
+        return claim
+
+
+def _claim(release: Release, event: Event) -> Claim:
+    stated = release.statement
+    if not 0.5 <= stated.best_guess <= 1:
+        raise ReleaseError(
+            f"the statement's best guess is {stated.best_guess!r}, which is none; get it again from its maker"
+        )
+    guess = ((2 * stated.best_guess - 1, 0.0),) if stated.best_guess < 1 else ()
+    return Claim(event, stated.delta, ((stated.delta, stated.epsilon), *stated.epsilon_at, *guess))
+
+
+def _check_promises(release: Release, banded: bool) -> None:
+    """Refuse a promise about records where there can be none: a band's is about one column's marginal."""
+    stated = release.statement
+    event = event_from_dict(stated.event)
+    if banded:
+        fine = event.relation == stated.neighbours == Relation.VALUE
+        _claim(release, event)
+    else:
+        epsilons = [stated.epsilon, *(epsilon for _, epsilon in stated.epsilon_at)]
+        nothing = any(isinstance(leaf, NotPrivate) for leaf in flatten(event))
+        fine = nothing and set(epsilons) == {math.inf} and stated.best_guess == 1 and not stated.promises
+    if not fine:
+        name = FeatureBand.name if banded else Plain.name
+        raise ReleaseError(
+            f"its statement promises what its mechanism does not ({name} promises nothing about records); do not "
+            "trust it"
+        )
+
+
+# ---- what does not fit
+
+
+@contextmanager
+def _refused(release: Release) -> Iterator[None]:
+    """One line about a release that says what cannot be, or too little."""
+    name = release.mechanism["name"]
+    try:
+        yield
+    except ReleaseError:
+        raise
+    except ArgumentError as error:
+        what = str(error).split(";")[0]
+        raise ReleaseError(
+            f"the release says of {name!r} what cannot be ({what}); get it again from its maker"
+        ) from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        raise ReleaseError(f"the release does not say how {name!r} was done; it was not made by radoboost") from None
+
+
+def _expect(release: Release, **expected: Any) -> None:
+    """Refuse a release whose mechanism has another parameter than the one that is attacked."""
+    for name, value in expected.items():
+        if release.mechanism[name] != value:
+            _refuse(release, name, release.mechanism[name], value)
+
+
+def _expect_around(release: Release, signatures: str, *, hides_size: bool) -> None:
+    if release.signatures["name"] != signatures:
+        _refuse(release, "signatures", release.signatures["name"], signatures)
+    if hides_size and release.n_examples is not None:
+        _refuse(release, "n_examples", release.n_examples, None)
+
+
+def _refuse(release: Release, name: str, value: Any, expected: Any) -> None:
+    raise ReleaseError(
+        f"the release says of {release.mechanism['name']!r} that {name} is {value!r}; this attack knows only "
+        f"{expected!r}, so it would show nothing about it"
+    )

@@ -1,0 +1,385 @@
+"""Which subsets of integer vectors sum to a target: all of them, by enumeration or by halves that meet.
+
+They are counted, of up to 22 and 40 vectors; of more, `lattices` looks for one. Subsets are matched by a hash of their
+sums that is linear modulo 2**64, and whatever matches is then compared in all columns, in integers.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.adversary.known import DEFAULT_SECONDS, deadline
+from radoboost.errors import ArgumentError
+
+MOST_ENUMERATED = 22
+MOST_HALVED = 40  # 2**20 sums a half
+CHANCE = 1e-3  # of a false subset: above it, one that is not known to be the only one proves nothing
+ENGINES = ("enumeration", "halves", "lattice")
+
+_AT_ONCE = 1 << 20  # sums looked up, or subsets compared, at a time
+_LISTED = 1000
+_SPREAD = (
+    math.sqrt(2 * math.pi * math.e) / 2
+)  # values of a Gaussian sum of fair coins' worth, for each step of its norm
+_MOST_HASHES = 8  # tries of factors without collisions; one is enough but for values that share large powers of two
+
+Vectors = NDArray[np.int64]
+_Hash = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Subsets:
+    """Subsets that sum to a target: how many, how many with each row, and a list of at most so many as asked for.
+
+    `count` and `with_row` are None where not all were found: there may be more than those listed, or, if none is
+    listed, there may be some. Then `why` says what stopped the search.
+    """
+
+    engine: str
+    count: int | None
+    with_row: NDArray[np.int64] | None
+    listed: NDArray[np.bool_]
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The subsets as JSON data: each by its rows."""
+        return {
+            "engine": self.engine,
+            "count": self.count,
+            "with_row": None if self.with_row is None else self.with_row.tolist(),
+            "listed": [np.flatnonzero(subset).tolist() for subset in self.listed],
+            "why": self.why,
+        }
+
+    def sentence(self) -> str:
+        """What was found, in words."""
+        if self.count is not None:
+            return {0: "No subset of the rows gives this sum.", 1: "One subset of the rows gives this sum."}.get(
+                self.count, f"{self.count:,} subsets of the rows give this sum."
+            )
+        if len(self.listed):
+            return "A subset of the rows that gives this sum was found; there may be others."
+        return f"Whether a subset of the rows gives this sum is unknown: {self.why}."
+
+
+def solve(
+    vectors: Vectors,
+    target: Vectors,
+    *,
+    engine: str | None = None,
+    most: int = _LISTED,
+    seconds: float = DEFAULT_SECONDS,
+) -> Subsets:
+    """The subsets of the rows of `vectors`, (m, d), that sum to `target`, (d,); by default all of them where m <= 40.
+
+    All of them take a few seconds at most, whatever the time limit.
+
+    >>> solve(np.array([[1], [2], [3]]), np.array([3])).to_dict()["listed"]
+    [[0, 1], [2]]
+    """
+    left = deadline(seconds)
+    vectors, targets = checked(vectors, np.atleast_2d(target))
+    engine = engine or engine_for(len(vectors))
+    if engine == "enumeration":
+        return enumerated(vectors, targets[0], most)
+    if engine == "halves":
+        return HalfSums(vectors).solve(targets[0], most)
+    if engine == "lattice":
+        from radoboost.adversary.lattices import Lattice
+
+        return Lattice(vectors, left).solve(targets[0], left)
+    raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; it is {engine!r}")
+
+
+def engine_for(n_rows: int) -> str:
+    """The engine that says most about so many rows.
+
+    >>> [engine_for(m) for m in (12, 30, 50)]
+    ['enumeration', 'halves', 'lattice']
+    """
+    return "enumeration" if n_rows <= 16 else "halves" if n_rows <= MOST_HALVED else "lattice"
+
+
+def bits_of(vectors: Vectors) -> NDArray[np.float64]:
+    """How many bits each column adds to a random subset's sum, as if sums were Gaussian; m rows need about m in all.
+
+    It is the entropy of the column's sum given those of the columns before it, in units of the least step that it can
+    then take. A column of a few values, however fine its grid, tells no more than how often each of them is in the
+    sum. Columns of a few decimals that were standardised tell less than this says, for their grid hides the decimals.
+
+    >>> signs = np.array([[4], [4], [-4], [4]] * 4)
+    >>> bits_of(signs).round(2).tolist()  # a sum of 16 signs has a few values only
+    [3.05]
+    >>> bits_of(np.hstack([signs, signs])).round(2).tolist()
+    [3.05, 0.0]
+    """
+    parts = [_counted_apart(column) for column in vectors.T]
+    columns = np.hstack([np.empty((len(vectors), 0), dtype=np.int64), *parts])
+    if columns.shape[1] >= len(vectors) and np.linalg.matrix_rank(columns) == len(vectors):
+        parts, columns = list(vectors.T[:, :, None]), vectors  # the counts are no limit: they tell all subsets apart
+    residuals, steps = np.zeros(columns.shape[1]), _steps(columns)
+    diagonal = np.abs(np.diag(np.linalg.qr(columns.astype(np.float64), mode="r")))
+    residuals[: len(diagonal)] = diagonal
+    ratios = np.divide(residuals, steps, out=np.zeros_like(residuals), where=steps > 0)
+    bits = np.log2(np.maximum(ratios * _SPREAD, 1.0))
+    ends = np.cumsum([part.shape[1] for part in parts], dtype=np.int64)
+    return np.array([part.sum() for part in np.split(bits, ends[:-1])] if parts else [], dtype=np.float64)
+
+
+def _counted_apart(column: Vectors) -> Vectors:
+    """A column as it is, or as one for each of its values, up to sign, if counts of these take fewer bits."""
+    sizes, counts = np.unique(np.abs(column[column != 0]), return_counts=True)
+    if not 0 < 2 * len(sizes) <= counts.sum():
+        return column[:, None]
+    whole = math.log2(float(np.linalg.norm(column / np.gcd.reduce(column))) * _SPREAD)
+    if float(np.log2(np.sqrt(counts) * _SPREAD).sum()) >= whole:
+        return column[:, None]
+    apart: Vectors = np.sign(column)[:, None] * (np.abs(column)[:, None] == sizes)
+    return apart
+
+
+def _steps(vectors: Vectors) -> NDArray[np.float64]:
+    """The least change of each column's sum that leaves those before it as they are, 0 where there is none.
+
+    Pivots of a Gaussian elimination modulo 2**64, after each column's own divisor is taken out. Columns that share
+    their parity are seen so; a common factor of several columns that is odd is not looked for.
+    """
+    steps = np.maximum(np.gcd.reduce(vectors, axis=0), 1)
+    rows = (vectors // steps).astype(np.uint64)
+    powers = np.zeros(vectors.shape[1])
+    for k in range(vectors.shape[1]):
+        lowest = rows[:, k] & (~rows[:, k] + np.uint64(1))  # the lowest bit of each; 0 of 0
+        live = np.flatnonzero(lowest)
+        if len(live):
+            pivot = live[np.argmin(lowest[live])]
+            power, row = lowest[pivot], rows[pivot].copy()
+            inverse = np.uint64(pow(int(row[k] // power), -1, 2**64))
+            rows -= (rows[:, k] // power * inverse)[:, None] * row  # the pivot's own row becomes 0
+            powers[k] = float(power)
+    found: NDArray[np.float64] = powers * steps
+    return found
+
+
+def expected_others(vectors: Vectors) -> float:
+    """About how many subsets give the same sum as a random one by chance: 2**m over the number of likely sums.
+
+    >>> rng = np.random.default_rng(0)
+    >>> vectors = rng.integers(-(2**22), 2**22, (24, 2))
+    >>> round(math.log2(expected_others(vectors[:, :1]))), round(math.log2(expected_others(vectors)))
+    (-1, -25)
+    """
+    return float(2.0 ** min(len(vectors) - float(bits_of(vectors).sum()), 1000.0))
+
+
+def too_few_bits(vectors: Vectors) -> str:
+    """Why a subset found for a sum need not be the one it was made of, in words; nothing where it may well be.
+
+    >>> too_few_bits(np.arange(1, 51)[:, None])
+    'subsets of 50 rows take 50 bits to tell apart, and the columns carry about 9'
+    """
+    return shortage(len(vectors), float(bits_of(vectors).sum()))
+
+
+def shortage(m: int, bits: float) -> str:
+    """Why so many bits do not tell the subsets of m rows apart, if they do not."""
+    if bits >= m - math.log2(CHANCE):
+        return ""
+    return f"subsets of {m:,} rows take {m:,} bits to tell apart, and the columns carry about {bits:,.0f}"
+
+
+def checked(vectors: Vectors, targets: Vectors) -> tuple[Vectors, Vectors]:
+    """Vectors and targets as int64, refused where sums of them could overflow or widths differ."""
+    vectors, targets = np.asarray(vectors), np.asarray(targets)
+    if vectors.ndim != 2 or targets.ndim != 2 or vectors.shape[1] != targets.shape[1] or not len(vectors):
+        raise ArgumentError(
+            f"vectors of shape {vectors.shape} and targets of shape {targets.shape} do not go together; "
+            "give at least one vector, and the same columns to both"
+        )
+    for name, values, terms in (("vectors", vectors, len(vectors)), ("targets", targets, 1)):
+        if values.dtype.kind not in "iu":
+            raise ArgumentError(f"{name} must be integers; they are {values.dtype}")
+        if values.size and terms * int(np.abs(values.astype(np.float64)).max()) >= 2**62:
+            raise ArgumentError(f"{name} are too large for exact sums; divide them by their common divisor")
+    return vectors.astype(np.int64), targets.astype(np.int64)
+
+
+# ---- all subsets
+
+
+def enumerated(vectors: Vectors, target: Vectors, most: int = _LISTED) -> Subsets:
+    """All subsets with this sum, out of all there are.
+
+    >>> enumerated(np.array([[1], [2], [3]]), np.array([3])).with_row.tolist()
+    [1, 1, 1]
+    """
+    if len(vectors) > MOST_ENUMERATED:
+        raise ArgumentError(f"{len(vectors)} rows have too many subsets to enumerate; use the engine halves")
+    factors = _factors(np.random.default_rng(0), vectors.shape[1])
+    sums = _subset_sums(_hashes(vectors, factors))
+    found = np.flatnonzero(sums == _hashes(target, factors)).astype(np.uint32)
+    parts = [part[(_sums(vectors, part) == target).all(axis=1)] for part in _pieces(found)]
+    subsets = _unpacked(np.concatenate(parts) if parts else found, len(vectors))
+    return Subsets("enumeration", len(subsets), subsets.sum(axis=0), subsets[:most])
+
+
+class _Half:
+    """All subset sums of some rows, those that are equal together, in the order of their hashes."""
+
+    def __init__(self, vectors: Vectors, factors: _Hash) -> None:
+        self.vectors = vectors
+        sums = _subset_sums(_hashes(vectors, factors))
+        self.masks = np.argsort(sums, kind="stable").astype(np.uint32)
+        ordered = sums[self.masks]
+        new = np.ones(len(ordered), dtype=np.bool_)
+        new[1:] = ordered[1:] != ordered[:-1]
+        self.first = np.flatnonzero(new)
+        self.hashes = ordered[self.first]
+        self.counts = np.diff(self.first, append=len(ordered))
+        same = np.flatnonzero(~new)
+        self.exact = not len(same) or self._agree(self.masks[same - 1], self.masks[same])
+
+    def _agree(self, some: NDArray[np.uint32], others: NDArray[np.uint32]) -> bool:
+        """Whether pairs of subsets have equal sums; of columns that others determine nothing need be compared."""
+        for k in _independent(self.vectors):
+            sums = _subset_sums(self.vectors[:, k])
+            if not np.array_equal(sums[some], sums[others]):
+                return False
+        return True
+
+    def sums(self, groups: NDArray[np.int64]) -> Vectors:
+        """The exact sums of these groups."""
+        return _sums(self.vectors, self.masks[self.first[groups]])
+
+    def with_row(self, groups: NDArray[np.int64], weights: NDArray[np.int64]) -> list[int]:
+        """For each row, the weights of the subsets that have it."""
+        of_group = np.zeros(len(self.first), dtype=np.int64)
+        np.add.at(of_group, groups, weights)
+        of_subset = np.repeat(of_group, self.counts)
+        used = np.flatnonzero(of_subset)
+        masks, weights = self.masks[used], of_subset[used]
+        return [int(weights[(masks >> np.uint32(i)) & 1 == 1].sum()) for i in range(len(self.vectors))]
+
+
+class HalfSums:
+    """The subset sums of each half of the rows, to be matched with any number of targets.
+
+    A left half's sum and a right half's sum make a target together iff one is the target less the other; a sorted
+    list finds it. Half sums that are equal are counted together, so that millions of subsets cost no more than one.
+
+    >>> halves = HalfSums(np.array([[1, 0], [2, 1], [3, 1], [3, 2]]))
+    >>> halves.count(np.array([[3, 1], [6, 3], [5, 0]])).tolist()
+    [2, 2, 0]
+    """
+
+    def __init__(self, vectors: Vectors) -> None:
+        if len(vectors) > MOST_HALVED:
+            raise ArgumentError(f"{len(vectors)} rows are too many to meet in the middle; use the engine lattice")
+        self._divisors = np.maximum(np.gcd.reduce(vectors, axis=0), 1)
+        self.vectors = vectors = vectors // self._divisors
+        middle, rng = len(vectors) // 2, np.random.default_rng(0)
+        for _ in range(_MOST_HASHES):
+            # Two different sums with one hash are rare, and would be counted together: then other factors are taken.
+            self._factors = _factors(rng, vectors.shape[1])
+            self._left, self._right = (_Half(part, self._factors) for part in (vectors[:middle], vectors[middle:]))
+            if self._left.exact and self._right.exact:
+                return
+        raise ArgumentError(
+            "the sums of these rows cannot be told apart by hashes of 64 bits, as most values of their columns "
+            "share large powers of two; leave out the rows that do not"
+        )
+
+    @property
+    def at_once(self) -> int:
+        """How many targets take about a tenth of a second together."""
+        return max(1, _AT_ONCE // len(self._left.hashes))
+
+    def count(self, targets: Vectors) -> NDArray[np.int64]:
+        """How many subsets give each of the targets, (k, d): all of them, exactly."""
+        counts = np.zeros(len(targets), dtype=np.int64)
+        for places, left, right in self._matches(targets):
+            np.add.at(counts, places, self._left.counts[left] * self._right.counts[right])
+        return counts
+
+    def solve(self, target: Vectors, most: int = _LISTED) -> Subsets:
+        """All subsets that give one target."""
+        matches = list(self._matches(target[None, :]))
+        left, right = (np.concatenate([match[k] for match in matches] or [np.empty(0, np.int64)]) for k in (1, 2))
+        of_left, of_right = self._left.counts[left], self._right.counts[right]
+        with_row = self._left.with_row(left, of_right) + self._right.with_row(right, of_left)
+        listed = self._listed(left, right, most)
+        return Subsets("halves", int((of_left * of_right).sum()), np.array(with_row, dtype=np.int64), listed)
+
+    def _matches(self, targets: Vectors) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+        """Target, left group and right group of all that fit, some at a time."""
+        whole, targets = (targets % self._divisors == 0).all(axis=1), targets // self._divisors
+        hashes, known = _hashes(targets, self._factors), self._right.hashes
+        for first in range(0, len(targets), self.at_once):
+            wanted = hashes[first : first + self.at_once, None] - self._left.hashes
+            place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+            for part in _pieces(np.flatnonzero(known[place] == wanted)):
+                target, left = np.divmod(part, wanted.shape[1])
+                right = place.reshape(-1)[part]
+                fits = (self._left.sums(left) + self._right.sums(right) == targets[first + target]).all(axis=1)
+                fits &= whole[first + target]
+                yield first + target[fits], left[fits], right[fits]
+
+    def _listed(self, left: NDArray[np.int64], right: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
+        subsets = np.zeros((0, len(self.vectors)), dtype=np.bool_)
+        for a, b in zip(left, right, strict=True):
+            if len(subsets) >= most:
+                break
+            parts = []
+            for half, group in ((self._left, a), (self._right, b)):
+                masks = half.masks[half.first[group] : half.first[group] + min(half.counts[group], most)]
+                parts.append(_unpacked(masks, len(half.vectors)))
+            pairs = np.hstack([np.repeat(parts[0], len(parts[1]), axis=0), np.tile(parts[1], (len(parts[0]), 1))])
+            subsets = np.vstack([subsets, pairs])[:most]
+        return subsets
+
+
+def _factors(rng: np.random.Generator, width: int) -> _Hash:
+    """Odd factors of a hash: of a single column's sums none can collide."""
+    return rng.integers(0, 2**64, width, dtype=np.uint64) | np.uint64(1)
+
+
+def _hashes(vectors: Vectors, factors: _Hash) -> Any:
+    return (vectors.astype(np.uint64) * factors).sum(axis=-1, dtype=np.uint64)
+
+
+def _subset_sums(values: NDArray[Any]) -> NDArray[Any]:
+    """The sum of every subset; bit i of its place says whether row i is in it."""
+    sums = np.zeros(1, dtype=values.dtype)
+    for value in values:
+        sums = np.concatenate([sums, sums + value])
+    return sums
+
+
+def _independent(vectors: Vectors) -> list[int]:
+    """Columns that all others are linear combinations of, by exact elimination."""
+    rows, chosen = vectors.astype(object), []
+    for k in range(vectors.shape[1]):
+        live = np.flatnonzero(rows[:, k])
+        if len(live):
+            chosen.append(k)
+            pivot, rest = rows[live[0]], np.delete(rows, live[0], axis=0)
+            rows = rest * pivot[k] - rest[:, k : k + 1] * pivot
+            rows //= np.maximum(np.gcd.reduce(rows, axis=1, keepdims=True, initial=0), 1)
+    return chosen
+
+
+def _unpacked(masks: NDArray[np.uint32], n_rows: int) -> NDArray[np.bool_]:
+    bits: NDArray[np.bool_] = (masks[:, None] >> np.arange(n_rows, dtype=np.uint32)) & 1 == 1
+    return bits
+
+
+def _sums(vectors: Vectors, masks: NDArray[np.uint32]) -> Vectors:
+    return _unpacked(masks, len(vectors)).astype(np.int64) @ vectors
+
+
+def _pieces(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    size = _AT_ONCE >> 4  # each becomes a row of bits
+    return (values[first : first + size] for first in range(0, len(values), size))

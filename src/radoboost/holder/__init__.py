@@ -1,0 +1,1 @@
+"""The data holder's side: from a table to a release."""

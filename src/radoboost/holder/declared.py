@@ -1,0 +1,188 @@
+"""What the holder declares about a table before it is opened: columns, bounds, label and classes.
+
+A declaration is a mapping of column to (low, high), an array with a row for each feature, or a JSON file, either
+`{"column": [low, high], ...}` or the template that `rado bounds` writes:
+
+    {"radoboost_bounds": 1, "from_data": false, "label": "readmitted", "classes": ["no", "yes"],
+     "columns": {"age": {"type": "number", "low": 0, "high": 120}, ...}}
+
+A template names columns, and their storage types where a file has some (CSV has none), and leaves the rest to be filled
+in from public knowledge; columns that are not to be used are deleted. With
+`from_data` it was filled in from the table itself, so it tells about the table, and private mechanisms refuse it.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, TableError, reason
+from radoboost.tables import open_table, table_types
+from radoboost.tables.labels import LabelRule
+
+BOUNDS_VERSION = 1
+Bounds = Mapping[str, Sequence[float]] | NDArray[np.float64] | str | Path | None
+_KEY = "radoboost_bounds"
+
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """A declaration as it was given: `limits` by column or by position, and what else a template says."""
+
+    limits: Mapping[str, Any] | NDArray[np.float64]
+    label: str | None = None
+    classes: tuple[Any, Any] | None = None
+    from_data: bool = False
+
+    @property
+    def names(self) -> list[str] | None:
+        """The declared columns; None where bounds go by position."""
+        return list(self.limits) if isinstance(self.limits, Mapping) else None
+
+
+def read_bounds(bounds: Bounds) -> Declared:
+    """A declaration in any of its forms.
+
+    >>> read_bounds({"age": (0, 120)}).names
+    ['age']
+    """
+    if bounds is None:
+        return Declared({})
+    if isinstance(bounds, str | Path):
+        return _read_file(Path(bounds))
+    if isinstance(bounds, Mapping):
+        return Declared(bounds)
+    try:
+        pairs = np.asarray(bounds, dtype=np.float64)
+    except (TypeError, ValueError):
+        pairs = np.zeros(0)
+    if pairs.ndim != 2:
+        raise ArgumentError("bounds must be a mapping, a JSON file, or pairs of numbers, one for each feature")
+    return Declared(pairs)
+
+
+def _read_file(path: Path) -> Declared:
+    try:
+        parsed = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ArgumentError(f"cannot read the bounds file {path}: {reason(error)}") from None
+    except ValueError as error:
+        raise ArgumentError(f"the bounds file {path} is not JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise ArgumentError(f'the bounds file {path} must hold one object, {{"column": [low, high], ...}}')
+    if _KEY not in parsed:
+        return Declared(parsed)
+    if parsed[_KEY] != BOUNDS_VERSION:
+        raise ArgumentError(f"the bounds file {path} has version {parsed[_KEY]!r}; this version reads {BOUNDS_VERSION}")
+    try:
+        limits = {name: (entry["low"], entry["high"]) for name, entry in parsed["columns"].items()}
+        classes = None if None in parsed["classes"] else tuple(parsed["classes"])
+        declared = Declared(limits, parsed["label"], classes, bool(parsed["from_data"]))
+    except (LookupError, TypeError, AttributeError):
+        raise ArgumentError(f"the bounds file {path} is incomplete; make it again with rado bounds") from None
+    unfilled = [name for name, pair in limits.items() if None in pair]
+    if unfilled:
+        raise ArgumentError(
+            f"the bounds file {path} has no low and high for {unfilled[0]!r} yet; fill them in from public knowledge, "
+            "or delete columns that are not to be used"
+        )
+    return declared
+
+
+def check_bounds(declared: Declared, names: Sequence[str], scale: str) -> dict[str, tuple[float, float]]:
+    """(low, high) by column name, refusing what does not fit the table.
+
+    >>> check_bounds(Declared({"age": (0, 120)}), ["age", "dose"], "standard")
+    {'age': (0.0, 120.0)}
+    """
+    bounds = declared.limits
+    if isinstance(bounds, np.ndarray):
+        if bounds.shape != (len(names), 2):
+            raise ArgumentError(
+                f"bounds given as an array must have shape ({len(names)}, 2), a row for each feature; "
+                f"the shape is {bounds.shape}"
+            )
+        bounds = dict(zip(names, bounds.tolist(), strict=True))
+    known = set(names)
+    unknown = [name for name in bounds if name not in known]
+    if unknown:
+        raise ArgumentError(f"bounds name {unknown[0]!r}, which is not among the features; correct or drop it")
+    missing = [name for name in names if name not in bounds]
+    if scale == "bounds" and missing:
+        raise ArgumentError(f"scale='bounds' needs bounds for every column; {missing[0]!r} has none")
+    return {name: _check_pair(name, pair, scale) for name, pair in bounds.items()}
+
+
+def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, float]:
+    try:
+        low, high = (float(value) for value in (() if isinstance(pair, str) else pair))
+    except (TypeError, ValueError):
+        raise ArgumentError(f"bounds of {name!r} must be two numbers, low and high; they are {pair!r}") from None
+    if not (low <= high and math.isfinite(2 * (high - low))):
+        raise ArgumentError(f"bounds of {name!r} must be finite with low <= high; they are {low}, {high}")
+    if scale == "bounds" and low == high:
+        raise ArgumentError(f"bounds of {name!r} are both {low}; scale='bounds' needs low < high")
+    return low, high
+
+
+def limit_arrays(
+    limits: Mapping[str, tuple[float, float]], names: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The lower and the upper bound of every feature; infinite where none is declared."""
+    pairs = np.array([limits.get(name, (-np.inf, np.inf)) for name in names])
+    return pairs[:, 0].copy(), pairs[:, 1].copy()
+
+
+# ---- templates
+
+
+def bounds_template(table: Any, *, label: str | None = None, from_data: bool = False) -> dict[str, Any]:
+    """A declaration to fill in; `from_data` fills it in from the values, which private mechanisms refuse.
+
+    >>> import pyarrow as pa
+    >>> template = bounds_template(pa.table({"age": [30.0, 40.0], "ill": ["no", "yes"]}), label="ill")
+    >>> template["columns"]["age"], template["classes"]
+    ({'type': 'number', 'low': None, 'high': None}, [None, None])
+    """
+    types = table_types(table, inferred=from_data)
+    if label is not None and label not in types:
+        raise TableError(f"the table has no column {label!r} for the label; its columns are {', '.join(types)}")
+    columns = {
+        name: {"type": kind, "low": None, "high": None}
+        for name, kind in types.items()
+        if kind != "text" and name != label
+    }
+    if not columns:
+        raise TableError("the table has no columns of numbers; encode some as numbers first")
+    filled: dict[str, Any] = {"columns": columns, "classes": [None, None]}
+    if from_data:
+        filled = _fill(table, label, list(columns))
+    return {_KEY: BOUNDS_VERSION, "from_data": from_data, "label": label, **filled}
+
+
+def _fill(table: Any, label: str | None, names: list[str]) -> dict[str, Any]:
+    source = open_table(table, label=label, features=names, labelled=False)
+    rule = LabelRule(label or "")
+    low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+    two_valued = np.full(len(names), True)
+    first = 0
+    for batch in source.batches():
+        values = batch.values()
+        if not np.isfinite(values).all():
+            source.refuse_not_finite(first, values)
+        if label is not None:
+            rule.see(batch.labels)
+        low, high = np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
+        two_valued &= ((values == 0) | (values == 1)).all(axis=0) | ((values == -1) | (values == 1)).all(axis=0)
+        first += batch.n_rows
+    source.check_rows(first)
+    columns = {
+        name: {"type": "binary" if two_valued[k] and low[k] < high[k] else "number", "low": low[k], "high": high[k]}
+        for k, name in enumerate(names)
+    }
+    return {"columns": columns, "classes": [None, None] if label is None else list(rule.settle())}

@@ -1,0 +1,127 @@
+"""What error to expect of a release of `moments`, before epsilon is spent: from public numbers alone.
+
+The model: whitened edge vectors are alike in all directions but for one, along which their mean lies. So a table is
+told by its number of rows m, its number of columns d, and the error that the best direction has; call the deviate of
+that error t. The mean edge vector then has length t / sqrt(d (1 + t^2)), and the sum m times that. Noise on the sum
+turns the direction by an angle whose tangent is sqrt(d - 1) times noise over sum, and a classifier at an angle of phi
+has the error of the deviate t cos(phi) / sqrt(1 + t^2 sin^2(phi)).
+"""
+
+import math
+from dataclasses import dataclass
+
+from radoboost.errors import ArgumentError
+from radoboost.holder.mechanisms.moments import FEW_ROUNDS, GRID, Moments
+
+BEST_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4)
+TYPICAL = 0.2  # the best error by which a table is judged
+TOO_MUCH, NEAR = 0.4, 0.22  # of errors, where the best is typical: no use, and hardly a loss
+_MOST_ROWS, _LEAST_EPSILON, _MOST_EPSILON = 10**12, 1e-6, 1000.0
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What to expect of so many rows and columns at an epsilon.
+
+    `errors` are pairs: an error that the table would have without noise, and what to expect with it. `enough_rows`
+    and `enough_epsilon` each bring a typical table within two points, the other numbers being as they are; None if
+    nothing does.
+    """
+
+    n_examples: int
+    n_columns: int
+    errors: tuple[tuple[float, float], ...]
+    enough_rows: int | None
+    enough_epsilon: float | None
+
+    @property
+    def carries(self) -> bool:
+        """Whether the table can carry the epsilon: whether a typical one leaves something to learn."""
+        return dict(self.errors)[TYPICAL] <= TOO_MUCH
+
+    def sentence(self) -> str:
+        """What to expect of a typical table, and what would do."""
+        with_noise = f"{100 * dict(self.errors)[TYPICAL]:.0f} %"
+        return (
+            f"of {self.n_examples:,} rows, {self.n_columns:,} columns with the constant, expect {with_noise} of errors "
+            f"where the same rows without noise give {100 * TYPICAL:.0f} %{self.enough()}"
+        )
+
+    def enough(self) -> str:
+        """What would do, or "" if nothing would."""
+        ways = [] if self.enough_rows is None else [f"{self.enough_rows:,} rows"]
+        ways += [] if self.enough_epsilon is None else [f"epsilon {self.enough_epsilon:.2g}"]
+        return f"; from {' or '.join(ways)} on, noise costs at most {100 * (NEAR - TYPICAL):.0f} points" if ways else ""
+
+
+def expected_error(mechanism: Moments, n_examples: int, n_columns: int, best_error: float) -> float:
+    """The error to expect, where the same rows without noise would have `best_error`; columns count the constant.
+
+    >>> round(expected_error(Moments(1.0), 1000, 11, 0.2), 3)
+    0.203
+    >>> round(expected_error(Moments(0.1), 100, 11, 0.2), 2)
+    0.47
+    """
+    from scipy.special import ndtr, ndtri
+
+    if not 0 < best_error < 0.5:
+        raise ArgumentError(f"the error without noise must lie between 0 and 1/2; it is {best_error!r}")
+    t = -float(ndtri(best_error))
+    length = n_examples * t / math.sqrt(n_columns * (1 + t**2))
+    cosine2 = length**2 / (length**2 + max(n_columns - 1, 1) * _noise_on_sum(mechanism, n_columns) ** 2)
+    return float(ndtr(-t * math.sqrt(cosine2 / (1 + t**2 * (1 - cosine2)))))
+
+
+def _noise_on_sum(mechanism: Moments, n_columns: int) -> float:
+    """Noise in each direction, as if all of it were on the sum of the edge vectors.
+
+    A mean rado without a classifier is half the sum, and the classifier is a mean over the second half of the rounds.
+    """
+    if not mechanism.sharpen:
+        return mechanism.scales(0, n_columns)["sum"] / GRID
+    rounds = FEW_ROUNDS[0]
+    return 2 * mechanism.scales(rounds, n_columns)["rounds"] / GRID / math.sqrt(rounds / 2)
+
+
+def expect(mechanism: Moments, n_examples: int, n_columns: int) -> Expectation:
+    """What to expect of a table with so many rows and columns, the constant among them.
+
+    >>> found = expect(Moments(0.1), 100, 10)
+    >>> found.carries, found.sentence()[:60]
+    (False, 'of 100 rows, 10 columns with the constant, expect 47 % of er')
+    """
+    for name, value in (("rows", n_examples), ("columns", n_columns)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ArgumentError(f"the number of {name} must be a whole number of at least 1; it is {value!r}")
+
+    def near_with_rows(rows: int) -> bool:
+        return expected_error(mechanism, rows, n_columns, TYPICAL) <= NEAR
+
+    def near_with(epsilon: float) -> bool:
+        other = Moments(epsilon, mechanism.delta, mechanism.unit, mechanism.sharpen)
+        try:
+            return expected_error(other, n_examples, n_columns, TYPICAL) <= NEAR
+        except ArgumentError:  # it takes more noise than can be sampled
+            return False
+
+    enough_rows = None
+    if near_with_rows(_MOST_ROWS):
+        low, high = 0, _MOST_ROWS
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if near_with_rows(middle) else (middle, high)
+        enough_rows = _two_digits_up(high)
+    enough_epsilon = None
+    if near_with(_MOST_EPSILON):
+        small, large = _LEAST_EPSILON, _MOST_EPSILON
+        while large / small > 1.01:
+            between = math.sqrt(small * large)
+            small, large = (small, between) if near_with(between) else (between, large)
+        enough_epsilon = large
+    errors = tuple((best, expected_error(mechanism, n_examples, n_columns, best)) for best in BEST_ERRORS)
+    return Expectation(n_examples, n_columns, errors, enough_rows, enough_epsilon)
+
+
+def _two_digits_up(number: int) -> int:
+    unit: int = 10 ** max(len(str(number)) - 2, 0)
+    return -(-number // unit) * unit

@@ -1,0 +1,138 @@
+"""Exact scaling statistics and the dyadic grid: from here on every sum is an integer sum.
+
+Feature k has a bound b_k. With 2**e the smallest power of two >= b_k its step is 2**(e - 22), and a value
+becomes the integer rint(value / step), ties to even, times the label: at most 2**22 in magnitude, so that 256
+of them add up in int32. The statistics are exact, so they depend on neither order, batches nor threads.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, TableError
+from radoboost.release.columns import SCALES, Column, constant_column
+
+GRID_BITS = 22
+LEAST_BOUND, LARGEST_BOUND = 2.0**-900, 2.0**900
+EXACT_UNIT = -1074  # every float64 is a whole multiple of 2**-1074
+
+
+@dataclass
+class ExactSums:
+    """Row count, smallest, largest, and the exact sums of x and x**2, for every feature.
+
+    `sums[k]` counts units of 2**-1074 and `squares[k]` units of 2**-2148, as Python integers.
+    """
+
+    n_features: int
+    n_rows: int = 0
+    lowest: NDArray[np.float64] = field(init=False)
+    highest: NDArray[np.float64] = field(init=False)
+    sums: list[int] = field(init=False)
+    squares: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lowest = np.full(self.n_features, np.inf)
+        self.highest = np.full(self.n_features, -np.inf)
+        self.sums = [0] * self.n_features
+        self.squares = [0] * self.n_features
+
+    def merge(self, other: "ExactSums") -> None:
+        """Add what another part of the table gave."""
+        self.n_rows += other.n_rows
+        np.minimum(self.lowest, other.lowest, out=self.lowest)
+        np.maximum(self.highest, other.highest, out=self.highest)
+        self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
+        self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
+
+    def mean_and_std(self, feature: int, name: str) -> tuple[float, float]:
+        """The float64 nearest to the exact mean, and the root of the one nearest to the exact variance."""
+        m, total = self.n_rows, self.sums[feature]
+        numerator = m * self.squares[feature] - total * total
+        try:
+            # Python divides integers with one correct rounding.
+            mean = total / (m << -EXACT_UNIT)
+            variance = numerator / ((m * m) << (-2 * EXACT_UNIT))
+        except OverflowError:
+            raise TableError(
+                f"column {name!r} spreads too far to be standardised; rescale it, or use scale='bounds'"
+            ) from None
+        return mean, math.sqrt(variance) or 1.0
+
+
+def grid_step(bound: float, name: str) -> float:
+    """The grid step of a feature whose values lie within +-bound.
+
+    >>> grid_step(1.0, "x") == 2.0**-22, grid_step(1.5, "x") == 2.0**-21, grid_step(0.0, "x")
+    (True, True, 1.0)
+    """
+    if bound == 0:
+        return 1.0
+    if not LEAST_BOUND <= bound <= LARGEST_BOUND:
+        raise TableError(f"column {name!r} has values as large as {bound:.3g}, outside 2**-900 .. 2**900; rescale it")
+    fraction, exponent = math.frexp(bound)
+    return math.ldexp(1.0, exponent - (fraction == 0.5) - GRID_BITS)
+
+
+def make_columns(
+    names: Sequence[str],
+    scale: str,
+    bounds: Mapping[str, tuple[float, float]],
+    seen: ExactSums,
+    *,
+    intercept: bool,
+) -> tuple[Column, ...]:
+    """Columns with their scaling constants and grid steps; the constant feature last.
+
+    `seen` holds the statistics of the clipped values.
+    """
+    columns = []
+    for k, name in enumerate(names):
+        low, high = bounds.get(name, (None, None))
+        lowest, highest = float(seen.lowest[k]), float(seen.highest[k])
+        if scale == "standard":
+            mean, std = seen.mean_and_std(k, name)
+            bound = max(abs((lowest - mean) / std), abs((highest - mean) / std))
+            column = Column(name, scale, grid_step(bound, name), low, high, mean, std)
+        elif scale == "bounds":
+            column = Column(name, scale, grid_step(1.0, name), low, high)
+        else:
+            bound = max(abs(lowest), abs(highest))
+            if low is not None and high is not None:
+                bound = max(abs(low), abs(high))
+            column = Column(name, scale, grid_step(bound, name), low, high)
+        columns.append(column)
+    if intercept:
+        columns.append(constant_column(grid_step(1.0, "")))
+    return tuple(columns)
+
+
+def edge_integers(values: NDArray[Any], labels: NDArray[np.int8], columns: Sequence[Column]) -> NDArray[np.int32]:
+    """The edge vectors y_i x_i on the grid, shape (rows, len(columns)).
+
+    >>> column = Column("x", "none", step=2.0**-22)
+    >>> edge_integers(np.array([[0.5], [-1.0]]), np.array([1, -1], np.int8), [column]).ravel()
+    array([2097152, 4194304], dtype=int32)
+    """
+    edges = np.empty((len(values), len(columns)), dtype=np.int32)
+    for k, column in enumerate(columns):
+        raw = values[:, k] if column.scale != "constant" else np.ones(len(values))
+        edges[:, k] = np.rint(column.apply(raw.astype(np.float64)) / column.step) * labels
+    return edges
+
+
+def resolve_scale(scale: str | None, default: str, bounded: bool) -> str:
+    """The scale by its name in a release; "auto" is the mechanism's default."""
+    if scale == "auto":
+        scale = default
+    if scale is None:
+        scale = "none"
+    if scale not in SCALES:
+        raise ArgumentError(f"scale must be 'auto', 'standard', 'bounds' or None; it is {scale!r}")
+    if scale == "bounds" and not bounded:
+        raise ArgumentError("scale='bounds' needs bounds: give (low, high) for every column")
+    return scale

@@ -1,0 +1,115 @@
+"""Statements from events: every number in one comes from an accountant."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from radoboost.errors import ArgumentError
+from radoboost.holder.mechanisms.contract import Circumstances
+from radoboost.privacy import (
+    Composed,
+    Event,
+    NotPrivate,
+    Relation,
+    accountant_name,
+    best_guess,
+    converted,
+    epsilon_at,
+    event_to_dict,
+    flatten,
+)
+from radoboost.release import Statement, finite_or_word
+
+DEFAULT_DELTA = 1e-6
+SHOWN_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8)
+TRUST_MODEL = "central: whoever crafts the release sees the whole table, and is trusted with it"
+FROM_SYSTEM = "ChaCha20, under keys that come from the operating system and are forgotten"
+FROM_SEED = "ChaCha20, signatures under a key that follows from a seed; noise, if any, under a key from the system"
+SEEDED = (
+    "The signatures were drawn from a seed: who knows or guesses it knows which examples each rado sums. Without noise "
+    "that is enough to solve for every example from enough rados; with noise, nothing is promised. Leave the seed out."
+)
+COMMON = (
+    "Further releases about the same people add to what this one tells; --compose says what they amount to together.",
+    "The random bits are ChaCha20's: promises hold against adversaries who cannot break it.",
+    "How long crafting took, from whoever can watch it.",
+    "The digest detects damage, not forgery: it does not say who made the file.",
+)
+
+
+def make_statement(
+    mechanism: str,
+    event: Event,
+    delta: float,
+    circumstances: Circumstances,
+    *,
+    unit: str,
+    promises: Sequence[str],
+    not_protected: Sequence[str],
+    adversary: str = "An adversary who knows everything else",
+) -> Statement:
+    """A statement about an event; a seed makes every claim infinite. `adversary` is whose best guess it bounds."""
+    relation = event.relation
+    assert relation is not None
+    if circumstances.seeded:
+        event = NotPrivate("the signatures were drawn from a seed", relation)
+        not_protected = [SEEDED, *not_protected]
+    epsilon = epsilon_at(event, delta)
+    guess = best_guess(event)
+    if math.isinf(epsilon):
+        promises = ()
+    else:
+        promises = [
+            *promises,
+            f"{adversary}, and otherwise would toss a coin, is right about which of two "
+            f"neighbours the table was at most {math.ceil(1000 * guess) / 10} % of the time.",
+        ]
+    return Statement(
+        mechanism=mechanism,
+        neighbours=relation.value,
+        epsilon=epsilon,
+        delta=delta,
+        accountant=accountant_name(event),
+        promises=tuple(promises),
+        not_protected=tuple(not_protected),
+        unit_of_privacy=unit,
+        trust_model=TRUST_MODEL,
+        random_source=FROM_SEED if circumstances.seeded else FROM_SYSTEM,
+        best_guess=guess,
+        epsilon_at=tuple((other, epsilon_at(event, other)) for other in SHOWN_DELTAS),
+        event=event_to_dict(event),
+        composed=_composed(event, relation, delta, circumstances.earlier) if circumstances.earlier else None,
+    )
+
+
+def _composed(event: Event, relation: Relation, delta: float, earlier: Sequence[Event]) -> dict[str, Any]:
+    """What this release and earlier ones amount to together, under this one's relation."""
+    epsilon, why = math.inf, None
+    try:
+        total = Composed((event, *(converted(other, relation) for other in earlier)))
+        epsilon = epsilon_at(total, delta)
+        why = next((leaf.reason for leaf in flatten(total) if isinstance(leaf, NotPrivate)), None)
+    except ArgumentError as error:
+        why = str(error)
+    return {
+        "earlier_releases": len(earlier),
+        "neighbours": relation.value,
+        "epsilon": finite_or_word(epsilon),
+        "delta": delta,
+        **({} if why is None else {"why": why}),
+    }
+
+
+def check_epsilon(epsilon: Any, delta: Any) -> tuple[float, float]:
+    """Epsilon and delta as numbers that a promise can be made with."""
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            raise ArgumentError(f"{name} must be a number; it is {value!r}")
+    if not 0 < epsilon < math.inf:
+        raise ArgumentError(f"epsilon must be positive and finite; it is {epsilon}; 1 is a common choice")
+    if not 0 < delta < 1:
+        raise ArgumentError(f"delta must lie between 0 and 1, both excluded; it is {delta}; 1e-6 is a common choice")
+    return float(epsilon), float(delta)
+
+
+RECORD_UNIT = "one record, which is one row; a person with k rows is protected as a group of k records"

@@ -1,0 +1,168 @@
+"""Private moments of whitened edge vectors, sharpened by a few private mean rados.
+
+Proof: docs/proofs/moments.md, steps M1 to M9. The constants are those of the recipe that was tuned once, on the paper's
+domains: the shares of the budget, the floors of eigenvalues, the cap on logistic weights and the rule for K.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from radoboost.errors import ArgumentError
+from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
+from radoboost.holder.mechanisms.contract import Circumstances
+from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
+from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated, epsilon_at, gaussian_multiplier
+from radoboost.release import Statement
+
+GRID = 2**15  # an edge vector has at most this norm, in integers
+CONSTANT_VALUE = 0.5  # of the constant feature, before rows are projected to the sphere
+CAP = 0.5  # on the logistic weight of a record
+WHITENING_FLOOR, HESSIAN_FLOOR = 0.75, 0.5  # of eigenvalues, as shares of what noise alone could be
+FEW_ROUNDS, MANY_ROUNDS = (8, 1.0), (32, 4.0)  # how many mean rados, and how far each one goes
+UNITS = ("record", "label")
+_SHARES = {
+    ("record", True): {"second": 0.1, "sum": 0.1, "whitened": 0.1, "rounds": 0.7},
+    ("record", False): {"second": 0.2, "sum": 0.5, "whitened": 0.3, "rounds": 0.0},
+    ("label", True): {"second": 0.0, "sum": 0.3, "whitened": 0.0, "rounds": 0.7},
+    ("label", False): {"second": 0.0, "sum": 1.0, "whitened": 0.0, "rounds": 0.0},
+}
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sum and second moment of whitened edge vectors, once, with noise; and with `sharpen` a few mean rados more.
+
+    `unit` is what is protected: a "record", or a "label" alone, where everything else about the features is published.
+    The cost does not depend on the number of rados: those are drawn from the moments.
+
+    >>> Moments(epsilon=1.0).scales(8)["sum"] > 400_000
+    True
+    """
+
+    epsilon: float
+    delta: float = DEFAULT_DELTA
+    unit: str = "record"
+    sharpen: bool = True
+
+    name: ClassVar[str] = "moments"
+    private: ClassVar[bool] = True
+    default_scale: ClassVar[str] = "bounds"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon, self.delta)
+        if self.unit not in UNITS:
+            raise ArgumentError(f"unit must be 'record' or 'label'; it is {self.unit!r}")
+        if not isinstance(self.sharpen, bool):
+            raise ArgumentError(f"sharpen must be True or False; it is {self.sharpen!r}")
+
+    @property
+    def hides_size(self) -> bool:
+        """Whether the number of examples is protected."""
+        return self.unit == "record"
+
+    @property
+    def relation(self) -> Relation:
+        """Which tables are neighbours."""
+        return Relation.RECORD if self.unit == "record" else Relation.LABEL
+
+    def check(self, n_rados: int, n_columns: int) -> None:
+        """Refuse noise that cannot be had."""
+        self.distance(n_columns)
+
+    @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
+    def distance(self, n_columns: int) -> float:
+        """mu of the Gaussian mechanism that epsilon and delta allow in all (M8)."""
+        # As many deviates as the stages together may draw.
+        deviates = n_columns * (n_columns + 1) + (MANY_ROUNDS[0] + 1) * n_columns
+        multiplier = gaussian_multiplier(
+            self.epsilon, self.delta, self.relation, total_variation=deviates * TOTAL_VARIATION
+        )
+        mu = (1 - 1e-9) / multiplier
+        if max(self._scales(mu, MANY_ROUNDS[0] if self.sharpen else 0).values()) > LARGEST_SCALE:
+            raise ArgumentError(
+                f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, takes more noise than "
+                "can be sampled; take a larger one"
+            )
+        return mu
+
+    def scales(self, n_rounds: int, n_columns: int = 2) -> dict[str, float]:
+        """The noise of each stage in grid steps; 0 where a stage is exact or not there.
+
+        A stage with sensitivity D and a share f of the budget has noise D / (mu sqrt(f)).
+        """
+        return self._scales(self.distance(n_columns), n_rounds)
+
+    def _scales(self, mu: float, n_rounds: int) -> dict[str, float]:
+        shares = _SHARES[self.unit, self.sharpen]
+        double = 1 if self.unit == "record" else 2  # a flipped label turns a vector into its opposite (M7)
+        reach = {"second": GRID**2, "sum": double * GRID, "whitened": GRID**2, "rounds": double * CAP * GRID}
+        share = {**shares, "rounds": shares["rounds"] / n_rounds if n_rounds else 0.0}
+        return {stage: reach[stage] / (mu * math.sqrt(share[stage])) if share[stage] else 0.0 for stage in reach}
+
+    def event(self, n_columns: int, n_rounds: int) -> Event:
+        """What all stages together do, for so many rounds (M8)."""
+        shares = _SHARES[self.unit, self.sharpen]
+        mu = self.distance(n_columns)
+        variation = {
+            "second": n_columns * (n_columns + 1) // 2 * TOTAL_VARIATION,
+            "sum": n_columns * TOTAL_VARIATION,
+            "whitened": n_columns * (n_columns + 1) // 2 * TOTAL_VARIATION,
+        }
+        events: list[Event] = [
+            Gaussian(1 / (mu * math.sqrt(shares[stage])), self.relation, variation[stage])
+            for stage in variation
+            if shares[stage]
+        ]
+        if n_rounds:
+            one = Gaussian(
+                1 / (mu * math.sqrt(shares["rounds"] / n_rounds)), self.relation, n_columns * TOTAL_VARIATION
+            )
+            events.append(Repeated(one, n_rounds))
+        return Composed(tuple(events))
+
+    def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
+        """What is protected, and how; the noise of each stage stands beside its block."""
+        return {"unit": self.unit, "sharpen": self.sharpen, "grid": GRID}
+
+    def statement(self, circumstances: Circumstances) -> Statement:
+        """Joint (epsilon, delta) of everything in the release (M9)."""
+        rounds = (FEW_ROUNDS[0], MANY_ROUNDS[0]) if self.sharpen else (0,)
+        # Whichever number of rounds it was: the dearer one, so that the statement is the same (M6).
+        event = max((self.event(circumstances.n_columns, k) for k in rounds), key=lambda e: epsilon_at(e, self.delta))
+        record = self.unit == "record"
+        return make_statement(
+            self.name,
+            event,
+            self.delta,
+            circumstances,
+            unit=RECORD_UNIT if record else _LABEL_UNIT,
+            promises=_RECORD_PROMISES if record else _LABEL_PROMISES,
+            not_protected=(*(_RECORD_EXPOSED if record else _LABEL_EXPOSED), *COMMON),
+        )
+
+
+_RECORD_PROMISES = (
+    "Whether any one record was in the table changes the probability of no outcome by more than a factor of "
+    "exp(epsilon), up to delta. This is about everything in the release together, and any number of rados.",
+    "The number of examples is protected in the same sense, and is in the release only as a noisy figure.",
+)
+_RECORD_EXPOSED = (
+    "What all records say together: that is what a release is for.",
+    "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
+    "read off the table would tell of it.",
+    "A person with several rows: k rows cost up to k times the epsilon of one, at a larger delta.",
+)
+_LABEL_UNIT = "the label of one row; a person with k rows is protected as a group of k"
+_LABEL_PROMISES = (
+    "Which of the two classes any one row has changes the probability of no outcome by more than a factor of "
+    "exp(epsilon), up to delta. This is about everything in the release together, and any number of rados.",
+)
+_LABEL_EXPOSED = (
+    "Features are not protected at all: their second moments are in the release exactly, and so is the number of "
+    "examples. Nor is it whether a row has one of the two classes at all; only which of them it has.",
+    "What all labels say together: that is what a release is for.",
+    "Column names, declared bounds and the two classes are in the release, as they were declared.",
+)

@@ -1,0 +1,112 @@
+"""Rados of noisy examples: the Gaussian mechanism on every edge vector, one draw a row, and then rados of the result.
+
+Proof: docs/proofs/noisy-examples.md, steps E1 to E6.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+from radoboost.errors import ArgumentError
+from radoboost.holder.grid import grid_step
+from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, make_statement
+from radoboost.holder.mechanisms.contract import Circumstances, Plan
+from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
+from radoboost.holder.mechanisms.noisy_rados import check_noise, noise_scale
+from radoboost.holder.noise import TOTAL_VARIATION
+from radoboost.privacy import Event, Gaussian, NotPrivate, Relation, gaussian_multiplier
+from radoboost.release import Statement
+
+_REACH = 12.0  # noise beyond so many standard deviations is cut off, after it was added
+_NOT_PROTECTED = (
+    "What all examples say together: that is what a release is for.",
+    "The number of examples: it is in the release. Whether somebody is in the table at all is not protected.",
+    "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
+    "read off the table would tell of it.",
+    "A person with several rows: k rows cost up to k times the epsilon of one, at a larger delta.",
+)
+
+_NO_CLIP = "Noise without a clipping norm promises nothing: nothing bounds what one row adds."
+
+
+@dataclass(frozen=True)
+class NoisyExamples:
+    """Rados of edge vectors that the Gaussian mechanism has protected one by one (Section 5.2 of the paper).
+
+    Unlike in the paper, the noise is calibrated to the replacement of an edge vector of norm at most `clip`, by exact
+    accounting. Give `epsilon` and `delta`, or the `noise_std` itself; without a `clip` that promises nothing.
+
+    >>> NoisyExamples(epsilon=1.0, clip=1.0).plan(10, 5, 1000).noise_std > 8.4
+    True
+    """
+
+    epsilon: float | None = None
+    delta: float = DEFAULT_DELTA
+    clip: float | None = 1.0
+    noise_std: float | None = None
+
+    name: ClassVar[str] = "noisy-examples"
+    private: ClassVar[bool] = True
+    default_scale: ClassVar[str] = "bounds"
+    noise_on: ClassVar[str] = "examples"
+    hides_size: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_noise(self.epsilon, self.delta, self.noise_std)
+        if self.clip is None and self.epsilon is not None:
+            raise ArgumentError("epsilon needs a clip, the largest norm of a row; 1 is a common choice")
+        if self.clip is not None:
+            check_clip(self.clip)
+
+    def check(self, n_rados: int, n_columns: int) -> None:
+        """Refuse noise that cannot be had."""
+        self.plan(n_rados, n_columns, 1)
+
+    @cache  # noqa: B019 - a mechanism is small, and calibration is not
+    def plan(self, n_rados: int, n_columns: int, n_examples: int | None) -> Plan:
+        """The noise, and a grid wide enough for it (E2, E3)."""
+        assert n_examples is not None
+        variation = n_examples * n_columns * TOTAL_VARIATION
+        largest = 1.0 if self.clip is None else self.clip
+        if self.noise_std is None:
+            assert self.epsilon is not None
+            multiplier = gaussian_multiplier(self.epsilon, self.delta, Relation.EDGE, total_variation=variation)
+            wanted = multiplier * 2 * largest * (1 + 1e-12)
+        else:
+            wanted = self.noise_std
+        step = grid_step(largest + _REACH * wanted, "")
+        if clip_steps(largest, step) < 1:
+            raise ArgumentError(
+                f"noise of {wanted:.3g} leaves nothing of rows of norm {largest:g}; take a larger epsilon or less noise"
+            )
+        scale = noise_scale(wanted / step)
+        event: Event = NotPrivate("noise without a clipping norm promises nothing", Relation.EDGE)
+        if self.clip is not None:
+            reach = 2 * clip_steps(self.clip, step)
+            event = Gaussian(math.nextafter(scale / reach, 0.0), Relation.EDGE, total_variation=variation)
+        return Plan(step, self.clip, scale, event)
+
+    def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
+        """The clipping norm, the noise, and where it is."""
+        plan = self._plan(circumstances)
+        return {"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on}
+
+    def statement(self, circumstances: Circumstances) -> Statement:
+        """(epsilon, delta) for one edge vector replaced; any number of rados is post-processing (E4, E5)."""
+        return make_statement(
+            self.name,
+            self._plan(circumstances).event,
+            self.delta,
+            circumstances,
+            unit="the content of one row: its values and its label; a person with k rows is protected as a group of k",
+            promises=(
+                "What any one row holds, its values and its label, changes the probability of no outcome by more than "
+                "a factor of exp(epsilon), up to delta. The number of rados does not matter.",
+            ),
+            not_protected=(*(_NOT_PROTECTED if self.clip is not None else (_NO_CLIP, *_NOT_PROTECTED[:-1])), *COMMON),
+        )
+
+    def _plan(self, circumstances: Circumstances) -> Plan:
+        return self.plan(circumstances.n_rados, circumstances.n_columns, circumstances.n_examples)

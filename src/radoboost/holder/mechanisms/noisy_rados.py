@@ -1,0 +1,118 @@
+"""Rados with noise: rows are clipped, each joins each rado by a secret coin, and every rado gets noise as one vector.
+
+Proof: docs/proofs/noisy-rados.md, steps R1 to R7.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+from radoboost.errors import ArgumentError
+from radoboost.holder.grid import grid_step
+from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
+from radoboost.holder.mechanisms.contract import Circumstances, Plan
+from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
+from radoboost.holder.noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_scale_up
+from radoboost.privacy import Event, Repeated, SubsampledGaussian, subsampled_multiplier
+from radoboost.release import Statement
+
+INCLUSION = 0.5
+_NOT_PROTECTED = (
+    "What all records say together: that is what a release is for.",
+    "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
+    "read off the table would tell of it.",
+    "A person with several rows: k rows cost up to k times the epsilon of one, at a larger delta.",
+)
+
+
+@dataclass(frozen=True)
+class NoisyRados:
+    """Rados of clipped rows with Gaussian noise on each: record-level differential privacy, for all n rados together.
+
+    `clip` bounds the L2 norm of a row whose columns are scaled to [-1, 1] by declared bounds. Give `epsilon` and
+    `delta`, and the least noise is found; or give `noise_std`, and the statement says what it buys at `delta`.
+
+    >>> NoisyRados(epsilon=1.0).plan(100, 5, None).noise_std > 18
+    True
+    """
+
+    epsilon: float | None = None
+    delta: float = DEFAULT_DELTA
+    clip: float = 1.0
+    noise_std: float | None = None
+
+    name: ClassVar[str] = "noisy-rados"
+    private: ClassVar[bool] = True
+    default_scale: ClassVar[str] = "bounds"
+    noise_on: ClassVar[str] = "rados"
+    hides_size: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_noise(self.epsilon, self.delta, self.noise_std)
+        check_clip(self.clip)
+
+    def check(self, n_rados: int, n_columns: int) -> None:
+        """Refuse noise that cannot be had."""
+        self.plan(n_rados, n_columns, None)
+
+    @cache  # noqa: B019 - a mechanism is small, and calibration is not
+    def plan(self, n_rados: int, n_columns: int, n_examples: int | None) -> Plan:
+        """The noise, in steps of the grid of values in [-1, 1] (R4, R5)."""
+        step = grid_step(1.0, "")
+        reach = clip_steps(self.clip, step)
+        per_rado = n_columns * TOTAL_VARIATION
+        if self.noise_std is None:
+            assert self.epsilon is not None
+            multiplier = subsampled_multiplier(self.epsilon, self.delta, INCLUSION, n_rados, total_variation=per_rado)
+            scale = noise_scale(multiplier * reach * (1 + 1e-12))
+        else:
+            scale = noise_scale(self.noise_std / step)
+        # Rounded down, so that what is accounted is no more noise than there is.
+        actual = math.nextafter(scale / reach, 0.0)
+        event: Event = SubsampledGaussian(actual, INCLUSION, total_variation=per_rado)
+        return Plan(step, self.clip, scale, Repeated(event, n_rados))
+
+    def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
+        """The clipping norm, the noise, and where it is."""
+        plan = self._plan(circumstances)
+        return {"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on, "inclusion": INCLUSION}
+
+    def statement(self, circumstances: Circumstances) -> Statement:
+        """Joint (epsilon, delta) of all rados, for one record added or removed (R6)."""
+        return make_statement(
+            self.name,
+            self._plan(circumstances).event,
+            self.delta,
+            circumstances,
+            unit=RECORD_UNIT,
+            promises=(
+                "Whether any one record was in the table changes the probability of no outcome by more than a factor "
+                "of exp(epsilon), up to delta. This is about all rados of the release together.",
+                "The number of examples is protected in the same sense, and is not in the release.",
+            ),
+            not_protected=(*_NOT_PROTECTED, *COMMON),
+        )
+
+    def _plan(self, circumstances: Circumstances) -> Plan:
+        return self.plan(circumstances.n_rados, circumstances.n_columns, None)
+
+
+def noise_scale(wanted: float) -> float:
+    """The noise in grid steps, rounded up to what can be sampled."""
+    if not LEAST_SCALE <= wanted <= LARGEST_SCALE:
+        raise ArgumentError(
+            f"noise of {wanted:.3g} grid steps cannot be sampled; choose noise_std, or epsilon, so that it is between "
+            f"{LEAST_SCALE:g} and {LARGEST_SCALE:.3g}"
+        )
+    return round_scale_up(wanted)
+
+
+def check_noise(epsilon: Any, delta: Any, noise_std: Any) -> None:
+    """Refuse what is neither an (epsilon, delta) nor a standard deviation."""
+    if (epsilon is None) == (noise_std is None):
+        raise ArgumentError("give epsilon, or noise_std, and not both")
+    check_epsilon(1.0 if epsilon is None else epsilon, delta)
+    if noise_std is not None and not (isinstance(noise_std, int | float) and 0 < noise_std < math.inf):
+        raise ArgumentError(f"noise_std must be positive and finite; it is {noise_std!r}")

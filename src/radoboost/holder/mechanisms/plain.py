@@ -1,0 +1,61 @@
+"""Plain rados: nothing is added, and nothing is promised."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, make_statement
+from radoboost.holder.mechanisms.contract import Circumstances
+from radoboost.privacy import NotPrivate, Relation
+from radoboost.release import Statement
+
+_NOT_PROTECTED = (
+    "Nothing is added to the rados. Of few examples, a rado may be a single one in the clear; of many, who knows all "
+    "but one may recover that one, and its label.",
+    "The mean and covariance of the rados tell the sum of all edge vectors and of their products, to sampling error: "
+    "so also how many examples each class has.",
+    "Column names, declared bounds, the number of examples and the two class values are in the release as they are.",
+    "Hardness results about rados speak of worst cases; they are not a guarantee for this table.",
+    "The digest detects damage, not forgery: it does not say who made the file.",
+)
+_SCALED = {
+    "standard": "The mean and standard deviation of every column are in the release, exactly (of clipped values where "
+    "bounds were declared); and, to a factor of two, how far its farthest value lies from the mean (its grid step).",
+    "none": "The largest magnitude in every column without declared bounds is in the release, to a factor of two (its "
+    "grid step).",
+}
+
+
+def exposed_by_scale(scale: str) -> tuple[str, ...]:
+    """What a release tells of the data through its scaling constants."""
+    return (_SCALED[scale],) if scale in _SCALED else ()
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Rados as they are, with no privacy guarantee (Definition 1 of the paper).
+
+    >>> Plain().private
+    False
+    """
+
+    name: ClassVar[str] = "plain"
+    private: ClassVar[bool] = False
+    default_scale: ClassVar[str] = "standard"
+
+    def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
+        """There are none."""
+        return {}
+
+    def statement(self, circumstances: Circumstances) -> Statement:
+        """No guarantee: epsilon is infinite whatever tables are called neighbours."""
+        stated = make_statement(
+            self.name,
+            NotPrivate("plain rados promise nothing", Relation.RECORD),
+            DEFAULT_DELTA,
+            circumstances,
+            unit="none: nothing is promised",
+            promises=(),
+            not_protected=(*_NOT_PROTECTED[:3], *exposed_by_scale(circumstances.scale), *_NOT_PROTECTED[3:]),
+        )
+        return replace(stated, neighbours="any two tables", delta=0.0, epsilon_at=())

@@ -1,0 +1,399 @@
+"""Subsets of prescribed sizes, from a keystream, without rejection.
+
+They start as independent bits near the wanted rate, and uniformly chosen rows are switched until the size is exact.
+Start and choices treat all rows alike, so every subset of that size is equally likely. Only the switches are kept:
+about sqrt(m) a rado where the rate is near.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from radoboost.errors import TooLargeError
+from radoboost.holder import keystream
+from radoboost.holder.keystream import TILE_ROWS
+from radoboost.numba_cache import prepare_cache
+
+_SWITCHES_PLANE = 2**32 - 1
+_BLOCK_BYTES = 1 << 21  # keystream made at a time
+_DRAWN_WORDS = 1 << 17  # candidates that one job draws
+_LEAST_BUDGET = 1 << 22  # candidates of a round
+
+
+@dataclass(frozen=True)
+class Start:
+    """Independent bits at a rate of 1, 2 or 3 quarters."""
+
+    key: bytes
+    n_rados: int
+    quarters: int
+
+    flipped_by_feature: ClassVar[bool] = False
+
+    def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Plane 0; with plane 1, both or either."""
+        keystream.words(self.key, self.n_rados, first_tile, n_tiles, out=out)
+        if self.quarters != 2:
+            second = keystream.words(self.key, self.n_rados, first_tile, n_tiles, plane=1)
+            (np.bitwise_and if self.quarters == 1 else np.bitwise_or)(out, second, out=out)
+        return out
+
+
+@dataclass(frozen=True)
+class Everything:
+    """Every example in every rado."""
+
+    flipped_by_feature: ClassVar[bool] = False
+
+    def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Ones."""
+        out.fill(2**64 - 1)
+        return out
+
+
+class Corrected:
+    """Start bits, and the switches that make subset j as large as it should be.
+
+    `wanted_sizes` says how large that is, given how large the subsets are at the start; `sizes` is what it said.
+
+    Candidates are drawn in rounds: of each rado about as many as it will need, looked up in the words as they are by
+    then, and taken in order. One round nearly always does; how candidates fall into rounds changes nothing.
+    """
+
+    def __init__(
+        self,
+        start: Start,
+        n_examples: int,
+        wanted_sizes: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+        threads: int = 1,
+        flipped_by_feature: bool = False,
+    ) -> None:
+        self.flipped_by_feature = flipped_by_feature
+        self._start, self._m, self._threads = start, n_examples, threads
+        n_rados = start.n_rados
+        self._n_tiles = -(-n_examples // TILE_ROWS)
+        in_block = max(1, _BLOCK_BYTES // (8 * n_rados))
+        # Switches lie in buckets of 1 to 64 tiles, a power of two; blocks of keystream are whole buckets.
+        tiles = 1 << min(in_block.bit_length() - 1, 6)
+        self._block_tiles = in_block // tiles * tiles
+        self._bucket_bits = (TILE_ROWS * tiles).bit_length() - 1
+        self._switch = _compiled(_switch)
+        n_buckets = -(-self._n_tiles // tiles)
+        self._switches = np.zeros(n_buckets + 1, dtype=np.int64), np.empty(0, dtype=np.uint32)
+
+        members = self._count_members()
+        self.sizes = sizes = wanted_sizes(members)
+        missing = np.abs(sizes - members)
+        wanted = (sizes > members).astype(np.uint8)
+        wrong = np.where(wanted, n_examples - members, members)
+        _check_memory(int(missing.sum()))
+        drawn = np.zeros(n_rados, dtype=np.int64)
+        while len(left := np.flatnonzero(missing)):
+            counts = self._enough(missing[left], wrong[left])
+            taken = self._round(left, drawn[left], counts, missing[left], wanted[left])
+            # The chance that none of so many candidates of a rado served is nil; something would be wrong.
+            assert taken.any() or counts.max() < 64, "no candidate served"
+            missing[left] -= taken
+            wrong[left] -= taken
+            drawn[left] += counts
+
+    def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The start words, switched."""
+        self._start.words(first_tile, n_tiles, out)
+        starts, entries = self._switches
+        if len(entries):
+            self._switch(out, first_tile, self._bucket_bits, starts, entries)
+        return out
+
+    def _blocks(self, use: Callable[[int, NDArray[np.uint64]], None]) -> None:
+        """Show `use` the words as they are now, block by block, with the number of the first tile."""
+
+        def one(first_tile: int) -> None:
+            count = min(self._block_tiles, self._n_tiles - first_tile)
+            words = np.empty((count, self._start.n_rados), dtype=np.uint64)
+            use(first_tile, self.words(first_tile, count, words))
+
+        _share(one, range(0, self._n_tiles, self._block_tiles), self._threads)
+
+    def _count_members(self) -> NDArray[np.int64]:
+        count, counts = _compiled(_count), []
+
+        def use(first_tile: int, words: NDArray[np.uint64]) -> None:
+            if first_tile + len(words) == self._n_tiles:
+                words[-1] &= np.uint64((1 << (self._m - 1) % TILE_ROWS + 1) - 1)
+            part = np.zeros(words.shape[1], dtype=np.int64)
+            count(words, part)
+            counts.append(part)
+
+        self._blocks(use)
+        members: NDArray[np.int64] = np.sum(counts, axis=0)
+        return members
+
+    def _enough(self, missing: NDArray[np.int64], wrong: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many candidates to draw: mean and five standard deviations of what is needed, within a budget.
+
+        A round is a pass over the keystream, so that a budget in proportion to it costs about as much time.
+        """
+        most, least = 1 / (wrong - missing + 0.5), 1 / (wrong + 0.5)
+        need = self._m * np.log(most / least) + 5 * self._m * np.sqrt(most - least) + 16
+        budget = max(_LEAST_BUDGET, self._m * self._start.n_rados // 512)
+        budget = min(budget, int(psutil.virtual_memory().available) // 64)  # of which a candidate takes 16 bytes
+        if need.sum() > budget:
+            need = np.minimum(need, max(16, budget // len(missing)))
+        counts: NDArray[np.int64] = need.astype(np.int64)
+        return counts
+
+    def _round(
+        self,
+        rados: NDArray[np.int64],
+        drawn: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        missing: NDArray[np.int64],
+        wanted: NDArray[np.uint8],
+    ) -> NDArray[np.int64]:
+        """Draw, look up and switch; how many rows of each rado were switched."""
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        rows, bits = np.empty(ends[-1], dtype=np.uint32), np.empty(ends[-1], dtype=np.uint8)
+        room = np.concatenate([[0], np.cumsum(np.minimum(missing, counts))])
+        chosen, taken = np.full(room[-1], _NO_ROW, dtype=np.uint32), np.zeros(len(rados), dtype=np.int64)
+        nothing = np.zeros_like(self._switches[0]), np.empty(0, dtype=np.uint32)
+        to_rows, look_up, choose = _compiled(_to_rows), _compiled(_look_up), _compiled(_choose)
+        _compiled(_place)  # before threads ask for it
+        sought = []
+
+        def draw(job: tuple[int, int]) -> None:
+            part, where = slice(*job), slice(ends[job[0]], ends[job[1]])
+            raw = np.empty(where.stop - where.start, dtype="<u8")
+            parts = zip(rados[part].tolist(), drawn[part].tolist(), counts[part].tolist(), strict=True)
+            keystream.streams(self._start.key, _SWITCHES_PLANE, parts, raw)
+            to_rows(raw, self._m, rows[where])
+            order = np.empty(len(raw), dtype=np.uint32)
+            local = ends[job[0] : job[1] + 1] - where.start
+            sought.append((*self._place(rows[where], local, rados[part], nothing, order), order, bits[where]))
+
+        def use(first_tile: int, words: NDArray[np.uint64]) -> None:
+            first_bucket = first_tile * TILE_ROWS >> self._bucket_bits
+            for candidates in sought:
+                look_up(words, first_bucket, self._bucket_bits, *candidates)
+
+        cuts = np.unique([*np.searchsorted(ends, np.arange(0, ends[-1], _DRAWN_WORDS)), len(rados)]).tolist()
+        jobs = list(itertools.pairwise(cuts))
+        _share(draw, jobs, self._threads)
+        self._blocks(use)
+        _share(lambda job: choose(*job, rows, ends, bits, wanted, missing, room, chosen, taken), jobs, self._threads)
+        self._switches = self._place(chosen, room, rados, self._switches, np.empty(0, dtype=np.uint32))
+        return taken
+
+    def _place(
+        self,
+        rows: NDArray[np.uint32],
+        ends: NDArray[np.int64],
+        rados: NDArray[np.int64],
+        before: tuple[NDArray[np.int64], NDArray[np.uint32]],
+        order: NDArray[np.uint32],
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        starts = np.zeros_like(before[0])
+        entries = np.empty(len(before[1]) + len(rows), dtype=np.uint32)
+        _compiled(_place)(rows, ends, rados, self._bucket_bits, *before, starts, entries, order)
+        return starts, entries[: starts[-1]]
+
+
+def _check_memory(n_switches: int) -> None:
+    available = int(psutil.virtual_memory().available)
+    needed = 8 * n_switches  # twice 4 bytes while they are put in place
+    if needed > available:
+        raise TooLargeError(
+            f"subsets of these sizes need {needed / 2**30:.1f} GiB of memory and {available / 2**30:.1f} GiB are free; "
+            "ask for fewer rados, or a support nearer to 1/4, 1/2 or 3/4 of the rows"
+        )
+
+
+Job = TypeVar("Job")
+
+
+def _share(work: Callable[[Job], None], jobs: Iterable[Job], threads: int) -> None:
+    """Do all jobs, by several threads; what interrupts one ends the rest."""
+    if threads == 1:
+        for job in jobs:
+            work(job)
+        return
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for done in [pool.submit(work, job) for job in jobs]:
+            done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+# ---- kernels, compiled when they are first needed
+# An entry is rado << 12 | row within its bucket. A word that stands for no row has row _NO_ROW.
+
+_NO_ROW = np.uint32(2**32 - 1)
+_LAST_WORD = np.uint64(2**64 - 1)
+_ONE, _TWO, _FOUR, _TOP_BYTE = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
+_PAIRS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_BYTES, _EACH_BYTE = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
+
+_ROWS, _INTS, _BITS, _WORDS = "uint32[::1]", "int64[::1]", "uint8[::1]", "uint64[:, ::1]"
+_TYPES = {
+    "_count": (_WORDS, _INTS),
+    "_to_rows": ("uint64[::1]", "uint64", _ROWS),
+    "_place": (_ROWS, _INTS, _INTS, "int64", _INTS, _ROWS, _INTS, _ROWS, _ROWS),
+    "_look_up": (_WORDS, "int64", "int64", _INTS, _ROWS, _ROWS, _BITS),
+    "_choose": ("int64", "int64", _ROWS, _INTS, _BITS, _BITS, _INTS, _INTS, _ROWS, _INTS),
+    "_switch": (_WORDS, "int64", "int64", _INTS, _ROWS),
+}
+
+
+@functools.cache
+def _compiled(function: Callable[..., None]) -> Callable[..., None]:
+    prepare_cache()
+    from numba import njit
+
+    types = f"void({', '.join(_TYPES[function.__name__])})"
+    compiled: Callable[..., None] = njit(types, cache=True, nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+def _count(words: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+    """Add the ones of each rado's words."""
+    for t in range(words.shape[0]):
+        for j in range(words.shape[1]):
+            word = words[t, j]
+            word -= (word >> _ONE) & _PAIRS
+            word = (word & _NIBBLES) + ((word >> _TWO) & _NIBBLES)
+            word = (word + (word >> _FOUR)) & _BYTES
+            counts[j] += np.int64((word * _EACH_BYTE) >> _TOP_BYTE)
+
+
+def _to_rows(raw: NDArray[np.uint64], m: np.uint64, rows: NDArray[np.uint32]) -> None:
+    """Word % m, but for the last 2**64 % m words, which would favour the first rows."""
+    last = _LAST_WORD - (_LAST_WORD % m + _ONE) % m
+    for i in range(len(raw)):
+        rows[i] = np.uint32(raw[i] % m) if raw[i] <= last else _NO_ROW
+
+
+def _place(
+    rows: NDArray[np.uint32],
+    ends: NDArray[np.int64],
+    rados: NDArray[np.int64],
+    bucket_bits: int,
+    old_starts: NDArray[np.int64],
+    old_entries: NDArray[np.uint32],
+    starts: NDArray[np.int64],
+    entries: NDArray[np.uint32],
+    order: NDArray[np.uint32],
+) -> None:
+    """Sort rows by bucket, behind what was there; `order`, unless empty, says which candidate an entry was."""
+    for b in range(len(starts) - 1):
+        starts[b + 1] = old_starts[b + 1] - old_starts[b]
+    for i in range(len(rows)):
+        if rows[i] != _NO_ROW:
+            starts[(np.int64(rows[i]) >> bucket_bits) + 1] += 1
+    for b in range(len(starts) - 1):
+        starts[b + 1] += starts[b]
+    cursor = starts[:-1].copy()
+    for b in range(len(starts) - 1):
+        for e in range(old_starts[b], old_starts[b + 1]):
+            entries[cursor[b]] = old_entries[e]
+            cursor[b] += 1
+    within = (1 << bucket_bits) - 1
+    for r in range(len(rados)):
+        for i in range(ends[r], ends[r + 1]):
+            if rows[i] != _NO_ROW:
+                row = np.int64(rows[i])
+                e = cursor[row >> bucket_bits]
+                cursor[row >> bucket_bits] += 1
+                entries[e] = np.uint32(rados[r] << 12 | row & within)
+                if len(order):
+                    order[e] = np.uint32(i)
+
+
+def _look_up(
+    words: NDArray[np.uint64],
+    first_bucket: int,
+    bucket_bits: int,
+    starts: NDArray[np.int64],
+    entries: NDArray[np.uint32],
+    order: NDArray[np.uint32],
+    bits: NDArray[np.uint8],
+) -> None:
+    """The bits of all candidates in a block of whole buckets."""
+    n_buckets = (words.shape[0] * 64 - 1 >> bucket_bits) + 1
+    for b in range(n_buckets):
+        for e in range(starts[first_bucket + b], starts[first_bucket + b + 1]):
+            entry = np.int64(entries[e])
+            row = (b << bucket_bits) + (entry & 4095)
+            bits[order[e]] = np.uint8(words[row >> 6, entry >> 12] >> np.uint64(row & 63) & _ONE)
+
+
+def _choose(
+    first: int,
+    last: int,
+    rows: NDArray[np.uint32],
+    ends: NDArray[np.int64],
+    bits: NDArray[np.uint8],
+    wanted: NDArray[np.uint8],
+    missing: NDArray[np.int64],
+    room: NDArray[np.int64],
+    chosen: NDArray[np.uint32],
+    taken: NDArray[np.int64],
+) -> None:
+    """Of each rado's candidates take, in order, those that are not as wanted and were not taken before."""
+    most = 0
+    for r in range(first, last):
+        most = max(most, room[r + 1] - room[r])
+    size = 2
+    while size < 2 * most:
+        size *= 2
+    seen = np.empty(size, dtype=np.uint32)  # a hash table; rows are random, so they are their own hash
+    for r in range(first, last):
+        size = 2
+        while size < 2 * (room[r + 1] - room[r]):
+            size *= 2
+        seen[:size] = _NO_ROW
+        count = 0
+        for i in range(ends[r], ends[r + 1]):
+            if count == missing[r]:
+                break
+            row = rows[i]
+            if row == _NO_ROW or bits[i] == wanted[r]:
+                continue
+            slot = np.int64(row) & (size - 1)
+            while seen[slot] != _NO_ROW and seen[slot] != row:
+                slot = (slot + 1) & (size - 1)
+            if seen[slot] == row:
+                continue
+            seen[slot] = row
+            chosen[room[r] + count] = row
+            count += 1
+        taken[r] = count
+
+
+def _switch(
+    words: NDArray[np.uint64],
+    first_tile: int,
+    bucket_bits: int,
+    starts: NDArray[np.int64],
+    entries: NDArray[np.uint32],
+) -> None:
+    """Switch the bits of a block of tiles, which may begin and end within a bucket."""
+    n_rows = words.shape[0] * 64
+    first_row = first_tile * 64
+    last_bucket = min(first_row + n_rows - 1 >> bucket_bits, len(starts) - 2)
+    for b in range(first_row >> bucket_bits, last_bucket + 1):
+        for e in range(starts[b], starts[b + 1]):
+            entry = np.int64(entries[e])
+            row = (b << bucket_bits) + (entry & 4095) - first_row
+            if 0 <= row < n_rows:
+                words[row >> 6, entry >> 12] ^= _ONE << np.uint64(row & 63)
+
+
+# ---- checks

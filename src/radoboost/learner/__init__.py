@@ -1,0 +1,1 @@
+"""Anyone's side: from a release to a classifier."""

@@ -1,0 +1,206 @@
+"""One boosting loop over the rows of a matrix: RadoBoost over rados (Algorithm 1), AdaBoost_SS over edge vectors.
+
+Weights are renormalised every round. An edge r_t is cut to +-(1 - 1e-12), so that its leverage is finite;
+boosting stops where |r_t| < 1e-12, or where the weak oracle finds no feature.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from radoboost.errors import ArgumentError
+from radoboost.learner.weak import Prudential, Strongest, WeakOracle
+from radoboost.numba_cache import prepare_cache
+
+LEAST_EDGE = 1e-12
+MAX_ROUNDS = 10_000_000
+UPDATES = ("multiplicative", "exponential")
+KEEPS = ("best", "last")
+_ROUNDS_AT_A_TIME = 64
+SERIES = tuple(1 / math.factorial(power) for power in range(2, 13))  # of the exponential function
+_ORACLES = {"strongest": 0, "median": 1, "prudential": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """What happened in each round: the feature, its edge r_t, its leverage alpha_t, and log(rado-risk) after it."""
+
+    feature: NDArray[np.int64]
+    edge: NDArray[np.float64]
+    leverage: NDArray[np.float64]
+    log_risk: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+    def theta(self, n_features: int, n_rounds: int | None = None) -> NDArray[np.float64]:
+        """The classifier after the first `n_rounds` rounds: the leverages of each feature, summed."""
+        theta = np.zeros(n_features)
+        np.add.at(theta, self.feature[:n_rounds], self.leverage[:n_rounds])
+        return theta
+
+
+@dataclass(frozen=True, eq=False)
+class Boosted:
+    """A classifier, the rounds that led to it, and how many of them it uses."""
+
+    theta: NDArray[np.float64]
+    rounds: Rounds
+    n_used: int
+
+
+def boost(
+    rows: ArrayLike,
+    *,
+    n_rounds: int = 1000,
+    weak: WeakOracle | None = None,
+    kappa: float = 1.0,
+    update: str = "multiplicative",
+    clamp: float = 0.0,
+    keep: str = "last",
+) -> Boosted:
+    """Boost over rados, or over edge vectors (Algorithm 1 of the paper, with the kappa of its appendix).
+
+    `update` is the paper's multiplicative one or AdaBoost's "exponential" one. `clamp` replaces r by sign(r)
+    max(clamp, |r|). `keep` is the iterate to return: the "last", or the "best" by exponential rado-risk.
+
+    >>> boosted = boost([[2.0, 0.0], [1.0, -1.0], [2.0, 1.0]], n_rounds=5)
+    >>> boosted.theta.shape, len(boosted.rounds)
+    ((2,), 5)
+    """
+    matrix = np.asarray(rows, dtype=np.float64)
+    oracle: WeakOracle = Strongest() if weak is None else weak
+    _check(matrix, n_rounds, kappa, update, clamp, keep)
+    largest = np.abs(matrix).max(axis=0)
+    divisor = np.where(largest > 0, largest, 1.0)
+    # A feature is a row here: its edge is one long dot product, and its update one long loop.
+    scaled = np.ascontiguousarray((matrix / divisor).T)
+    cap = oracle.cap if isinstance(oracle, Prudential) else 1.0
+    options = _ORACLES[oracle.name], cap, kappa, update == "exponential", clamp
+    feature, edge, leverage, log_risk = _run(scaled, options, n_rounds)
+    with np.errstate(over="ignore"):  # a column of the smallest numbers there are has a leverage beyond the largest
+        limit = np.finfo(np.float64).max / (2 * n_rounds)
+        rounds = Rounds(feature, edge, np.clip(leverage / divisor[feature], -limit, limit), log_risk)
+    done = len(rounds)
+    used = done
+    if keep == "best" and done:
+        best = int(np.argmin(rounds.log_risk))
+        used = best + 1 if rounds.log_risk[best] < 0 else 0
+    return Boosted(rounds.theta(matrix.shape[1], used), rounds, used)
+
+
+def _check(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp: float, keep: str) -> None:
+    if matrix.ndim != 2 or not matrix.size:
+        raise ArgumentError(f"boosting needs at least one row and one feature; the shape is {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ArgumentError("boosting needs finite numbers; some are NaN or infinite")
+    if isinstance(n_rounds, bool) or not isinstance(n_rounds, int | np.integer) or not 1 <= n_rounds <= MAX_ROUNDS:
+        raise ArgumentError(f"n_rounds must be a whole number from 1 to {MAX_ROUNDS:,}; it is {n_rounds!r}")
+    if not isinstance(kappa, Real) or not 1 <= kappa < math.inf:
+        raise ArgumentError(f"kappa must be a finite number of at least 1; it is {kappa!r}")
+    if not isinstance(clamp, Real) or not 0 <= clamp < 1:
+        raise ArgumentError(f"clamp must be a number in [0, 1); it is {clamp!r}")
+    if update not in UPDATES:
+        raise ArgumentError(f"update must be one of {', '.join(UPDATES)}; it is {update!r}")
+    if keep not in KEEPS:
+        raise ArgumentError(f"keep must be one of {', '.join(KEEPS)}; it is {keep!r}")
+
+
+def _run(scaled: NDArray[np.float64], options: tuple[Any, ...], n_rounds: int) -> tuple[NDArray[Any], ...]:
+    """Feature, edge, leverage (of the scaled column) and log(rado-risk) of each round.
+
+    The kernel keeps exp(-margin) of every row as a running product. It is taken afresh from the margins every few
+    rounds, so that rounding and underflow do not pile up.
+    """
+    n = scaled.shape[1]
+    weights, margins = np.full(n, 1.0 / n), np.zeros(n)
+    feature = np.zeros(n_rounds, dtype=np.int64)
+    edge, leverage, log_risk = np.zeros(n_rounds), np.zeros(n_rounds), np.zeros(n_rounds)
+    done = 0
+    while done < n_rounds:
+        part = slice(done, min(done + _ROUNDS_AT_A_TIME, n_rounds))
+        smallest = margins.min()
+        losses = np.exp(smallest - margins)
+        start = np.log(losses.mean()) - smallest
+        losses /= losses.sum()
+        count = _kernel()(
+            scaled, *options, weights, margins, losses, start, feature[part], edge[part], leverage[part], log_risk[part]
+        )
+        done += count
+        if count < part.stop - part.start:
+            break
+    return feature[:done], edge[:done], leverage[:done], log_risk[:done]
+
+
+@cache
+def _kernel() -> Callable[..., int]:
+    """The loop itself, compiled; numba is imported only now."""
+    prepare_cache()
+    from numba import njit
+
+    # Sums may be taken in any order, so that dot products can use vectors; nothing else is relaxed.
+    @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+    def kernel(  # type: ignore[no-untyped-def]
+        scaled, oracle, cap, kappa, exponential, clamp, weights, margins, losses, start,
+        feature, edge, leverage, log_risk,
+    ):  # fmt: skip
+        d, n = scaled.shape
+        edges, strength, factor = np.empty(d), np.empty(d), np.empty(n)
+        c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12 = SERIES
+        for t in range(len(feature)):
+            for k in range(d):
+                column = scaled[k]
+                mean = 0.0
+                for j in range(n):
+                    mean += column[j] * weights[j]
+                edges[k] = mean
+                strength[k] = min(abs(mean), 1.0)  # rounding may lift it a little above
+            best = -1
+            for k in range(d):
+                if oracle == 1:
+                    rank = 0
+                    for other in range(d):
+                        rank += strength[other] < strength[k] or (strength[other] == strength[k] and other < k)
+                    if rank == (d - 1) // 2:
+                        best = k
+                elif strength[k] <= cap and (best < 0 or strength[k] > strength[best]):
+                    best = k
+            if best < 0 or strength[best] < LEAST_EDGE:
+                return t
+            r = np.copysign(min(max(strength[best], clamp), 1.0 - LEAST_EDGE), edges[best])
+            half = (np.log1p(r) - np.log1p(-r)) / (2.0 * kappa)
+            column = scaled[best]
+            # exp(-half column): its series, good to the last bit within 1/4, squared as often as it was halved.
+            unit, squarings = -half, 0
+            while abs(unit) > 0.25:
+                unit, squarings = unit / 2.0, squarings + 1
+            for j in range(n):
+                u = unit * column[j]
+                series = 1.0 + u * (1.0 + u * (c2 + u * (c3 + u * (c4 + u * (c5 + u * (c6 + u * (c7 + u * (
+                    c8 + u * (c9 + u * (c10 + u * (c11 + u * c12)))))))))))  # fmt: skip
+                factor[j] = series
+            for _ in range(squarings):
+                for j in range(n):
+                    factor[j] *= factor[j]
+            total, risk = 0.0, 0.0
+            for j in range(n):
+                weights[j] *= factor[j] if exponential else 1.0 - r * column[j]
+                total += weights[j]
+                margins[j] += half * column[j]
+                losses[j] *= factor[j]
+                risk += losses[j]
+            scale, risk_scale = 1.0 / total, 1.0 / risk
+            for j in range(n):
+                weights[j] *= scale
+                losses[j] *= risk_scale
+            start += np.log(risk)
+            feature[t], edge[t], leverage[t], log_risk[t] = best, r, half, start
+        return len(feature)
+
+    return kernel  # type: ignore[no-any-return]

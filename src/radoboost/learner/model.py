@@ -1,0 +1,211 @@
+"""The classifier as data: one weight a column, what the columns mean, and which release it came from.
+
+    score = sum of theta_k value_k over the columns k          P(positive) = 1 / (1 + exp(-score))
+
+The file is JSON for people: every column stands on a line of its own. A score is summed column by column, so it
+depends on its row alone, however rows are batched.
+"""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ModelError, RadoError, TableError, reason
+from radoboost.release import Release, Statement, replacing
+from radoboost.release.columns import Column, columns_from_json
+
+MODEL_VERSION = 1
+_KEY = "radoboost_model"
+_DENSE_ROWS = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A linear classifier over the columns of a release.
+
+    `learner` says how theta was learned; `release` says what it was learned from, with the `statement` about that.
+    Both are None for a classifier that was learned from examples.
+
+    >>> import radoboost as rb
+    >>> age = rb.Column("age", "standard", step=2.0**-20, mean=40.0, std=8.0)
+    >>> model = Model(np.array([2.0]), (age,), ("no", "yes"), {"name": "by hand"})
+    >>> model.scores([[44.0]]), model.coef, model.intercept
+    (array([1.]), array([0.25]), -10.0)
+    """
+
+    theta: NDArray[np.float64]
+    columns: tuple[Column, ...]
+    classes: tuple[Any, Any]
+    learner: Mapping[str, Any]
+    release: Mapping[str, Any] | None = None
+    statement: Statement | None = None
+
+    def __post_init__(self) -> None:
+        theta = np.array(self.theta, dtype=np.float64)
+        theta.flags.writeable = False
+        if theta.shape != (len(self.columns),) or not np.isfinite(theta).all():
+            raise ModelError(f"a model needs one finite weight a column; it has {len(self.columns)} columns")
+        object.__setattr__(self, "theta", theta)
+
+    @classmethod
+    def from_release(cls, release: Release, theta: NDArray[np.float64], learner: Mapping[str, Any]) -> "Model":
+        """A classifier learned from a release, with all that the release says about itself."""
+        described = release.to_dict()
+        origin = {"n_rados": release.n_rados, **{k: described[k] for k in ("n_examples", "mechanism", "signatures")}}
+        return cls(theta, release.columns, release.classes, learner, origin, release.statement)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns that a table to predict must have: all but the constant one."""
+        return tuple(column.name for column in self.columns if column.scale != "constant")
+
+    @property
+    def coef(self) -> NDArray[np.float64]:
+        """One coefficient for each of `feature_names`, in the units of the table; within declared bounds."""
+        return np.array([self._line(k)[0] for k, column in enumerate(self.columns) if column.scale != "constant"])
+
+    @property
+    def intercept(self) -> float:
+        """The score where every feature is 0, in the units of the table."""
+        return math.fsum(self._line(k)[1] for k in range(len(self.columns)))
+
+    def _line(self, k: int) -> tuple[float, float]:
+        """Slope and value at 0 of what column k adds to the score."""
+        theta = float(self.theta[k])
+        if self.columns[k].scale == "constant":
+            return 0.0, theta
+        _, _, shift, factor, divisor, offset = self.columns[k].constants
+        slope = theta * factor / divisor
+        return slope, -slope * shift - theta * offset
+
+    def scores(self, values: Any) -> NDArray[np.float64]:
+        """The score of each row of `values`, an array or sparse matrix with a column for each of `feature_names`."""
+        if hasattr(values, "toarray"):
+            parts = [values[start : start + _DENSE_ROWS] for start in range(0, values.shape[0], _DENSE_ROWS)]
+            return np.concatenate([np.zeros(0), *(self.scores(part.toarray()) for part in parts)])
+        rows = np.asarray(values)
+        if rows.ndim != 2 or rows.shape[1] != len(self.feature_names):
+            raise TableError(
+                f"rows to score must have {len(self.feature_names)} columns, those of feature_names in order; "
+                f"the shape is {rows.shape}"
+            )
+        total = np.zeros(len(rows))
+        k = 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for theta, column in zip(self.theta, self.columns, strict=True):
+                if column.scale == "constant":
+                    total += theta
+                    continue
+                if theta != 0:
+                    total += theta * column.apply(rows[:, k].astype(np.float64))
+                k += 1
+        if not np.isfinite(total).all():
+            row = int(np.argmin(np.isfinite(total)))
+            raise TableError(f"row {row:,} has values too large for a score, or missing; check its units")
+        return total
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as the JSON data that its file holds."""
+        return {
+            _KEY: MODEL_VERSION,
+            "classes": {"negative": self.classes[0], "positive": self.classes[1]},
+            "learner": dict(self.learner),
+            "release": None if self.release is None else dict(self.release),
+            "statement": None if self.statement is None else self.statement.to_dict(),
+            "columns": [
+                {"name": column.name, "theta": float(theta), **column.to_dict()}
+                for theta, column in zip(self.theta, self.columns, strict=True)
+            ],
+        }
+
+    def to_json(self) -> str:
+        """The model as the text of its file."""
+        document = self.to_dict()
+        columns = ",\n".join(f"    {json.dumps(entry, ensure_ascii=False)}" for entry in document.pop("columns"))
+        head = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
+        return f'{head},\n  "columns": [\n{columns}\n  ]\n}}\n'
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file, whole or not at all."""
+        with replacing(Path(path)) as beside:
+            beside.write_text(self.to_json(), encoding="utf-8")
+
+
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """Read a model, refusing a file that is not one or is from a later version.
+
+    >>> import radoboost as rb, tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "small.model.json"
+    >>> clf = rb.MomentsClassifier(n_rados=8).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
+    >>> clf.model_.save(place)
+    >>> bool((rb.load_model(place).theta == clf.model_.theta).all())
+    True
+    """
+    path = Path(path)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {reason(error)}") from None
+    except (ValueError, RecursionError):
+        raise ModelError(f"{path} is not a radoboost model: it is not JSON; make one with rado learn") from None
+    if not isinstance(document, dict) or _KEY not in document:
+        raise ModelError(f"{path} is not a radoboost model: it does not say so; make one with rado learn")
+    if document[_KEY] != MODEL_VERSION:
+        raise ModelError(
+            f"{path} has version {document[_KEY]!r} and this version reads {MODEL_VERSION}; upgrade radoboost"
+        )
+    try:
+        return _parse(document)
+    except RadoError as error:
+        raise ModelError(f"{path}: {error}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        raise ModelError(f"{path} is not a radoboost model: it is incomplete; make it again with rado learn") from None
+
+
+def _parse(document: Mapping[str, Any]) -> Model:
+    entries = [dict(entry) for entry in document["columns"]]
+    weights = [entry.pop("theta") for entry in entries]
+    if not all(type(weight) in (int, float) for weight in weights):
+        raise ModelError("every theta must be a number")
+    columns = columns_from_json(entries)
+    classes = document["classes"]["negative"], document["classes"]["positive"]
+    if {type(value) for value in classes} not in ({bool}, {str}, {int}, {float}, {int, float}):
+        raise ModelError(f"the classes must be two values of one kind; they are {classes}")
+    if classes[0] == classes[1] or any(value != value or value in (math.inf, -math.inf) for value in classes):
+        raise ModelError(f"the classes must be two different values; they are {classes}")
+    if not {column.scale for column in columns} - {"constant"}:
+        raise ModelError("there must be at least one column besides the constant one")
+    if len({column.name for column in columns}) != len(columns):
+        raise ModelError("the columns must have different names")
+    release, statement = document["release"], document["statement"]
+    if (release is None) != (statement is None):
+        raise ModelError("a model has both a release and its statement, or neither")
+    if release is not None:
+        release = _check_origin(release)
+    model = Model(
+        np.array(weights, dtype=np.float64),
+        columns,
+        classes,
+        {"name": str(document["learner"]["name"]), **document["learner"]},
+        release,
+        None if statement is None else Statement.from_dict(statement),
+    )
+    if not np.isfinite([*model.coef, *(model._line(k)[1] for k in range(len(columns)))]).all():
+        raise ModelError("some coefficients are too large for numbers")
+    return model
+
+
+def _check_origin(release: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a model says about its release, if it says it in the right form."""
+    count, examples = release["n_rados"], release["n_examples"]
+    named = all(isinstance(release[key]["name"], str) for key in ("mechanism", "signatures"))
+    if type(count) is not int or not (examples is None or type(examples) is int) or not named:
+        raise ModelError("what the model says of its release cannot be understood")
+    return release

@@ -1,0 +1,1 @@
+"""The paper's hardness results as running code: confounders, decision problems, reductions."""

@@ -1,0 +1,331 @@
+"""lem_algebraic: another data set, far from the true one, that yields the same rados to the last bit.
+
+Three constructions, all with one edge vector more: "zero" adds the zero vector; "split" replaces an edge vector e by c
+and e - c (the paper's); "flip" negates the edge vectors of a set and adds their sum. The first two always reach
+R / (sqrt(d) ceil((m + 1)^(1/d))). Proofs: docs/proofs/confounder.md, steps C1 to C7. Floating point only searches: what
+is reported was computed in integers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.adversary.known import DEFAULT_SECONDS, deadline
+from radoboost.errors import ArgumentError
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.holder.mechanisms import FeatureBand, Plain
+from radoboost.paper.hardness.confounder_search import Integers, Search, cells_along, fitting
+from radoboost.progress import Progress, silent
+from radoboost.release import Release
+from radoboost.release.columns import Column
+
+NAME = "confounder"
+TITLE = "Another data set with the same rados"
+ASSUMES = (
+    "The adversary has the rados and nothing else: not the signatures, not the number of records, and nothing about "
+    "what records look like. It is the other way round here: what such an adversary cannot tell apart."
+)
+CONSTRUCTIONS = ("zero", "split", "flip")
+NO_GUARANTEE = (
+    "This is no guarantee: it is one other data set. Whoever knows the number of records, that a constant column is "
+    "-1 or +1, or any single record, may rule it out."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Confounder:
+    """A data set E', beside the E it is from: m + 1 edge vectors with all rados of E, in the same ball.
+
+    Coordinates are integers in units of `unit`. `records` are the places of those split or flipped: E' has the rest
+    in the same places, and one more at the end. `square_distance` is the squared Hausdorff distance of E and E' and
+    `square_radius` that of the ball, both exact, in squares of the unit.
+    """
+
+    construction: str
+    records: tuple[int, ...]
+    edges: Integers
+    others: Integers
+    square_distance: int
+    square_radius: Fraction
+    unit: float
+    has_constant: bool
+
+    @property
+    def distance(self) -> float:
+        """The Hausdorff distance, as a share of the ball's radius."""
+        return math.sqrt(Fraction(self.square_distance) / self.square_radius)
+
+    @property
+    def bound(self) -> float:
+        """What distance there must be, as a share of the ball's radius (C3)."""
+        m, d = self.edges.shape
+        return 1 / (math.sqrt(d) * cells_along(m, d))
+
+    @property
+    def reaches_bound(self) -> bool:
+        """Whether the distance is at least the bound: compared exactly."""
+        m, d = self.edges.shape
+        return bool(self.square_distance * d * cells_along(m, d) ** 2 >= self.square_radius)
+
+    @property
+    def edge_vectors(self) -> NDArray[np.float64]:
+        """The edge vectors of E' in the columns' units."""
+        return self.others.astype(np.float64) * self.unit
+
+    @property
+    def keeps_constant(self) -> bool | None:
+        """Whether the constant column of E' is -1 or +1, as that of a table is; None where there is no such column."""
+        return bool((np.abs(self.others[:, -1]) == int(1 / Fraction(self.unit))).all()) if self.has_constant else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as JSON data."""
+        return {
+            "attack": NAME,
+            "assumes": ASSUMES,
+            "construction": self.construction,
+            "changed": len(self.records),
+            "rows": len(self.edges),
+            "columns": self.edges.shape[1],
+            "distance": self.distance,
+            "bound": self.bound,
+            "reaches_bound": self.reaches_bound,
+            "keeps_constant": self.keeps_constant,
+            "radius": math.sqrt(self.square_radius) * self.unit,
+            "sentence": self.sentence(),
+        }
+
+    def sentence(self) -> str:
+        """What this means, for a data holder."""
+        how = {
+            "zero": "a record of zeros is added",
+            "split": "one record is replaced by two",
+            "flip": f"the labels of {len(self.records):,} records are turned over and one record is added",
+        }[self.construction]
+        odd = ", though its constant column shows that it is no table" if self.keeps_constant is False else ""
+        return (
+            f"Another data set has all rados that this table has, to the last bit ({how}{odd}), and is "
+            f"{self.distance:.2g} times the radius of the data away; this is no guarantee, for whoever knows the "
+            "number of records, or one of them, may rule it out."
+        )
+
+
+def signatures_of(confounder: Confounder, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The signatures under which E' has the rados that E has under `inside`, shape (n, m + 1).
+
+    >>> confounder = confound_points(np.array([[5], [-2], [4]]))
+    >>> inside = np.array([[True, False, True], [False, True, False]])
+    >>> bool((signatures_of(confounder, inside) @ confounder.others == inside @ confounder.edges).all())
+    True
+    """
+    inside = np.asarray(inside, dtype=np.bool_)
+    if inside.ndim != 2 or inside.shape[1] != len(confounder.edges):
+        raise ArgumentError(f"signatures of {len(confounder.edges):,} records are needed; the shape is {inside.shape}")
+    same, last = inside.copy(), np.zeros(len(inside), np.bool_)
+    if confounder.construction == "split":
+        last = inside[:, confounder.records[0]]
+    elif confounder.construction == "flip":
+        same[:, list(confounder.records)] ^= True
+        last = ~last
+    return np.column_stack([same, last])
+
+
+def confound(
+    columns: Release | Sequence[Column],
+    edges: NDArray[Any],
+    *,
+    radius: float | None = None,
+    as_table: bool = False,
+    seed: int = 0,
+    seconds: float = DEFAULT_SECONDS,
+) -> Confounder | None:
+    """A confounder of edge vectors on the grid of a release, as `known.table_edges` gives them.
+
+    The ball is the smallest around zero, unless a `radius` is given, in the columns' units. `as_table` asks for a
+    data set whose constant column is -1 or +1, as that of a table is. None: none was found.
+
+    >>> import radoboost as rb
+    >>> from radoboost.adversary.known import table_edges
+    >>> X, y = np.arange(40.0).reshape(20, 2) % 7, np.arange(20) % 2
+    >>> release = rb.craft(X, y, n_rados=10)
+    >>> confounder = confound(release, table_edges(release, X, y), as_table=True)
+    >>> confounder.construction, confounder.keeps_constant
+    ('flip', True)
+    """
+    if isinstance(columns, Release) and columns.mechanism["name"] not in (Plain.name, FeatureBand.name):
+        raise ArgumentError(
+            f"the rados of {columns.mechanism['name']!r} are no sums of edge vectors alone, so none are the same; "
+            f"this is about {Plain.name} and {FeatureBand.name}"
+        )
+    chosen = columns.columns if isinstance(columns, Release) else tuple(columns)
+    if edges.ndim != 2 or edges.shape[1] != len(chosen):
+        raise ArgumentError(f"edge vectors of {len(chosen):,} columns are needed; their shape is {edges.shape}")
+    unit = min(entry.step for entry in chosen)
+    if max(entry.step for entry in chosen) / unit > 2.0**400:
+        raise ArgumentError("the units of the columns are too far apart for one distance; scale the columns")
+    finer = [int(Fraction(entry.step) / Fraction(unit)) for entry in chosen]
+    points = edges.astype(object) * np.array(finer, dtype=object) if max(finer) > 1 else edges
+    if radius is not None and not 0 < radius < 1e150:
+        raise ArgumentError(f"the radius must be a positive number, not too large to be squared; it is {radius}")
+    square = None if radius is None else (Fraction(radius) / Fraction(unit)) ** 2
+    constant = chosen[-1].scale == "constant"
+    if as_table and not constant:
+        raise ArgumentError("without a constant column every data set can be a table; leave as_table out")
+    return confound_points(
+        points, square, unit=unit, has_constant=constant, as_table=as_table, seed=seed, seconds=seconds
+    )
+
+
+def confound_points(
+    points: Integers,
+    square_radius: Fraction | int | None = None,
+    *,
+    constructions: Sequence[str] = CONSTRUCTIONS,
+    unit: float = 1.0,
+    has_constant: bool = False,
+    as_table: bool = False,
+    seed: int = 0,
+    seconds: float = DEFAULT_SECONDS,
+) -> Confounder | None:
+    """The farthest confounder that was found of integer points, by any of the constructions; None if none was.
+
+    >>> confounder = confound_points(np.array([[10]]))
+    >>> confounder.construction, confounder.others.ravel().tolist(), confounder.distance
+    ('zero', [10, 0], 1.0)
+    """
+    left = deadline(seconds)
+    if points.ndim != 2 or not points.size:
+        raise ArgumentError(f"a confounder needs at least one edge vector of one column; the shape is {points.shape}")
+    (points,) = fitting(max(int(points.max()), -int(points.min())), points)
+    largest = int((points**2).sum(axis=1).max())
+    square = Fraction(largest if square_radius is None else square_radius)
+    if largest > square:
+        raise ArgumentError("an edge vector lies outside of the ball; give a larger radius, or none")
+    best: Confounder | None = None
+    # The centre of a cell is irrational: where its rounding is what keeps it from the bound, the grid is made finer.
+    for finer in (1, 2**24) if square > 0 else ():
+        if best is not None and (best.reaches_bound or as_table):
+            break
+        finest = points if finer == 1 else points.astype(object) * finer
+        search = Search(finest, square * finer**2, np.random.default_rng(seed), left, unit / finer, as_table)
+        for name in constructions:
+            for records, others in {"zero": search.zero, "split": search.split, "flip": search.flip}[name]():
+                if not search.fits(records, others):
+                    continue
+                distance = search.distance(records, others)
+                if (
+                    best is None
+                    or Fraction(distance) / finer**2 > best.square_distance * Fraction(best.unit / unit) ** 2
+                ):
+                    best = Confounder(
+                        name, records, search.points, others, distance, search.square, search.unit, has_constant
+                    )
+    return best
+
+
+# ---- distances by size
+
+
+def study(
+    sizes: Sequence[int] = (3, 10, 30, 100, 300, 1000, 3000),
+    dimensions: Sequence[int] = (1, 2, 3, 6),
+    *,
+    repeats: int = 5,
+    seed: int = 0,
+    seconds: float = 300.0,
+    bar: Progress = silent,
+) -> Findings:
+    """How far confounders get, by the number of edge vectors and of columns, with both bounds.
+
+    Edge vectors are uniform in the ball. Each distance is the median of `repeats` data sets.
+
+    >>> study(sizes=(3, 10), dimensions=(2,), repeats=1)["checks"][0]["seen"]
+    True
+    """
+    from radoboost.paper.hardness.packed_spheres import printed_bound
+
+    left, rng = deadline(seconds), np.random.default_rng(seed)
+    rows: list[list[Any]] = []
+    tried, right = 0, 0
+    for done, (d, m) in enumerate([(d, m) for d in dimensions for m in sizes]):
+        bar("confounders", done, len(dimensions) * len(sizes))
+        seen: dict[str, list[float]] = {name: [] for name in CONSTRUCTIONS}
+        for _ in range(repeats):
+            if left() <= 0:
+                break
+            points = _in_ball(rng, m, d)
+            made = [
+                confound_points(points, constructions=(name,), seed=seed, seconds=max(left(), 1e-3))
+                for name in CONSTRUCTIONS
+            ]
+            if left() <= 0:
+                break  # what had no time to be found says nothing
+            for name, one in zip(CONSTRUCTIONS, made, strict=True):
+                seen[name].append(0.0 if one is None else one.distance)
+            tried += 1
+            right += all(_same_rados(one, rng) for one in made if one) and any(one.reaches_bound for one in made if one)
+        if left() <= 0:
+            break
+        rows.append([d, m, 1 / (math.sqrt(d) * cells_along(m, d)), printed_bound(m, d),
+                     *(float(np.median(seen[name])) for name in CONSTRUCTIONS)])  # fmt: skip
+    labels = ("bound that holds", "bound as printed", "zero added", "one split", "many flipped")
+    panels = [
+        panel(f"d = {d}", "edge vectors m", "Hausdorff distance / R", [
+            series(label, [row[1] for row in rows if row[0] == d], [row[2 + k] or None for row in rows if row[0] == d],
+                   style="dashed" if k < 2 else "line")
+            for k, label in enumerate(labels)
+        ], log_x=True, log_y=True)
+        for d in dimensions if any(row[0] == d for row in rows)
+    ]  # fmt: skip
+    caption = "Median distance of the confounders found of edge vectors that are uniform in a ball, by construction."
+    return found(
+        NAME,
+        TITLE,
+        tables=[table("distances", "How far another data set with the same rados is",
+                      ["d", "m", *(column(label, "R", 4) for label in labels)], rows)],
+        figures=[figure("confounder", "Distance of a confounder", caption, panels)] if panels else [],
+        checks=[
+            check("lem_algebraic, corrected: a confounder is at least R / (sqrt(d) ceil((m + 1)^(1/d))) away",
+                  right == tried if tried else None, f"exactly so, with equal rados, in {right} of {tried} data sets"),
+            *_printed_checks(seed, max(left(), 1e-3)),
+        ],
+        notes=[
+            NO_GUARANTEE,
+            "Flipping turns labels over: where the constant column's sum over the flipped records is -1 or +1, the "
+            "other data set is a table as good as the true one, with one record more.",
+        ],
+    )  # fmt: skip
+
+
+def _in_ball(rng: np.random.Generator, m: int, d: int) -> NDArray[np.int64]:
+    points = rng.normal(size=(m, d))
+    points *= rng.random((m, 1)) ** (1 / d) / np.linalg.norm(points, axis=1, keepdims=True)
+    return np.rint(points * 2**20).astype(np.int64)
+
+
+def _same_rados(one: Confounder, rng: np.random.Generator, n: int = 32) -> bool:
+    inside = rng.random((n, len(one.edges))) < 0.5
+    return bool((signatures_of(one, inside).astype(np.int64) @ one.others == inside.astype(np.int64) @ one.edges).all())
+
+
+def _printed_checks(seed: int, seconds: float) -> list[dict[str, Any]]:
+    """The paper's proof on a data set made against it, and what flipping does there."""
+    from radoboost.paper.hardness.packed_spheres import as_printed, covered_disc, most_a_split_gives
+
+    points = covered_disc()
+    m, square = len(points), 2**40
+    printed, most = as_printed(points, square), most_a_split_gives(points, square)
+    flipped = confound_points(points, square, constructions=("flip",), seed=seed, seconds=seconds)
+    claim = f"of the {m:,} edge vectors of a covered disc"
+    return [
+        check(f"proof of lem_algebraic as printed, m >= 2^d: one of its spheres is empty {claim}",
+              printed.verdict != "no sphere is empty", f"it packs {printed.spheres:,} spheres; {printed.verdict}"),
+        check(f"a split, the paper's construction, gets as far as printed {claim}", most >= printed.bound,
+              f"no split gets farther than {most:.5f} R; printed is {printed.bound:.5f} R"),
+        check(f"flipping gets as far as printed {claim}", flipped.distance >= printed.bound if flipped else None,
+              f"it gets {flipped.distance:.3f} R, exactly checked" if flipped else "no time was left"),
+    ]  # fmt: skip

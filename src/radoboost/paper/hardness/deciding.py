@@ -1,0 +1,338 @@
+"""Could these rados have been made so? The paper's two decision problems, answered exactly on the grid's integers.
+
+Sparse-Approximation asks for any small examples at all, Probe-Sample-Subsumption for examples among given candidates.
+Both are NP-hard (`docs/proofs/hardness.md`), which is about the worst case: what is small is decided in no time.
+
+On integers the norms for p = 0, 1 and infinity are whole numbers, so that a bound on one may be rounded down. A "yes"
+is told only after its witness went through a checker that shares nothing with the solver's model.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from radoboost.adversary.known import DEFAULT_SECONDS, deadline, needed
+from radoboost.errors import ArgumentError
+from radoboost.paper.hardness.questions import (
+    Answer,
+    ProbeQuestion,
+    SparseQuestion,
+    check_probe,
+    check_sparse,
+    largest,
+    whole,
+)
+from radoboost.progress import Progress, silent
+
+NAME = "deciding"
+TITLE = "Could these rados have been made so?"
+ASSUMES = (
+    "The adversary has the rados and the number of rows they are from, and asks whether small rows, or rows among "
+    "candidates that the adversary has, could have made them. No signature is known."
+)
+NORMS = (0, 1, math.inf)
+_MOST_PRODUCTS = 1_000_000  # of a signature's bit and a coordinate: about a gigabyte of model
+_SECONDS_OF_PRODUCT = 4e-5  # of building the model; more than was measured
+_KEY_BITS = 40
+
+
+@dataclass(frozen=True)
+class Forced:
+    """Which candidates are used by some rado in every solution of a probe, in none, or in some but not all."""
+
+    answer: str
+    always: tuple[int, ...]
+    never: tuple[int, ...]
+    sometimes: tuple[int, ...]
+    unknown: tuple[int, ...]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in self.__dict__.items()}
+
+    def sentence(self) -> str:
+        """In one sentence, for a data holder."""
+        if self.answer == "no":
+            return "The rados cannot be made from the candidates, so nothing follows about any of them."
+        if self.answer == "unknown":
+            return "Whether the rados can be made from the candidates was not settled in time."
+        return (
+            f"Whoever believes that the rados are from the candidates knows {len(self.always):,} of them to be in the "
+            f"table and {len(self.never):,} not to be in any rado; {len(self.sometimes):,} may or may not be, and "
+            f"{len(self.unknown):,} were not settled in time."
+        )
+
+
+def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
+    """Decide Sparse-Approximation on integers; with one worker the same question has the same witness.
+
+    >>> rados = [[3, 0], [0, 3], [3, 3]]
+    >>> [decide_sparse(SparseQuestion(rados, m, ell=3, p=1)).answer for m in (2, 1)]
+    ['yes', 'no']
+    """
+    _check_norm(question.p)
+    left, begun = deadline(seconds), time.monotonic()
+    m, (n, d) = question.m, question.rados.shape
+    if why := _too_many(n * m * d, left()):
+        return Answer(question, "unknown", 0.0, why)
+    cp = needed("ortools.sat.python.cp_model")
+    model = cp.CpModel()
+    edges, bits = _sparse_model(model, question, left)
+    answer, status, value = _solve(cp, model, left, workers)
+    spent = time.monotonic() - begun
+    if answer != "yes":
+        return Answer(question, answer, spent, status)
+    found = np.array([[value(e) for e in row] for row in edges], dtype=np.int64)
+    signatures = np.array([[value(u) for u in row] for row in bits], dtype=np.bool_)
+    if not check_sparse(question, found, signatures):
+        raise AssertionError("the solver's edge vectors do not make the rados; this is a fault in radoboost")
+    return Answer(question, "yes", spent, status, edge_vectors=found, signatures=signatures)
+
+
+def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
+    """Decide Probe-Sample-Subsumption; with one worker the same question has the same witness.
+
+    >>> answer = decide_probe(ProbeQuestion([[5], [7], [11]], rados=[[12], [7]], m=2))
+    >>> answer.answer, answer.chosen, answer.signatures.astype(int).tolist()
+    ('yes', (0, 1), [[1, 1], [0, 1]])
+    """
+    return _decide_probe(question, seconds, workers)
+
+
+def forced(
+    question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1, bar: Progress = silent
+) -> Forced:
+    """Which candidates a probe gives away: each is forbidden once, and asked for once, unless a witness already tells.
+
+    A candidate counts only where a rado uses it. One that is merely chosen could be any other.
+
+    >>> found = forced(ProbeQuestion([[5], [7], [11], [12]], rados=[[12], [11]], m=3))
+    >>> found.always, found.never, found.sometimes
+    ((2,), (), (0, 1, 3))
+    """
+    left, begun = deadline(seconds), time.monotonic()
+    count = len(question.candidates)
+    first = _decide_probe(question, left(), workers)
+    seen_in, seen_out, always, never = set[int](), set[int](), set[int](), set[int]()
+
+    def see(answer: Answer) -> None:
+        seen_in.update(answer.used)
+        seen_out.update(set(range(count)) - set(answer.used))
+
+    if first.answer == "yes":
+        see(first)
+        for one in range(count):
+            bar("asking for candidates", one, count)
+            for seen, settled, asked in ((seen_out, always, {"without": one}), (seen_in, never, {"using": one})):
+                # A fair share of what is left, so that one hard candidate does not take the time of all others.
+                share = left() / (2 * (count - one))
+                if one in seen or share <= 0:
+                    continue
+                answer = _decide_probe(question, share, workers, **asked)
+                if answer.answer == "no":
+                    settled.add(one)
+                elif answer.answer == "yes":
+                    see(answer)
+    sometimes = seen_in & seen_out
+    unknown = set(range(count)) - sometimes - always - never if first.answer != "no" else set()
+    return Forced(
+        first.answer,
+        always=tuple(sorted(always)),
+        never=tuple(sorted(never)),
+        sometimes=tuple(sorted(sometimes)),
+        unknown=tuple(sorted(unknown)),
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _decide_probe(
+    question: ProbeQuestion, seconds: float, workers: int, *, without: int | None = None, using: int | None = None
+) -> Answer:
+    _check_norm(question.p)
+    left, begun = deadline(seconds), time.monotonic()
+    (count, d), n = question.candidates.shape, len(question.rados)
+    if count < question.m:
+        return Answer(question, "no", 0.0, f"there are only {count:,} candidates")
+    if why := _too_many(n * count * d, left()):
+        return Answer(question, "unknown", 0.0, why)
+    cp = needed("ortools.sat.python.cp_model")
+    model = cp.CpModel()
+    bits = _probe_model(model, question, left)
+    if without is not None:
+        model.add(sum(row[without] for row in bits) == 0)
+    if using is not None:
+        model.add_bool_or([row[using] for row in bits])
+    answer, status, value = _solve(cp, model, left, workers)
+    spent = time.monotonic() - begun
+    if answer != "yes":
+        return Answer(question, answer, spent, status)
+    inside = np.array([[value(u) for u in row] for row in bits], dtype=np.bool_)
+    # Those that a rado uses, and the first others to make up the number.
+    chosen = sorted(np.argsort(~inside.any(axis=0), kind="stable")[: question.m].tolist())
+    signatures = inside[:, chosen]
+    if not check_probe(question, chosen, signatures) or inside.sum() != signatures.sum():
+        raise AssertionError("the solver's candidates do not make the rados; this is a fault in radoboost")
+    return Answer(question, "yes", spent, status, chosen=tuple(chosen), signatures=signatures)
+
+
+def _sparse_model(model: Any, question: SparseQuestion, left: Callable[[], float]) -> tuple[list[Any], list[Any]]:
+    """Edge vectors, and for each rado a bit for each of them; unfinished where no time is left."""
+    rados, m, p, reach = question.rados, question.m, question.p, question.reach
+    n, d = rados.shape
+    far = largest(rados) + m * reach
+    r = whole(question.r, d * far)
+    ell = whole(question.ell, d * max(1, reach))
+    edges = [[model.new_int_var(-reach, reach, "") for _ in range(d)] for _ in range(m)]
+    bits = [[model.new_bool_var("") for _ in range(m)] for _ in range(n)]
+    # Examples may change places, so one order will do: that of their supports, or of the rados that they are in.
+    if p == 0:
+        support = [_support(model, edge, ell) for edge in edges]
+        _order(model, support)
+    else:
+        _order(model, [list(column) for column in zip(*bits, strict=True)])
+    # At p = 1 a signed sum of all coordinates is one more coordinate, within the same bounds. Where the heaviest rado
+    # leaves no slack it counts examples: without it the solver does not see what the proof (H5) sees at once.
+    signs = np.where(rados[np.abs(rados).sum(axis=1).argmax()] < 0, -1, 1).tolist()
+    totals = [_signed_total(model, edge, signs, ell, reach) for edge in edges] if p == 1 else []
+    for rado, row in zip(rados.tolist(), bits, strict=True):
+        if left() <= 0:
+            break
+        sums = [sum(_product(model, u, edge[k], reach) for u, edge in zip(row, edges, strict=True)) for k in range(d)]
+        misses = _close(model, sums, rado, r, p, far)
+        if p == 0:
+            # A coordinate that is met, and is not zero, has an example with that coordinate: a clause the solver likes.
+            for k in np.flatnonzero(rado):
+                met = [_both(model, u, support[i][k]) for i, u in enumerate(row)]
+                model.add_bool_or(met + misses[k : k + 1])
+            continue
+        size = sum(map(abs, rado)) if p == 1 else max(map(abs, rado))
+        model.add((ell if p == 1 else reach) * sum(row) >= size - r)  # the triangle inequality
+        if p == 1:
+            goal = sum(sign * x for sign, x in zip(signs, rado, strict=True))
+            total = sum(_product(model, u, t, ell) for u, t in zip(row, totals, strict=True))
+            model.add_linear_constraint(total, goal - r, goal + r)
+    return edges, bits
+
+
+def _probe_model(model: Any, question: ProbeQuestion, left: Callable[[], float]) -> list[Any]:
+    """For each rado a bit for each candidate, at most m of which are used; unfinished where no time is left."""
+    columns, count = question.candidates.T.tolist(), len(question.candidates)
+    far = largest(question.rados) + count * largest(question.candidates)
+    r = whole(question.r, len(columns) * far)
+    used = [model.new_bool_var("") for _ in range(count)]
+    bits = [[model.new_bool_var("") for _ in range(count)] for _ in question.rados]
+    model.add(sum(used) <= question.m)
+    for rado, row in zip(question.rados.tolist(), bits, strict=True):
+        if left() <= 0:
+            break
+        for u, one in zip(row, used, strict=True):
+            model.add_implication(u, one)
+        sums = [sum(x * u for x, u in zip(column, row, strict=True) if x) for column in columns]
+        _close(model, sums, rado, r, question.p, far)
+    return bits
+
+
+def _close(model: Any, sums: list[Any], rado: list[int], r: int, p: float, far: int) -> list[Any]:
+    """Sums within p-norm r of a rado, none ever beyond far; at p = 0, unless r is 0, what coordinates are missed."""
+    if r == 0 or p == math.inf:
+        for total, x in zip(sums, rado, strict=True):
+            model.add_linear_constraint(total, x - r, x + r)
+        return []
+    misses = [model.new_bool_var("") if p == 0 else model.new_int_var(0, min(r, far), "") for _ in sums]
+    for total, x, miss in zip(sums, rado, misses, strict=True):
+        if p == 0:
+            model.add(total == x).only_enforce_if(~miss)
+        else:
+            model.add(total - x <= miss)
+            model.add(x - total <= miss)
+    model.add(sum(misses) <= r)
+    return misses if p == 0 else []
+
+
+def _support(model: Any, edge: list[Any], ell: int) -> list[Any]:
+    """Bits, at most ell of them set, beside those coordinates that may be other than zero."""
+    support = [model.new_bool_var("") for _ in edge]
+    model.add(sum(support) <= ell)
+    for e, s in zip(edge, support, strict=True):
+        model.add(e == 0).only_enforce_if(~s)
+    return support
+
+
+def _signed_total(model: Any, edge: list[Any], signs: list[int], ell: int, reach: int) -> Any:
+    """The signed sum of an edge vector's coordinates, whose magnitudes sum to at most ell."""
+    sizes = [model.new_int_var(0, reach, "") for _ in edge]
+    for e, size in zip(edge, sizes, strict=True):
+        model.add_abs_equality(size, e)
+    model.add(sum(sizes) <= ell)
+    total = model.new_int_var(-ell, ell, "")
+    model.add(total == sum(sign * e for sign, e in zip(signs, edge, strict=True)))
+    return total
+
+
+def _order(model: Any, rows: list[list[Any]]) -> None:
+    """Rows of bits, read as binary numbers, that do not fall."""
+    numbers = [sum((1 << place) * bit for place, bit in enumerate(row[:_KEY_BITS])) for row in rows]
+    for one, next_one in pairwise(numbers):
+        model.add(one <= next_one)
+
+
+def _product(model: Any, bit: Any, number: Any, reach: int) -> Any:
+    product = model.new_int_var(-reach, reach, "")
+    model.add_multiplication_equality(product, [bit, number])
+    return product
+
+
+def _both(model: Any, one: Any, other: Any) -> Any:
+    both = model.new_bool_var("")
+    model.add_implication(both, one)
+    model.add_implication(both, other)
+    return both
+
+
+def _too_many(products: int, seconds: float) -> str:
+    """Why a question is not to be begun, if it is not."""
+    if products > _MOST_PRODUCTS:
+        return f"{products:,} products are too many for the solver"
+    if products * _SECONDS_OF_PRODUCT > seconds:
+        return f"building a model of {products:,} products may take longer than the time limit"
+    return ""
+
+
+def _check_norm(p: float) -> None:
+    if p not in NORMS:
+        raise ArgumentError(f"the solver decides for p = 0, 1 and inf, not for {p!r}; the checkers know other norms")
+
+
+def _solve(cp: Any, model: Any, left: Callable[[], float], workers: int) -> tuple[str, str, Callable[[Any], int]]:
+    """Yes, no or unknown, why, and the values of variables."""
+    if workers < 1:
+        raise ArgumentError(f"the solver needs at least one worker; it is given {workers}")
+    solver = cp.CpSolver()
+    time_left = left()
+    if time_left <= 0:
+        return "unknown", "the time limit was reached before the solver began", int
+    solver.parameters.max_time_in_seconds = time_left
+    solver.parameters.num_workers = workers
+    solver.parameters.random_seed = 1
+    solver.parameters.catch_sigint_signal = False
+    # In a thread of its own, so that Ctrl-C is heard.
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            name = solver.status_name(pool.submit(solver.solve, model).result())
+        except BaseException:
+            solver.stop_search()
+            raise
+    if name in ("OPTIMAL", "FEASIBLE"):
+        return "yes", "a witness was found and checked", solver.value
+    if name == "INFEASIBLE":
+        return "no", "the solver showed that there is none", solver.value
+    if name != "UNKNOWN":
+        raise AssertionError(f"the solver refuses its model ({name}); this is a fault in radoboost")
+    return "unknown", "the time limit was reached", solver.value

@@ -1,0 +1,134 @@
+"""Restricted exact cover by 3-sets (X3C3), which the hardness proofs start from: instances, a search, a checker.
+
+There are 3q elements and 3q different 3-sets of them, and every element is in exactly three. Are there q sets that hold
+every element once? This is NP-complete (Gonzalez 1985). The search here knows nothing of rados or of solvers.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from radoboost.adversary.known import DEFAULT_SECONDS, deadline
+from radoboost.errors import ArgumentError
+
+_ATTEMPTS = 100_000  # about one in twelve succeeds
+
+
+@dataclass(frozen=True)
+class ThreeSets:
+    """3q sets of three of the elements 0 ... 3q - 1, each element in three of them.
+
+    >>> ThreeSets(((0, 1, 3), (1, 2, 4), (2, 3, 5), (0, 3, 4), (1, 4, 5), (0, 2, 5))).q
+    2
+    """
+
+    sets: tuple[tuple[int, int, int], ...]
+
+    def __post_init__(self) -> None:
+        counts = Counter(element for one in self.sets for element in one)
+        if len(self.sets) < 6 or len(self.sets) % 3 or any(len(one) != 3 or len({*one}) != 3 for one in self.sets):
+            raise ArgumentError("3q sets of three different elements are needed, for a q of at least 2")
+        if len({frozenset(one) for one in self.sets}) != len(self.sets):
+            raise ArgumentError("two of the 3-sets are the same; each may be there once")
+        if counts != dict.fromkeys(range(len(self.sets)), 3):
+            raise ArgumentError(f"each of the elements 0 ... {len(self.sets) - 1} must be in exactly three of the sets")
+
+    @property
+    def q(self) -> int:
+        """How many sets an exact cover has."""
+        return len(self.sets) // 3
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Yes with the indices of the sets of an exact cover, no, or unknown where the time did not suffice."""
+
+    answer: str
+    chosen: tuple[int, ...]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {"answer": self.answer, "chosen": list(self.chosen), "seconds": self.seconds}
+
+    def sentence(self) -> str:
+        """In one sentence."""
+        return {
+            "yes": f"The sets {', '.join(map(str, self.chosen))} hold every element exactly once.",
+            "no": "No choice of sets holds every element exactly once.",
+            "unknown": "Whether some sets hold every element exactly once was not settled in time.",
+        }[self.answer]
+
+
+def random_sets(q: int, rng: np.random.Generator) -> ThreeSets:
+    """Sets drawn uniformly: three copies of each element, shuffled and dealt, until no set has a fault.
+
+    >>> random_sets(2, np.random.default_rng(0)).q
+    2
+    """
+    return _drawn(q, lambda: rng.permutation(np.repeat(np.arange(3 * q), 3)))
+
+
+def planted_sets(q: int, rng: np.random.Generator) -> ThreeSets:
+    """Sets that are known to hold an exact cover: one copy of each element is dealt first, then the other two.
+
+    >>> find_cover(planted_sets(4, np.random.default_rng(0))).answer
+    'yes'
+    """
+    return _drawn(q, lambda: np.concatenate([rng.permutation(3 * q), rng.permutation(np.repeat(np.arange(3 * q), 2))]))
+
+
+def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cover:
+    """Search for an exact cover: Knuth's Algorithm X, always at the element with the fewest sets left.
+
+    >>> sets = ((0, 1, 2), (3, 4, 5), (0, 1, 3), (2, 4, 5), (0, 2, 4), (1, 3, 5))
+    >>> find_cover(ThreeSets(sets)).chosen
+    (0, 1)
+    """
+    left, begun = deadline(seconds), time.monotonic()
+    # A path is what is chosen, the elements still open, and the sets that fit into them.
+    everything = frozenset(range(len(instance.sets)))
+    paths: list[tuple[tuple[int, ...], frozenset[int], frozenset[int]]] = [((), everything, everything)]
+    steps = 0
+    while paths:
+        chosen, open_elements, fitting = paths.pop()
+        if not open_elements:
+            return Cover("yes", tuple(sorted(chosen)), time.monotonic() - begun)
+        steps += 1
+        if steps % 64 == 0 and left() <= 0:
+            return Cover("unknown", (), time.monotonic() - begun)
+        counts = Counter(element for k in fitting for element in instance.sets[k])
+        hardest = min(sorted(open_elements), key=lambda element: counts[element])
+        for k in sorted(fitting, reverse=True):
+            if hardest in instance.sets[k]:
+                rest = open_elements.difference(instance.sets[k])
+                still = frozenset(other for other in fitting if rest.issuperset(instance.sets[other]))
+                paths.append(((*chosen, k), rest, still))
+    return Cover("no", (), time.monotonic() - begun)
+
+
+def is_exact_cover(instance: ThreeSets, chosen: Iterable[int]) -> bool:
+    """Whether the sets with these indices hold every element exactly once.
+
+    >>> sets = ThreeSets(((0, 1, 2), (3, 4, 5), (0, 1, 3), (2, 4, 5), (0, 2, 4), (1, 3, 5)))
+    >>> is_exact_cover(sets, (2, 3)), is_exact_cover(sets, (0, 3))
+    (True, False)
+    """
+    held = sorted(element for k in chosen for element in instance.sets[k])
+    return held == list(range(len(instance.sets)))
+
+
+def _drawn(q: int, deal: Callable[[], Any]) -> ThreeSets:
+    if q < 2:
+        raise ArgumentError(f"q must be at least 2, for three elements have only one 3-set; it is {q}")
+    for _ in range(_ATTEMPTS):
+        dealt = np.sort(deal().reshape(3 * q, 3), axis=1)
+        if (np.diff(dealt, axis=1) > 0).all() and len(np.unique(dealt, axis=0)) == 3 * q:
+            # In order, so that a planted cover does not come first.
+            a, b, c = dealt[np.lexsort(dealt.T[::-1])].T.tolist()
+            return ThreeSets(tuple(zip(a, b, c, strict=True)))
+    raise ArgumentError(f"no {3 * q:,} different 3-sets were found in {_ATTEMPTS:,} attempts; take another q")

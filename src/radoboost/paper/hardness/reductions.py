@@ -1,0 +1,295 @@
+"""Exact cover in the guise of rados: the paper's reductions, where they fail, and repairs that hold for every norm.
+
+A reduction turns 3-sets into a question about rados. The question's answer is yes if and only if there is an exact
+cover, and a witness of one leads to a witness of the other. The proofs are in `docs/proofs/hardness.md`, H1 to H8.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.adversary.known import DEFAULT_SECONDS, deadline
+from radoboost.errors import ArgumentError
+from radoboost.paper.hardness.deciding import decide_probe, decide_sparse
+from radoboost.paper.hardness.exact_cover import Cover, ThreeSets, find_cover, is_exact_cover
+from radoboost.paper.hardness.questions import (
+    Answer,
+    Integers,
+    ProbeQuestion,
+    SparseQuestion,
+    check_probe,
+    check_sparse,
+)
+
+SCALE = 1 << 53  # the paper's machine epsilon is one unit of a grid with the step 2**-53
+
+COVERABLE = ThreeSets(((0, 1, 2), (3, 4, 5), (0, 1, 3), (2, 4, 5), (0, 2, 4), (1, 3, 5)))
+UNCOVERABLE = ThreeSets(((0, 1, 3), (1, 2, 4), (2, 3, 5), (0, 3, 4), (1, 4, 5), (0, 2, 5)))
+
+Question = SparseQuestion | ProbeQuestion
+# Edge vectors or chosen candidates, and the signatures.
+Witness = tuple[Any, NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Three functions: sets to a question, a cover to a witness of yes, and a witness back to a cover."""
+
+    name: str
+    title: str
+    ask: Callable[[ThreeSets], Question]
+    craft: Callable[[ThreeSets, tuple[int, ...]], Witness]
+    read: Callable[[ThreeSets, Answer], tuple[int, ...]]
+
+    def witness(self, instance: ThreeSets, cover: tuple[int, ...]) -> Witness:
+        """The witness that an exact cover leads to, checked.
+
+        >>> edge_vectors, _ = REDUCTIONS["sparse-0"].witness(COVERABLE, (2, 3))
+        >>> edge_vectors.tolist()
+        [[0, 0, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0]]
+        """
+        if not is_exact_cover(instance, cover):
+            raise ArgumentError(f"the sets {', '.join(map(str, cover))} are not an exact cover; find_cover finds one")
+        vectors, signatures = self.craft(instance, cover)
+        question = self.ask(instance)
+        checked = (
+            check_sparse(question, vectors, signatures)
+            if isinstance(question, SparseQuestion)
+            else check_probe(question, vectors, signatures)
+        )
+        if not checked:
+            raise AssertionError(f"the reduction {self.name} made a wrong witness; this is a fault in radoboost")
+        return vectors, signatures
+
+    def cover(self, instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
+        """The exact cover that a witness leads back to, checked.
+
+        >>> reduction = REDUCTIONS["sparse-1"]
+        >>> is_exact_cover(COVERABLE, reduction.cover(COVERABLE, decide(reduction.ask(COVERABLE))))
+        True
+        """
+        if answer.answer != "yes":
+            raise ArgumentError(f"only the answer yes leads to a cover; this one is {answer.answer}")
+        cover = tuple(sorted(self.read(instance, answer)))
+        if not is_exact_cover(instance, cover):
+            raise AssertionError(f"the reduction {self.name} read a wrong cover; this is a fault in radoboost")
+        return cover
+
+
+def decide(question: Question, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
+    """Decide either kind of question.
+
+    >>> decide(SparseQuestion([[1]], m=1, ell=1)).answer, decide(ProbeQuestion([[2]], [[1]], m=1)).answer
+    ('yes', 'no')
+    """
+    if isinstance(question, SparseQuestion):
+        return decide_sparse(question, seconds=seconds, workers=workers)
+    return decide_probe(question, seconds=seconds, workers=workers)
+
+
+def indicators(instance: ThreeSets) -> Integers:
+    """Whether set k holds element j, shape (sets, elements).
+
+    >>> indicators(COVERABLE)[0].tolist()
+    [1, 1, 1, 0, 0, 0]
+    """
+    held = np.zeros((len(instance.sets), len(instance.sets)), dtype=np.int64)
+    for k, one in enumerate(instance.sets):
+        held[k, list(one)] = 1
+    return held
+
+
+def printed_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
+    """The reduction to Sparse-Approximation as the paper prints it: right at p = 0 (H2), wrong elsewhere (H3).
+
+    For p > 0 all numbers are in units of 2**-53, the paper's ell, and so are integers.
+
+    >>> [decide(printed_sparse(COVERABLE, p)).answer for p in (0, 1, math.inf)]
+    ['yes', 'no', 'yes']
+    """
+    rados = indicators(instance).T
+    if p == 0:
+        return SparseQuestion(rados, instance.q, ell=1, r=2, p=0)
+    return SparseQuestion(SCALE * rados, instance.q, ell=1, r=SCALE * (2 if p == 1 else 1), p=p)
+
+
+def printed_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
+    """The reduction to Probe-Sample-Subsumption as printed: right at p = 0 and p = 1 (H4), wrong at infinity.
+
+    >>> [decide(printed_probe(UNCOVERABLE, p)).answer for p in (0, 1, math.inf)]
+    ['no', 'no', 'yes']
+    """
+    count = len(instance.sets)
+    units = np.eye(count, dtype=np.int64)
+    return ProbeQuestion(units, indicators(instance).T, instance.q, r=1 if p == math.inf else 2, p=p)
+
+
+def counted(instance: ThreeSets, weight: int) -> Integers:
+    """The 3-sets as edge vectors with a last coordinate that counts them, in units of a weight.
+
+    >>> counted(COVERABLE, 36)[0].tolist()
+    [1, 1, 1, 0, 0, 0, 36]
+    """
+    return np.column_stack([indicators(instance), np.full(len(instance.sets), weight)])
+
+
+def _goals(edge_vectors: Integers) -> Integers:
+    """Each edge vector on its own, all of them, and a third of all: what the sets of an exact cover sum to."""
+    total = edge_vectors.sum(axis=0)  # 3 at each element, for it is in three sets
+    return np.vstack([edge_vectors, total, total // 3])
+
+
+def repaired_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
+    """A reduction to Sparse-Approximation that holds: the norm (p = 1, H5) or a column (infinity, H6) counts examples.
+
+    >>> [decide(repaired_sparse(sets, p)).answer for sets in (COVERABLE, UNCOVERABLE) for p in (1, math.inf)]
+    ['yes', 'yes', 'no', 'no']
+    """
+    if p not in (1, math.inf):
+        raise ArgumentError(f"this reduction is for p = 1 and inf, not {p!r}; any_norm_sparse is for all p from 1 on")
+    edge_vectors = indicators(instance) if p == 1 else counted(instance, 1)
+    return SparseQuestion(_goals(edge_vectors), 3 * instance.q, ell=3 if p == 1 else 1, p=p)
+
+
+def any_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
+    """One set of rados and one ell for every p from 1 to infinity, where a heavy column counts the examples (H7).
+
+    Yes at p = 1 is yes at every p, and no at infinity is no at every p, for norms fall as p grows.
+
+    >>> [decide(any_norm_sparse(sets, p)).answer for sets in (COVERABLE, UNCOVERABLE) for p in (1, math.inf)]
+    ['yes', 'yes', 'no', 'no']
+    """
+    if p < 1:
+        raise ArgumentError(f"this reduction is for p from 1 on, not {p!r}; printed_sparse is for p = 0")
+    weight = 18 * instance.q
+    return SparseQuestion(_goals(counted(instance, weight)), 3 * instance.q, ell=weight + 3, p=p)
+
+
+def repaired_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
+    """The sets are the candidates, and the one rado holds every element once: right whatever the norm (H8).
+
+    >>> [decide(repaired_probe(sets, math.inf)).answer for sets in (COVERABLE, UNCOVERABLE)]
+    ['yes', 'no']
+    """
+    return ProbeQuestion(indicators(instance), np.ones((1, len(instance.sets)), np.int64), instance.q, r=0, p=p)
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """3-sets whose printed question has another answer than they have."""
+
+    title: str
+    instance: ThreeSets
+    cover: Cover
+    answer: Answer
+
+    @property
+    def refutes(self) -> bool:
+        """Whether one of the two answers is yes and the other no."""
+        return {self.cover.answer, self.answer.answer} == {"yes", "no"}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        sets = [list(one) for one in self.instance.sets]
+        both = {"cover": self.cover.to_dict(), "answer": self.answer.to_dict()}
+        return {"title": self.title, "sets": sets, **both, "refutes": self.refutes}
+
+    def sentence(self) -> str:
+        """In one sentence."""
+        return (
+            f"{self.title}: is there an exact cover, {self.cover.answer}; the question's answer, {self.answer.answer}."
+        )
+
+
+def counterexamples(*, seconds: float = DEFAULT_SECONDS) -> list[Counterexample]:
+    """Where the printed reductions fail, each by a search for a cover and by the solver (H3, H4).
+
+    >>> [(one.cover.answer, one.answer.answer) for one in counterexamples()]
+    [('yes', 'no'), ('no', 'yes'), ('no', 'yes')]
+    """
+    left = deadline(seconds)
+    asked: list[tuple[str, ThreeSets, Question]] = [
+        ("Sparse-Approximation as printed, p = 1", COVERABLE, printed_sparse(COVERABLE, 1)),
+        ("Sparse-Approximation as printed, p = infinity", UNCOVERABLE, printed_sparse(UNCOVERABLE, math.inf)),
+        ("Probe-Sample-Subsumption as printed, p = infinity", UNCOVERABLE, printed_probe(UNCOVERABLE, math.inf)),
+    ]
+    return [
+        Counterexample(title, sets, find_cover(sets), decide(question, seconds=max(left(), 1e-3)))
+        for title, sets, question in asked
+    ]
+
+
+def _units_of(instance: ThreeSets, cover: tuple[int, ...]) -> Witness:
+    return np.eye(len(instance.sets), dtype=np.int64)[list(cover)], _holders(instance, cover)
+
+
+def _holders(instance: ThreeSets, cover: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Rado j has the one set of the cover that holds element j."""
+    return indicators(instance)[list(cover)].T.astype(np.bool_)
+
+
+def _sets_of(ask: Callable[[ThreeSets], SparseQuestion]) -> Callable[[ThreeSets, tuple[int, ...]], Witness]:
+    """The first rados, one a set, are the examples; then a rado has all of them, and one those of the cover."""
+
+    def craft(instance: ThreeSets, cover: tuple[int, ...]) -> Witness:
+        count = len(instance.sets)
+        signatures = np.vstack([np.eye(count), np.ones(count), np.isin(np.arange(count), cover)])
+        return ask(instance).rados[:count], signatures.astype(np.bool_)
+
+    return craft
+
+
+def _supports(instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
+    assert answer.edge_vectors is not None
+    return tuple({int(k) for k in np.nonzero(answer.edge_vectors)[1]})
+
+
+def _last_rado(instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
+    """The sets that the examples of the last rado are."""
+    assert answer.edge_vectors is not None and answer.signatures is not None
+    count = len(instance.sets)
+    inside = answer.edge_vectors[answer.signatures[-1], :count]
+    return tuple(int(np.flatnonzero((indicators(instance) == row).all(axis=1))[0]) for row in inside)
+
+
+def _used(instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
+    return answer.used
+
+
+def _repairs(kind: str, title: str, ask: Callable[..., SparseQuestion]) -> list[Reduction]:
+    asked = {p: partial(ask, p=p) for p in (1, math.inf)}
+    return [
+        Reduction(f"{kind}-{p}", f"Sparse-Approximation, {title}, p = {p}", one, _sets_of(one), _last_rado)
+        for p, one in asked.items()
+    ]
+
+
+def _probes(kind: str, title: str, norms: tuple[float, ...], ask: Callable[..., ProbeQuestion]) -> list[Reduction]:
+    def craft(instance: ThreeSets, cover: tuple[int, ...]) -> Witness:
+        # The one rado of the repair has the whole cover; of the printed ones each has the set of its element.
+        single = len(ask(instance, 1).rados) == 1
+        return cover, np.ones((1, len(cover)), dtype=np.bool_) if single else _holders(instance, cover)
+
+    return [
+        Reduction(f"{kind}-{p}", f"Probe-Sample-Subsumption, {title}, p = {p}", partial(ask, p=p), craft, _used)
+        for p in norms
+    ]
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    one.name: one
+    for one in (
+        Reduction(
+            "sparse-0", "Sparse-Approximation, as printed, p = 0", partial(printed_sparse, p=0), _units_of, _supports
+        ),
+        *_repairs("sparse", "repaired", repaired_sparse),
+        *_repairs("sparse-any", "one question for all p from 1 on", any_norm_sparse),
+        *_probes("probe", "as printed", (0, 1), printed_probe),
+        *_probes("probe-any", "one question for all p", (0, 1, math.inf), repaired_probe),
+    )
+}

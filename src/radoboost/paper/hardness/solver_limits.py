@@ -1,0 +1,219 @@
+"""How far the exact solver gets: seconds against the number of examples, for both decision problems.
+
+NP-hardness is about the worst case, and a time is about one solver. Neither is a guarantee: where the solver stops,
+another attack may go on, and with enough columns linear algebra does.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from radoboost.adversary.known import deadline, needed
+from radoboost.errors import ArgumentError
+from radoboost.findings import Check, Findings, Series, check, column, figure, found, panel, series, table
+from radoboost.paper.hardness.exact_cover import find_cover, planted_sets, random_sets
+from radoboost.paper.hardness.questions import LARGEST, Answer, ProbeQuestion
+from radoboost.paper.hardness.reductions import REDUCTIONS, Question, decide
+from radoboost.progress import Progress, silent
+
+NAME = "hardness"
+TITLE = "How far an exact solver gets"
+ASSUMES = (
+    "The adversary has rados, the number of rows they are from, and either twice as many candidate rows as the table "
+    "has, or nothing else. No signature is known."
+)
+QUICK_SIZES, FULL_SIZES = (4, 8), (4, 6, 8, 10, 12, 14, 16, 20, 24, 32)
+QUICK_COVERS, FULL_COVERS = (2, 3), (2, 3, 4, 5, 6, 7, 8, 10, 12)
+_COLUMNS: dict[str, Callable[[int], int]] = {
+    "2 columns": lambda m: 2,
+    "8 columns": lambda m: 8,
+    "a column a candidate": lambda m: 2 * m,
+}
+_IMAGES = {"p = 0": "sparse-0", "p = 1": "sparse-1", "p = infinity": "sparse-inf"}
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The questions of one kind and size: the seconds of each, whether it was decided, and whether rightly."""
+
+    seconds: tuple[float, ...]
+    decided: tuple[bool, ...]
+    right: bool
+
+    @property
+    def share(self) -> float:
+        """How many of the questions were decided."""
+        return sum(self.decided) / len(self.decided)
+
+    @property
+    def median(self) -> float:
+        """Of the seconds; infinite where less than half was decided, as the limit is all that is known."""
+        times = [spent if done else math.inf for spent, done in zip(self.seconds, self.decided, strict=True)]
+        return float(np.median(times))
+
+
+def probe_of_size(
+    m: int, columns: int, rng: np.random.Generator, *, n_rados: int = 4, candidates: int | None = None
+) -> ProbeQuestion:
+    """A probe whose answer is yes: rados of m of the candidates, by default 2m, with values over the whole grid.
+
+    >>> probe_of_size(3, 2, np.random.default_rng(0)).candidates.shape
+    (6, 2)
+    """
+    everyone = rng.integers(-LARGEST, LARGEST + 1, (candidates or 2 * m, columns))
+    inside = everyone[rng.permutation(len(everyone))[:m]]
+    return ProbeQuestion(everyone, rng.integers(0, 2, (n_rados, m)) @ inside, m, r=0, p=math.inf)
+
+
+def study(
+    *,
+    sizes: Sequence[int] = QUICK_SIZES,
+    covers: Sequence[int] = QUICK_COVERS,
+    repeats: int = 3,
+    limit: float = 0.3,
+    seconds: float = 60.0,
+    seed: int = 0,
+    workers: int = 1,
+    bar: Progress = silent,
+) -> Findings:
+    """Time both decision problems; a curve ends at the size where less than half is decided within the limit.
+
+    `FULL_SIZES` and `FULL_COVERS` with a limit of 8 and 420 seconds are the full run.
+
+    >>> findings = study(sizes=(3,), covers=(2,), repeats=1, limit=5.0)
+    >>> [one["seen"] for one in findings["checks"]]
+    [True, True]
+    """
+    if repeats < 1 or not sizes or not covers:
+        raise ArgumentError("a study needs at least one size, one q and one repeat")
+    needed("ortools.sat.python.cp_model")  # loading it is not the first question's time
+    left = deadline(seconds)
+    curves = len(_COLUMNS) + len(_IMAGES)
+    probes: dict[str, dict[int, Timing]] = {}
+    images: dict[str, dict[int, Timing]] = {}
+    for label, width in _COLUMNS.items():
+
+        def ask(m: int, number: int, width: Callable[[int], int] = width) -> tuple[Question, str]:
+            return probe_of_size(m, width(m), np.random.default_rng([seed, m, width(m), number])), "yes"
+
+        bar("timing the solver", len(probes), curves)
+        probes[label] = _curve(ask, sizes, repeats, limit, workers, _share(left, curves - len(probes)))
+    for label, name in _IMAGES.items():
+
+        def image(q: int, number: int, name: str = name) -> tuple[Question, str]:
+            rng = np.random.default_rng([seed, q, number])
+            instance = planted_sets(q, rng) if number % 2 else random_sets(q, rng)
+            return REDUCTIONS[name].ask(instance), find_cover(instance, seconds=10.0).answer
+
+        bar("timing the solver", curves - len(_IMAGES) + len(images), curves)
+        images[label] = _curve(image, covers, repeats, limit, workers, _share(left, len(_IMAGES) - len(images)))
+    return _findings(probes, images, limit, repeats)
+
+
+def _share(left: Callable[[], float], curves: int) -> Callable[[], float]:
+    """A fair part of the time that is left, so that the last curves get theirs."""
+    return deadline(max(left() / curves, 1e-3))
+
+
+def _curve(
+    ask: Callable[[int, int], tuple[Question, str]],
+    sizes: Sequence[int],
+    repeats: int,
+    limit: float,
+    workers: int,
+    left: Callable[[], float],
+) -> dict[int, Timing]:
+    curve: dict[int, Timing] = {}
+    for size in sorted(sizes):
+        answers: list[Answer] = []
+        right = True
+        for number in range(repeats):
+            if left() <= 0:
+                return curve  # a size of which only some were asked would not be comparable
+            question, truth = ask(size, number)
+            answers.append(decide(question, seconds=min(limit, max(left(), 1e-3)), workers=workers))
+            right &= "unknown" in (answers[-1].answer, truth) or answers[-1].answer == truth
+        if left() <= 0 and any(answer.answer == "unknown" for answer in answers):
+            return curve  # the limit may not have been the question's own
+        decided = tuple(answer.answer != "unknown" for answer in answers)
+        curve[size] = Timing(tuple(answer.seconds for answer in answers), decided, right)
+        if curve[size].share < 0.5:
+            break
+    return curve
+
+
+def _findings(
+    probes: dict[str, dict[int, Timing]], images: dict[str, dict[int, Timing]], limit: float, repeats: int
+) -> Findings:
+    kinds = {"Probe-Sample-Subsumption": probes, "Sparse-Approximation": images}
+    rows = [
+        [kind, label, size, round(100 * timing.share), _finite(timing.median), max(timing.seconds)]
+        for kind, curves in kinds.items()
+        for label, curve in curves.items()
+        for size, timing in curve.items()
+    ]
+    shown = table(
+        "solver-times",
+        "Seconds of the exact solver",
+        ["problem", "kind", "m or q", column("decided", "%"), column("median", "s", 3), column("longest", "s", 3)],
+        rows,
+        note=f"{repeats} questions each, at most {limit:g} s a question; no median where less than half was decided.",
+    )
+    caption = (
+        f"Median seconds to an exact answer, {repeats} questions a point, at most {limit:g} s each. A curve ends where "
+        "less than half was decided. These are times of one solver, not bounds on an adversary."
+    )
+    panels = [
+        panel("Which candidates are in it?", "rows in the table, of twice as many candidates", "seconds",
+              _lines(probes), log_y=True),
+        panel("Any small rows at all?", "q of the exact cover", "seconds", _lines(images), log_y=True),
+    ]  # fmt: skip
+    return found(
+        NAME,
+        TITLE,
+        tables=[shown],
+        figures=[figure("solver-times", "How far an exact solver gets", caption, panels)],
+        checks=[_all_right(kind, curves) for kind, curves in kinds.items()],
+        notes=[
+            *(_where_it_stops(kind, label, curve, limit) for kind, curves in kinds.items()
+              for label, curve in curves.items()),
+            "NP-hardness says that no method is known to be fast on every instance. It says nothing about a given "
+            "release, and is not a guarantee.",
+            "With as many columns as candidates a linear system tells who is in, and the solver finds that out.",
+        ],
+    )  # fmt: skip
+
+
+def _lines(curves: dict[str, dict[int, Timing]]) -> list[Series]:
+    return [
+        series(label, list(curve), [_finite(timing.median) for timing in curve.values()])
+        for label, curve in curves.items()
+    ]
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else math.nan
+
+
+def _all_right(kind: str, curves: dict[str, dict[int, Timing]]) -> Check:
+    timings = [timing for curve in curves.values() for timing in curve.values()]
+    decided = sum(sum(timing.decided) for timing in timings)
+    asked = sum(len(timing.decided) for timing in timings)
+    seen = all(timing.right for timing in timings) if decided else None
+    truth = "the rados were made so" if kind.startswith("Probe") else "an independent search for covers agrees"
+    return check(f"{kind}: every answer is right", seen, f"{decided} of {asked} questions were decided; {truth}")
+
+
+def _where_it_stops(kind: str, label: str, curve: dict[int, Timing], limit: float) -> str:
+    if not curve:
+        return f"{kind}, {label}: there was no time for it."
+    last = max(curve)
+    timing = curve[last]
+    if timing.share >= 0.5:
+        word = "decided" if all(one.share == 1 for one in curve.values()) else "mostly decided"
+        return f"{kind}, {label}: {word} up to {last}, the largest asked."
+    done = [size for size in curve if size != last]
+    reached = f"mostly decided up to {max(done)}; " if done else ""
+    return f"{kind}, {label}: {reached}at {last} {timing.share:.0%} within {limit:g} s."

@@ -1,0 +1,191 @@
+"""Why the paper's AdaBoost_SS on n examples differs on some domains: its protocol varied, one thing at a time.
+
+The edge of a feature is divided by x_*k, its largest |value|. Over the n examples that are learned from, as the
+algorithm reads, our errors come out on EEG and Hardware; over the whole training fold, the paper's do. Where features
+have outliers that value is seldom among n examples, and every step of boosting is smaller for it. On Fertility and
+Haberman n is so small that draws differ widely, and the paper's error is one of them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.findings import Check, Table, check, column, table
+from radoboost.learner.boost import LEAST_EDGE, Rounds
+from radoboost.paper.domains import SOURCES
+from radoboost.paper.protocol import N_ROUNDS, Summary, best_on_examples, share_wrong, summarise
+
+DOMAINS = {"table1": ("eeg", "hardware"), "table3": ("fertility", "haberman", "eeg", "hardware")}
+"""Where the column differs, or may with another seed, by table of the paper."""
+N_DRAWS = 20
+_PARTS = 5
+_NOTE = (
+    "Mean and standard deviation over folds, with a draw of n examples in each; in the rows of draws: over draws, each "
+    "tested on all other rows. The authors' published program takes the largest |value| over the training fold, and as "
+    "n examples its first n rows, most of which are the same from fold to fold. If the paper's figures were made so, "
+    "their standard deviations tell of test folds, and their means are those of about one draw."
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How n examples are drawn and learned from; the defaults are the protocol as it is written."""
+
+    title: str
+    largest: str = "sample"
+    kept_on: str = "fold"
+    share: float = 1.0
+    replace: bool = False
+    balanced: bool = False
+    rescaled: bool = False
+    most: float = 1 - LEAST_EDGE
+
+
+AS_WRITTEN = Variant("as written: largest |value| over the n examples")
+OVER_THE_FOLD = Variant("largest |value| over the training fold", largest="fold")
+VARIANTS = (
+    AS_WRITTEN,
+    Variant("drawn with replacement", replace=True),
+    Variant("as many of each class", balanced=True),
+    Variant("half of the n examples", share=0.5),
+    Variant("twice the n examples", share=2.0),
+    Variant("z-scores over the n examples", rescaled=True),
+    Variant("iterate chosen on the n examples", kept_on="sample"),
+    Variant("last iterate", kept_on="none"),
+    Variant("edges cut at 0.8", most=0.8),
+    OVER_THE_FOLD,
+    Variant("that, and edges cut at 0.8", largest="fold", most=0.8),
+)
+
+
+def boost_examples(
+    rows: NDArray[np.float64], largest: NDArray[np.float64], *, most: float = 1 - LEAST_EDGE, clamp: float = 0.0
+) -> Rounds:
+    """AdaBoost_SS in plain NumPy, with given numbers to divide features by, and |edges| from clamp to most.
+
+    >>> rows = np.array([[2.0, 0.0], [1.0, -1.0], [2.0, 1.0]])
+    >>> boost_examples(rows, np.array([2.0, 1.0])).feature[:2].tolist()
+    [0, 0]
+    """
+    weights = np.full(len(rows), 1 / len(rows))
+    feature, edge, leverage = [], [], []
+    for _ in range(N_ROUNDS):
+        edges = np.clip(weights @ rows / largest, -most, most)
+        k = int(np.argmax(np.abs(edges)))
+        if abs(edges[k]) < LEAST_EDGE:
+            break
+        r = np.copysign(max(abs(edges[k]), clamp), edges[k])
+        alpha = (np.log1p(r) - np.log1p(-r)) / (2 * largest[k])
+        weights *= np.exp(-alpha * rows[:, k])
+        weights /= weights.sum()
+        feature.append(k)
+        edge.append(r)
+        leverage.append(alpha)
+    return Rounds(np.array(feature, dtype=np.int64), np.array(edge), np.array(leverage), np.zeros(len(feature)))
+
+
+def vary(
+    edges: NDArray[np.float64],
+    signs: NDArray[np.float64],
+    train: NDArray[np.int64],
+    test: NDArray[np.int64],
+    n: int,
+    variant: Variant,
+    clamp: float,
+    generator: np.random.Generator,
+) -> float:
+    """The test error of AdaBoost_SS on n examples, one thing changed; edge vectors and classes are the domain's."""
+    drawn = _draw(train, signs, max(1, int(variant.share * n)), variant, generator)
+    if variant.rescaled:
+        sample = edges[drawn] * signs[drawn, None]
+        spread = sample.std(axis=0)
+        edges = (edges * signs[:, None] - sample.mean(axis=0)) / np.where(spread > 0, spread, 1.0) * signs[:, None]
+    rows = edges[drawn]
+    largest = np.abs(edges[train] if variant.largest == "fold" else rows).max(axis=0)
+    rounds = boost_examples(rows, np.where(largest > 0, largest, 1.0), most=variant.most, clamp=clamp)
+    d = edges.shape[1]
+    if variant.kept_on == "none":
+        theta = rounds.theta(d)
+    else:
+        theta = best_on_examples(rounds, edges[train] if variant.kept_on == "fold" else rows, d)
+    return share_wrong(theta, edges[test], generator)
+
+
+def _draw(
+    train: NDArray[np.int64], signs: NDArray[np.float64], n: int, variant: Variant, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    if not variant.balanced:
+        return generator.choice(train, n, replace=variant.replace)
+    classes = [train[signs[train] == sign] for sign in (-1, 1)]
+    half = min(n // 2, *map(len, classes))
+    return np.concatenate([generator.choice(rows, half, replace=False) for rows in classes])
+
+
+def one_draw(edges: NDArray[np.float64], n: int, clamp: float, generator: np.random.Generator) -> dict[str, float]:
+    """The error on all other rows of what one draw of n examples gives, either way of taking the largest |value|.
+
+    The other rows are tested a part at a time, and the iterate is chosen on all but that part.
+    """
+    shuffled = generator.permutation(len(edges))
+    drawn, others = edges[shuffled[:n]], np.array_split(shuffled[n:], _PARTS)
+    errors = {}
+    for variant in (AS_WRITTEN, OVER_THE_FOLD):
+        largest = np.abs(drawn if variant is AS_WRITTEN else edges).max(axis=0)
+        rounds = boost_examples(drawn, np.where(largest > 0, largest, 1.0), clamp=clamp)
+        wrong = 0.0
+        for part in others:
+            theta = best_on_examples(rounds, np.delete(edges, part, axis=0), edges.shape[1])
+            wrong += len(part) * share_wrong(theta, edges[part], generator)
+        errors[variant.title] = wrong / (len(edges) - n)
+    return errors
+
+
+def explain(
+    folds: Mapping[str, Sequence[dict[str, float]]],
+    draws: Mapping[str, Sequence[dict[str, float]]],
+    paper: Mapping[str, Summary],
+) -> tuple[Table, list[Check]]:
+    """What each variant gives, and whether the paper's figure is a likely draw; errors by domain, fold and variant."""
+    both = (AS_WRITTEN, OVER_THE_FOLD)
+    columns = [column("variant")]
+    rows: list[list[Any]] = [[variant.title] for variant in VARIANTS]
+    rows += [[f"{variant.title}: {N_DRAWS} draws"] for variant in both]
+    rows += [["the paper"]]
+    checks = []
+    for name, found in folds.items():
+        title, theirs = SOURCES[name].title, paper[name]
+        columns += [column(title, "%", 2), column(f"{title}, std", "%", 2)]
+        drawn = [summarise([draw[variant.title] for draw in draws[name]]) for variant in both]
+        varied = [summarise([fold[variant.title] for fold in found]) for variant in VARIANTS]
+        for row, summary in zip(rows, [*varied, *drawn, theirs], strict=True):
+            row += [summary.mean, summary.std]
+        checks.append(_likely(title, theirs, draws[name]))
+    return table("sampled", "AdaBoost_SS on n examples, its protocol varied", columns, rows, _NOTE), checks
+
+
+def _likely(title: str, theirs: Summary, draws: Sequence[dict[str, float]]) -> Check:
+    """Whether the paper's figure may be that of one draw, with largest |values| over the fold.
+
+    It may if it is within two standard deviations, which add that of a draw to the paper's standard error over folds.
+    """
+
+    def described(variant: Variant) -> tuple[float, str]:
+        errors = [draw[variant.title] for draw in draws]
+        seen = summarise(errors)
+        away = abs(theirs.mean - seen.mean) / math.hypot(seen.std, theirs.std / math.sqrt(theirs.n))
+        return away, (
+            f"{seen.mean:.2f} ± {seen.std:.2f} % (from {100 * min(errors):.2f} to {100 * max(errors):.2f}), "
+            f"{away:.1f} standard deviations from the paper's"
+        )
+
+    (away, over_the_fold), (_, written) = described(OVER_THE_FOLD), described(AS_WRITTEN)
+    statement = (
+        f"AdaBoost(n) on {title}: the paper's {theirs.mean:.2f} % is a likely draw of n examples where features are "
+        "divided by their largest |value| over the training fold"
+    )
+    why = f"{len(draws)} draws give {over_the_fold}; with the largest |value| over the n examples {written}"
+    return check(statement, away <= 2, why)

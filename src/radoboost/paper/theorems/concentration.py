@@ -1,0 +1,313 @@
+"""thm_concentration: how far the logistic rado-risk over n rados may lie below the logistic risk over the examples."""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.learner.risks import logistic_risk
+from radoboost.paper import domains
+from radoboost.paper.cells import Cell, Options, Outcome, cell_generator
+from radoboost.paper.protocol import standardised
+from radoboost.paper.theorems.gap import (
+    ETA,
+    PROOF,
+    Floats,
+    all_rados,
+    frozen_gap,
+    log_ell,
+    log_least_rados,
+    log_rados_that_tell,
+    log_varrho,
+    penalty,
+    rado_margins,
+)
+
+LENGTHS = (1.0, 0.1, 0.01)  # of theta, times that of logistic regression
+_REACHES = (0.1, 1.0)  # log(ell) in the cells that take a whole ball as Theta
+COMPARED = 1000  # rados, where gaps at several m are compared
+_FALSE_ALARM = 1e-6
+_PREFERRED = ("banknote", "wine_red", "transfusion", "haberman")
+
+
+def cells(options: Options) -> list[Cell]:
+    """Balls as Theta over a few examples, where all rados can be listed; one classifier over more and more examples."""
+    name = next((name for name in (*_PREFERRED, *options.domains) if name in options.domains), None)
+    if name is None:
+        return []
+    few, reaches = ((12,), _REACHES[1:]) if options.quick else ((6, 9, 12), _REACHES)
+    many = (12, 100, 1000) if options.quick else (12, 25, 50, 100, 200, 400, 800, 1600)
+    return [
+        *(Cell.of("theory", part="ball", domain=name, m=m, reach=reach) for m in few for reach in reaches),
+        *(Cell.of("theory", part="classifier", domain=name, m=m) for m in many),
+    ]
+
+
+def work(cell: Cell, options: Options) -> Outcome:
+    """One cell."""
+    domain = domains.load(cell["domain"], options.data)
+    edge_vectors = standardised(domain.x) * domain.signs[:, None]
+    generator = cell_generator(cell, options)
+    rows = generator.permutation(len(edge_vectors))[: cell["m"]]
+    if cell["part"] == "ball":
+        return _ball(edge_vectors[rows], cell["reach"], generator, options.quick)
+    theta = logistic_classifier(edge_vectors)
+    return _classifier(edge_vectors[rows], theta, generator, options.quick)
+
+
+def logistic_classifier(edge_vectors: Floats) -> Floats:
+    """Logistic regression without a constant, and a ridge of 0.01 so that it is finite.
+
+    >>> logistic_classifier(np.array([[2.0], [1.0], [-1.0]])).round(1).tolist()
+    [0.7]
+    """
+    from scipy.optimize import minimize
+
+    def risk(theta: Floats) -> tuple[float, Floats]:
+        margins = edge_vectors @ theta
+        losses = np.logaddexp(0.0, -margins)
+        weights = np.exp(-np.logaddexp(0.0, margins))
+        return float(losses.sum() + 0.005 * theta @ theta), 0.01 * theta - edge_vectors.T @ weights
+
+    start = np.zeros(edge_vectors.shape[1])
+    return np.asarray(minimize(risk, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000}).x)
+
+
+def _ball(edge_vectors: Floats, reach: float, generator: np.random.Generator, quick: bool) -> Outcome:
+    """Every rado, classifiers all over a ball of radius r_theta = reach / (largest norm of a rado), n drawn again."""
+    m, d = edge_vectors.shape
+    draws = 60 if quick else 200
+    rados = all_rados(edge_vectors)
+    radius = reach / float(np.linalg.norm(rados, axis=1).max())
+    directions = generator.standard_normal((40, d))
+    thetas = radius * directions / np.linalg.norm(directions, axis=1)[:, None]
+    thetas = np.concatenate([thetas, thetas / 2, np.zeros((1, d))])
+    losses = np.exp(-rados @ thetas.T)
+    means = losses.mean(axis=0)
+    log_means = np.log(means)
+    from_examples = np.array([logistic_risk(edge_vectors, theta) for theta in thetas])
+    rows = []
+    for n in (10**2, 10**4, 10**6, 10**8) if quick else (10**2, 10**3, 10**4, 10**5, 10**6, 10**7, 10**8):
+        counts = generator.multinomial(n, np.full(len(rados), 1 / len(rados)), draws)
+        gaps = (log_means - np.log(counts @ losses / n)) / m
+        row: dict[str, Any] = {"n": n, "gap": float(np.quantile(gaps.max(axis=1), 1 - ETA))}
+        for name, constant in (("printed", 1.0), ("proof", PROOF)):
+            bounds = [penalty(reach - value, reach, n, m, d, constant=constant) for value in log_means]
+            limits = np.array([math.inf if bound is None else bound for bound in bounds])
+            row[name] = None if None in bounds else float(limits.min())
+            row[f"beyond_{name}"] = int((gaps > limits).any(axis=1).sum())
+        rows.append(row)
+    off = float(np.abs(math.log(2) + log_means / m - from_examples).max())
+    return {"d": d, "radius": radius, "draws": draws, "rows": rows, "identity_off": off}
+
+
+def _classifier(edge_vectors: Floats, theta: Floats, generator: np.random.Generator, quick: bool) -> Outcome:
+    """One classifier, at several lengths; draws of n rados, of which smaller n take the first."""
+    m, d = edge_vectors.shape
+    draws, sizes = (60, (10, 100, 1000)) if quick else (200, (10, 30, 100, 300, 1000, 3000))
+    margins = edge_vectors @ theta
+    drawn = rado_margins(margins, draws * sizes[-1], generator).reshape(draws, sizes[-1])
+    by_length = []
+    for length in LENGTHS:
+        z = length * margins
+        risk = float(np.logaddexp(0.0, -z).mean())
+        rows = []
+        for n in sizes:
+            gaps = risk - math.log(2) - (logsumexp(-length * drawn[:, :n], axis=1) - math.log(n)) / m
+            bound = penalty(log_varrho(z), log_ell(z), n, m, d)
+            low, middle, high = np.quantile(gaps, [ETA, 0.5, 1 - ETA]).tolist()
+            rows.append({"n": n, "low": low, "middle": middle, "high": high, "bound": bound,
+                         "expected": frozen_gap(z, n)})  # fmt: skip
+            if n == COMPARED:
+                compared = gaps.tolist()
+        by_length.append({
+            "length": length, "risk": risk, "log_varrho": log_varrho(z), "rows": rows,
+            "log_least": log_least_rados(log_varrho(z), log_ell(z), d),
+            "log_least_printed": log_least_rados(log_varrho(z), log_ell(z), d, constant=1.0),
+            "log_tell": log_rados_that_tell(z), "gaps": compared,
+        })  # fmt: skip
+    best_case = log_least_rados(0.0, 0.0, d)
+    return {"m": m, "d": d, "draws": draws, "norm": float(np.linalg.norm(theta)), "lengths": by_length,
+            "log_least_of_all": best_case}  # fmt: skip
+
+
+# ---- findings
+
+
+def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
+    """Tables, figure and checks."""
+    balls = [(cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "ball"]
+    lines = [outcome for cell, outcome in outcomes.items() if cell["part"] == "classifier"]
+    lines.sort(key=lambda outcome: outcome["m"])
+    if not balls or not lines:
+        return found("theory", "thm_concentration", notes=["thm_concentration: no domain was there to check it on."])
+    name = domains.SOURCES[balls[0][0]["domain"]].title
+    return found(
+        "theory",
+        "thm_concentration",
+        tables=[_ball_table(balls, name), _classifier_table(lines, name)],
+        figures=[_figure(balls, lines, name), _gap_figure(lines, name)],
+        checks=[
+            _identity(balls),
+            *(_holds(balls, key, words) for key, words in (("proof", "16"), ("printed", "1"))),
+            _fewer_than_examples(lines, name),
+            _falls_with_examples(lines),
+        ],
+        notes=[
+            "thm_concentration is printed with Omega(.) where an upper bound needs a constant; its proof has 16. The "
+            "proof counts classifiers by the growth function of linear separators, which is for losses of 0 and 1. "
+            "The exponential loss takes other values, so that step (ineq. eeq2) is not proved. Line (dum11), and "
+            "only that one, has lost the factor 1/m of the statement.",
+            "With Theta = {theta}, the best case, varrho is the product of 2 / (1 + exp(-|margin|)) over the examples: "
+            "exponential in m where margins do not vanish. 'If m is sufficiently large' (thc22) cannot help then: for "
+            "a given classifier with such margins, and a given n, the bound is vacuous from some m on. For "
+            "Theta = {theta} log(ell) itself is used, which is at most the printed r_theta max |rado|, in the "
+            "paper's favour.",
+        ],
+    )  # fmt: skip
+
+
+def _ball_table(balls: list[tuple[Cell, Outcome]], name: str) -> dict[str, Any]:
+    rows = [
+        [cell["m"], cell["reach"], row["n"], row["gap"], row["printed"], row["proof"], row["beyond_proof"]]
+        for cell, outcome in balls
+        for row in outcome["rows"]
+    ]
+    columns = ["m", "log ell", "n", column("gap", "nats", 6), column("constant 1", "nats", 6),
+               column("constant 16", "nats", 6), "draws beyond it"]  # fmt: skip
+    note = (
+        f"Gap: the 95 % quantile of the largest of 81 classifiers in the ball. No bound: vacuous. "
+        f"{balls[0][1]['draws']} draws of n rados each, from a list of all 2^m."
+    )
+    return table("concentration-ball", f"{name}: a ball of classifiers over a few examples", columns, rows, note)
+
+
+def _classifier_table(lines: list[Outcome], name: str) -> dict[str, Any]:
+    rows = [
+        [
+            line["m"], part["length"], part["risk"], _at(part, COMPARED)["high"], part["log_varrho"] / math.log(10),
+            part["log_least"] / math.log(10), part["log_tell"] / math.log(10), line["m"] * math.log10(2),
+        ]
+        for line in lines
+        for part in line["lengths"]
+    ]  # fmt: skip
+    powers = [column(f"log10 of {what}", digits=1) for what in ("varrho", "least n", "telling n", "2^m")]
+    columns = ["m", column("length", digits=2), column("logistic risk", "nats", 4), column("gap", "nats", 4), *powers]
+    note = (
+        f"Theta = {{theta}}, theta of logistic regression times the length. Gap: 95 % quantile at n = {COMPARED:,}. "
+        "Least n: where the bound with the constant 16 becomes finite. Telling n: the exponential "
+        "of a relative entropy, about where the gap really closes."
+    )
+    return table("concentration-classifier", f"{name}: how many rados a classifier needs", columns, rows, note)
+
+
+def _at(part: dict[str, Any], n: int) -> dict[str, Any]:
+    return next(row for row in part["rows"] if row["n"] == n)
+
+
+def _figure(balls: list[tuple[Cell, Outcome]], lines: list[Outcome], name: str) -> dict[str, Any]:
+    cell, ball = balls[-1]
+    n, m, tens = [row["n"] for row in ball["rows"]], [line["m"] for line in lines], math.log(10)
+    panels = [
+        panel(f"a ball, m = {cell['m']}, log ell = {cell['reach']}", "rados n", "nats", [
+            series("gap, 95 % of draws", n, [row["gap"] for row in ball["rows"]]),
+            series("bound, constant 16", n, [row["proof"] for row in ball["rows"]], style="dashed"),
+            series("bound, constant 1", n, [row["printed"] for row in ball["rows"]], style="dashed"),
+        ], log_x=True, log_y=True),
+        panel("rados that logistic regression's classifier needs", "examples m", "log10 of n", [
+            series("for a finite bound", m, [line["lengths"][0]["log_least"] / tens for line in lines]),
+            series("to close the gap", m, [line["lengths"][0]["log_tell"] / tens for line in lines]),
+            series("all rados, 2^m", m, [line["m"] * math.log10(2) for line in lines], style="dashed"),
+        ], log_x=True, log_y=True),
+    ]  # fmt: skip
+    caption = (
+        f"thm_concentration on {name}. Left: over a ball of very short classifiers the bound lies far above the gap "
+        "where it is finite at all. Right: for one classifier, logistic regression's on this domain, it is vacuous "
+        "until n exceeds the number of all rados."
+    )
+    return figure("concentration", "The bound of thm_concentration", caption, panels)
+
+
+def _gap_figure(lines: list[Outcome], name: str) -> dict[str, Any]:
+    m, shown = [line["m"] for line in lines], (lines[0], lines[len(lines) // 2], lines[-1])
+    compared = [_at(line["lengths"][0], COMPARED) for line in lines]
+    panels = [
+        panel("by rados", "rados n", "gap, nats", [
+            series(f"m = {line['m']:,}", [row["n"] for row in rows], [row["middle"] for row in rows])
+            for line in shown
+            if (rows := line["lengths"][0]["rows"])
+        ], log_x=True),
+        panel(f"by examples, n = {COMPARED:,}", "examples m", "nats", [
+            series("gap, median", m, [at["middle"] for at in compared]),
+            series("gap expected", m, [at["expected"] for at in compared], style="dashed"),
+            series("logistic risk", m, [line["lengths"][0]["risk"] for line in lines], style="points"),
+        ], log_x=True),
+    ]  # fmt: skip
+    caption = (
+        f"Logistic risk less logistic rado-risk of logistic regression's classifier on {name}, over rados that it was "
+        "not learned from. It does not close as m grows. Expected: a few of the rados make up the whole mean (not in "
+        "the paper)."
+    )
+    return figure("gap", "Logistic risk less logistic rado-risk", caption, panels)
+
+
+def _identity(balls: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+    off = max(outcome["identity_off"] for _, outcome in balls)
+    sizes = ", ".join(map(str, sorted({cell["m"] for cell, _ in balls})))
+    return check(
+        "lem_equivlogexp: over all of Sigma_m the logistic rado-risk is the logistic risk",
+        off <= 1e-12,
+        f"largest difference {off:.1e} over all 2^m rados of {sizes} examples and 81 classifiers each "
+        "(criterion: 1e-12)",
+    )
+
+
+def _holds(balls: list[tuple[Cell, Outcome]], key: str, constant: str) -> dict[str, Any]:
+    from scipy.stats import binom
+
+    finite = [(o["draws"], row[f"beyond_{key}"]) for _, o in balls for row in o["rows"] if row[key] is not None]
+    statement = f"thm_concentration, ineq. (thc11) with the constant {constant}: was not broken in {len(finite)} cases"
+    if not finite:
+        return check(statement, None, "the bound was vacuous everywhere")
+    limits = [int(binom.isf(_FALSE_ALARM / len(finite), draws, ETA)) for draws, _ in finite]
+    why = (
+        f"of {len(finite)} cases with a finite bound the worst had {max(beyond for _, beyond in finite)} of "
+        f"{finite[0][0]} draws beyond it; eta = {ETA} allows {max(limits)} (false alarm {_FALSE_ALARM:g})"
+    )
+    return check(statement, all(beyond <= limit for (_, beyond), limit in zip(finite, limits, strict=True)), why)
+
+
+def _fewer_than_examples(lines: list[Outcome], name: str) -> dict[str, Any]:
+    last = lines[-1]
+    part = last["lengths"][0]
+    least, every = part["log_least"] / math.log(10), last["m"] * math.log10(2)
+    why = (
+        f"at m = {last['m']:,} the bound for logistic regression's classifier is finite from n = 10^{least:.0f} on, of "
+        f"10^{every:.0f} rados in all; with d = {last['d']} and varrho = 1, the least there is, from "
+        f"n = {math.exp(last['log_least_of_all']):,.0f} on"
+    )
+    finite = any(line["lengths"][0]["log_least"] < math.log(line["m"]) for line in lines)
+    statement = (
+        f"thm_concentration: for logistic regression's classifier on {name}, up to m = {last['m']:,}, the bound is "
+        "finite at some n < m"
+    )
+    return check(statement, finite, why)
+
+
+def _falls_with_examples(lines: list[Outcome]) -> dict[str, Any]:
+    from scipy.stats import binom
+
+    first, last = lines[0]["lengths"][0]["gaps"], lines[-1]["lengths"][0]["gaps"]
+    pairs = min(len(first), len(last))
+    smaller = sum(b < a for a, b in zip(first, last, strict=False))
+    most = int(binom.isf(_FALSE_ALARM / 2, pairs, 0.5))
+    why = (
+        f"from m = {lines[0]['m']} to m = {lines[-1]['m']:,} the gap at n = {COMPARED:,} fell in {smaller} of {pairs} "
+        f"pairs of draws; more than {most} would be a fall, fewer than {pairs - most} a rise "
+        f"(false alarm {_FALSE_ALARM:g})"
+    )
+    seen = True if smaller > most else False if smaller < pairs - most else None
+    statement = "thm_concentration: the gap falls as m grows, as (thc22) would have it if varrho did not grow"
+    return check(statement, seen, why)

@@ -1,0 +1,261 @@
+"""thm_rrs: how many signatures rejection sampling draws for DP-Feat's set, and the appendix's f(beta).
+
+The rejected signatures of n rados are a sum of geometric variables, so the probability that the theorem's bound fails
+is known exactly. Our own sampler, `FeatureInterval`, draws one signature a rado and corrects it.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.holder.signatures import FeatureInterval
+from radoboost.paper.cells import Cell, Options, Outcome, cell_generator
+from radoboost.paper.theorems.dp_feat import beta_of, draws_bound, draws_quantile, f_beta, failure_probability
+from radoboost.privacy import band
+
+ETA = 0.05
+N_RADOS = 100
+_FALSE_ALARM = 1e-6
+_COUNTS, _ETAS = (1, 10, 100, 1000), (0.001, 0.01, 0.05, 0.2)  # of the grid of exact failures
+_ONE = 1 + 1e-9
+_ORDER = 10  # what is within this factor is "of the order"
+
+
+def cells(options: Options) -> list[Cell]:
+    """Rejections drawn at several m and epsilon; exact failures over a grid; f(beta)."""
+    pairs = [(m, epsilon) for m in (100, 1000, 10000) for epsilon in (0.03, 0.1, 0.3, 1.0)]
+    pairs = [(m, epsilon) for m, epsilon in pairs if 2 * beta_of(epsilon) * (m + 1) <= m]  # else no rado is in the band
+    return [
+        *(Cell.of("theory", part="rejection", m=m, epsilon=epsilon) for m, epsilon in pairs),
+        Cell.of("theory", part="rejection-grid"),
+        Cell.of("theory", part="f-beta"),
+    ]
+
+
+def work(cell: Cell, options: Options) -> Outcome:
+    """One cell."""
+    if cell["part"] == "rejection-grid":
+        return _grid(options.quick)
+    if cell["part"] == "f-beta":
+        return _f_beta()
+    return _rejections(cell["m"], cell["epsilon"], cell_generator(cell, options), 50 if options.quick else 200)
+
+
+def _rejections(m: int, epsilon: float, generator: np.random.Generator, runs: int) -> Outcome:
+    """Signatures drawn in each run until N_RADOS are accepted, and the sizes that our own sampler gives."""
+    low, high = band(m, epsilon)
+    accepted = np.zeros(0, dtype=np.int64)
+    drawn = 0
+    while len(accepted) < runs * N_RADOS:
+        sizes = _signature_sizes(m, 1 << 15, generator)
+        accepted = np.concatenate([accepted, drawn + np.flatnonzero((sizes >= low) & (sizes <= high))])
+        drawn += len(sizes)
+    totals = np.diff(accepted[N_RADOS - 1 : runs * N_RADOS : N_RADOS] + 1, prepend=0)
+    bound = draws_bound(N_RADOS, m, beta_of(epsilon), ETA)
+    ours = FeatureInterval(low, high).prepare(generator.bytes(32), 20 * N_RADOS, m).sizes
+    return {
+        "low": low,
+        "high": high,
+        "runs": runs,
+        "draws": float(np.quantile(totals, 1 - ETA)) / N_RADOS,
+        "exact": draws_quantile(N_RADOS, m, low, 1 - ETA) / N_RADOS,
+        "bound": bound,
+        "beyond": int((totals > N_RADOS * bound).sum()),
+        "ours_outside": int(((ours < low) | (ours > high)).sum()),
+        "ours_off": _law_off(ours, m, low, high),
+        "ours_n": len(ours),
+    }
+
+
+def _signature_sizes(m: int, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """K of that many uniform signatures: how many of m fair bits are set."""
+    words = generator.integers(0, 2**64, (count, -(-m // 64)), dtype=np.uint64)
+    words[:, -1] &= np.uint64((1 << (m - 1) % 64 + 1) - 1)
+    counts: NDArray[np.int64] = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
+    return counts
+
+
+def _law_off(sizes: NDArray[np.int64], m: int, low: int, high: int) -> float:
+    """The largest distance between the distribution function of the sizes and that of the truncated binomial."""
+    from scipy.stats import binom
+
+    masses = binom.pmf(np.arange(low, high + 1), m, 0.5)
+    counts = np.bincount(np.clip(sizes, low, high) - low, minlength=len(masses))
+    return float(np.abs(np.cumsum(counts) / len(sizes) - np.cumsum(masses) / masses.sum()).max())
+
+
+def _grid(quick: bool) -> Outcome:
+    """The worst exact failure, over eta: where beta (m + 1) is whole, and by m with the beta of many an epsilon."""
+    sizes = (2, 5, 10, 20, 50, 100, 1000) if quick else (*range(2, 41), 50, 100, 200, 500, 1000, 10000)
+    epsilons = np.geomspace(0.01, 12, 60 if quick else 150).tolist()
+    whole, cases, by_m = 0.0, 0, []
+    for m in sizes:
+        for low in np.unique(np.geomspace(1, max(1, m // 2), 60).astype(int)).tolist():
+            whole = max(whole, _worst(m, low / (m + 1), low)[0])
+            cases += len(_COUNTS) * len(_ETAS)
+        rounded = [(beta, math.ceil(beta * (m + 1)), epsilon) for epsilon in epsilons if (beta := beta_of(epsilon))]
+        failures = [(*_worst(m, beta, low), epsilon) for beta, low, epsilon in rounded if 2 * low <= m]
+        row = dict(zip(("failure", "n", "eta", "epsilon"), max(failures), strict=True))
+        row["least_epsilon"] = next((epsilon for failure, *_, epsilon in failures if failure > _ONE), None)
+        by_m.append({"m": m, **row})
+    return {"whole": whole, "cases": cases, "by_m": by_m}
+
+
+def _worst(m: int, beta: float, low: int) -> tuple[float, int, float]:
+    """The largest failure probability over eta, with its n and eta."""
+    return max(
+        (failure_probability(n, m, low, draws_bound(n, m, beta, eta)) / eta, n, eta) for n in _COUNTS for eta in _ETAS
+    )
+
+
+def _f_beta() -> Outcome:
+    epsilons = np.geomspace(0.005, 20, 80).tolist()
+    claims = []
+    for n in (100, 1000, 10**6):
+        for m in (round(1000 * math.log(n)), round(3000 * math.log(n)), round(9000 * math.log(n))):
+            claims += [{"m": m, "n": n, "eta": eta, "draws": draws_bound(n, m, beta_of(0.1), eta)} for eta in _ETAS]
+    return {
+        "beta": [beta_of(epsilon) for epsilon in epsilons],
+        "f": [f_beta(beta_of(epsilon)) for epsilon in epsilons],
+        "at": {str(epsilon): f_beta(beta_of(epsilon)) for epsilon in (0.01, 0.1)},
+        "claims": claims,
+    }
+
+
+# ---- findings
+
+
+def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
+    """Table, figures and checks."""
+    drawn = [(cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "rejection"]
+    grid = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "rejection-grid")
+    f = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "f-beta")
+    return found(
+        "theory",
+        "thm_rrs",
+        tables=[_table(drawn)],
+        figures=[_figure(drawn, grid), _f_figure(f)],
+        checks=[_drawn_holds(drawn), _whole(grid), _every_epsilon(grid), _ours(drawn), _order(f)],
+        notes=[
+            "thm_rrs takes beta (m + 1) for a whole number; the set's least K is beta (m + 1) rounded up, so that a "
+            "little more is rejected. The theorem's first case, n <= n*_eta, needs an epsilon of 9.7 before it covers "
+            "a single rado at eta = 0.05."
+        ],
+    )
+
+
+def _table(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+    rows = [
+        [cell["m"], cell["epsilon"], f"{out['low']:,} to {out['high']:,}", out["draws"], out["exact"], out["bound"], 1]
+        for cell, out in drawn
+    ]
+    columns = ["m", "epsilon", "band of K", column("draws", digits=2), column("exact", digits=2), "bound", "ours"]
+    note = (
+        f"Signatures drawn per rado accepted, for {N_RADOS} rados: the 95 % quantile of {drawn[0][1]['runs']} runs, "
+        "the exact one, and the bound, which may fail with probability 0.05. Ours: the rejection-free sampler."
+    )
+    return table("rejection", "thm_rrs: signatures drawn per rado", columns, rows, note)
+
+
+def _figure(drawn: list[tuple[Cell, Outcome]], grid: Outcome) -> dict[str, Any]:
+    m = sorted({cell["m"] for cell, _ in drawn})[len({cell["m"] for cell, _ in drawn}) // 2]
+    at = [(cell["epsilon"], outcome) for cell, outcome in drawn if cell["m"] == m]
+    epsilons = [epsilon for epsilon, _ in at]
+    panels = [
+        panel(f"m = {m:,}", "epsilon", "signatures a rado", [
+            series("rejection, 95 % of runs", epsilons, [outcome["draws"] for _, outcome in at]),
+            series("bound of thm_rrs", epsilons, [outcome["bound"] for _, outcome in at], style="dashed"),
+            series("rejection-free (ours)", epsilons, [1 for _ in at], style="points"),
+        ], log_x=True, log_y=True),
+        panel("does the bound hold?", "examples m", "failure probability / eta", [
+            series("worst of all epsilon, n, eta", [row["m"] for row in grid["by_m"]],
+                   [max(row["failure"], 1e-3) for row in grid["by_m"]], style="points"),
+            series("promised", [1], [1.0], style="flat"),
+        ], log_x=True, log_y=True),
+    ]  # fmt: skip
+    caption = (
+        "Rejection sampling for DP-Feat's signature set. Left: the bound is loose where epsilon is small. Right: exact "
+        f"probabilities that it fails, with n up to {max(_COUNTS):,} and eta from {min(_ETAS)}, where beta (m + 1) is "
+        "rounded up; below 0.001 they are shown there."
+    )
+    return figure("rejection", "Rejection sampling and the bound on it", caption, panels)
+
+
+def _f_figure(f: Outcome) -> dict[str, Any]:
+    far = [i for i, beta in enumerate(f["beta"]) if beta <= 0.45]
+    near = [i for i, beta in enumerate(f["beta"]) if beta > 0.45]
+    panels = [
+        panel("beta up to 0.45", "beta", "f", [series("f", [f["beta"][i] for i in far], [f["f"][i] for i in far])]),
+        panel("near 1/2", "beta", "f", [
+            series("f", [f["beta"][i] for i in near], [f["f"][i] for i in near]),
+            series("epsilon = 0.1", [beta_of(0.1)], [f["at"]["0.1"]], style="points"),
+            series("epsilon = 0.01", [beta_of(0.01)], [f["at"]["0.01"]], style="points"),
+        ], log_y=True),
+    ]  # fmt: skip
+    caption = (
+        "T_r* is (log(n / eta) / D_BE + f(beta)) / m, rounded up. f is moderate unless epsilon is close to 0, where "
+        "beta is close to 1/2; there it grows without limit."
+    )
+    return figure("f-beta", "f(beta) of the appendix", caption, panels)
+
+
+def _drawn_holds(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+    from scipy.stats import binom
+
+    limits = [int(binom.isf(_FALSE_ALARM / len(drawn), outcome["runs"], ETA)) for _, outcome in drawn]
+    worst = max(outcome["beyond"] for _, outcome in drawn)
+    why = (
+        f"of {drawn[0][1]['runs']} runs at most {worst} were beyond the bound, in {len(drawn)} cases; eta = {ETA} "
+        f"allows {max(limits)} (false alarm {_FALSE_ALARM:g})"
+    )
+    held = all(outcome["beyond"] <= limit for (_, outcome), limit in zip(drawn, limits, strict=True))
+    return check("thm_rrs: the signatures drawn stay within the bound with probability 1 - eta", held, why)
+
+
+def _whole(grid: Outcome) -> dict[str, Any]:
+    why = f"exactly, in {grid['cases']:,} cases: the worst failure probability is {grid['whole']:.3f} eta"
+    return check(
+        "thm_rrs held in every case of the grid where beta (m + 1) is a whole number", grid["whole"] <= _ONE, why
+    )
+
+
+def _every_epsilon(grid: Outcome) -> dict[str, Any]:
+    failing = [row for row in grid["by_m"] if row["failure"] > _ONE]
+    why = f"the worst failure probability is {max(row['failure'] for row in grid['by_m']):.3f} eta"
+    if failing:
+        first, last = failing[0], failing[-1]
+        why = (
+            f"with n up to {max(_COUNTS):,} and eta from {min(_ETAS)} it fails for {len(failing)} of "
+            f"{len(grid['by_m'])} m, from {first['m']} to {last['m']}, and epsilon from "
+            f"{min(row['least_epsilon'] for row in failing):.2f} on; at m = {last['m']}, epsilon = "
+            f"{last['epsilon']:.2f}, n = {last['n']:,} and eta = {last['eta']} with probability "
+            f"{last['failure']:.2f} eta"
+        )
+    return check("thm_rrs holds for every m and epsilon, the least K being beta (m + 1) rounded up", not failing, why)
+
+
+def _ours(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+    outside = sum(outcome["ours_outside"] for _, outcome in drawn)
+    # Dvoretzky, Kiefer, Wolfowitz, Massart: the distance passes t with probability at most 2 exp(-2 n t^2).
+    limits = [math.sqrt(math.log(2 * len(drawn) / _FALSE_ALARM) / (2 * outcome["ours_n"])) for _, outcome in drawn]
+    off = max(outcome["ours_off"] for _, outcome in drawn)
+    why = (
+        f"{outside} of {sum(outcome['ours_n'] for _, outcome in drawn):,} sizes were outside the band; distribution "
+        f"functions differ by up to {off:.3f}, where chance allows {max(limits):.3f} (false alarm {_FALSE_ALARM:g})"
+    )
+    good = outside == 0 and all(out["ours_off"] <= limit for (_, out), limit in zip(drawn, limits, strict=True))
+    return check("our sampler has the law of rejection sampling, from one signature a rado", good, why)
+
+
+def _order(f: Outcome) -> dict[str, Any]:
+    worst = max(f["claims"], key=lambda claim: claim["draws"] / math.log(1 / claim["eta"]))
+    ratio = worst["draws"] / math.log(1 / worst["eta"])
+    why = (
+        f"f = {f['at']['0.1']:,.0f} at epsilon = 0.1 and {f['at']['0.01']:,.0f} at 0.01; the largest T_r* / log(1/eta) "
+        f"is {ratio:.1f}, at m = {worst['m']:,}, n = {worst['n']:,}, eta = {worst['eta']} (criterion: at most {_ORDER})"
+    )
+    statement = "f(beta): at epsilon = 0.1 and m / log(n) in the thousands, T_r* is of the order of log(1/eta)"
+    return check(statement, ratio <= _ORDER, why)

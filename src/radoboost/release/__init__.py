@@ -1,0 +1,350 @@
+"""What leaves the building: rados, what they mean, and what is promised about them, in one Parquet file.
+
+The file's first column `block` says what a row is, the others are the features in float64; the key-value
+metadata hold one JSON document, `radoboost`. Its `sha256` is that of the whole file with its own 64 characters set to
+'0': it detects damage, not forgery. There is no field that could hold a key or a signature.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from radoboost.errors import OutputError, ReleaseError, reason
+from radoboost.release.columns import Column, columns_from_json
+
+FORMAT_VERSION = 1
+BLOCK_COLUMN = "block"
+RADOS = "rados"
+_KEY = "radoboost"
+_ZEROS = "0" * 64
+_MARK = re.compile(rb'"sha256":"([0-9a-f]{64})"\}')
+_FOOTER = 8  # the length of the footer, and "PAR1"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What was done, what is promised, and what is not. The words are those of NIST SP 800-226 where it has them.
+
+    `neighbours` is the relation between tables that epsilon and delta speak of; an infinite epsilon promises nothing.
+    `epsilon_at` pairs other deltas with their epsilons. `best_guess` is how often an adversary who would otherwise
+    toss a coin can be right about which of two neighbours the table was. `event` describes what was done as data, for
+    accountants; `composed` says what this release and earlier ones of the same table amount to together.
+    """
+
+    mechanism: str
+    neighbours: str
+    epsilon: float
+    delta: float
+    accountant: str
+    promises: tuple[str, ...]
+    not_protected: tuple[str, ...]
+    unit_of_privacy: str
+    trust_model: str
+    random_source: str
+    best_guess: float
+    epsilon_at: tuple[tuple[float, float], ...]
+    event: Mapping[str, Any]
+    composed: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The statement as JSON data; JSON has no infinity, so an infinite epsilon is the word."""
+        return {
+            "mechanism": self.mechanism,
+            "unit_of_privacy": self.unit_of_privacy,
+            "neighbours": self.neighbours,
+            "epsilon": finite_or_word(self.epsilon),
+            "delta": self.delta,
+            "epsilon_at": [{"delta": delta, "epsilon": finite_or_word(epsilon)} for delta, epsilon in self.epsilon_at],
+            "best_guess": self.best_guess,
+            "accountant": self.accountant,
+            "trust_model": self.trust_model,
+            "random_source": self.random_source,
+            "promises": list(self.promises),
+            "not_protected": list(self.not_protected),
+            "event": dict(self.event),
+            "composed": None if self.composed is None else dict(self.composed),
+        }
+
+    def to_json(self) -> str:
+        """The statement as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> "Statement":
+        """A statement from a release document."""
+        sentences = [*entry["promises"], *entry["not_protected"]]
+        if not all(isinstance(sentence, str) for sentence in sentences) or isinstance(entry["promises"], str):
+            raise ReleaseError("the statement's sentences are not text")
+        return cls(
+            mechanism=entry["mechanism"],
+            unit_of_privacy=entry["unit_of_privacy"],
+            neighbours=entry["neighbours"],
+            epsilon=_number(entry["epsilon"]),
+            delta=float(entry["delta"]),
+            epsilon_at=tuple((float(pair["delta"]), _number(pair["epsilon"])) for pair in entry["epsilon_at"]),
+            best_guess=float(entry["best_guess"]),
+            accountant=entry["accountant"],
+            trust_model=entry["trust_model"],
+            random_source=entry["random_source"],
+            promises=tuple(entry["promises"]),
+            not_protected=tuple(entry["not_protected"]),
+            event=dict(entry["event"]),
+            composed=None if entry["composed"] is None else dict(entry["composed"]),
+        )
+
+
+def finite_or_word(epsilon: float) -> float | str:
+    """An epsilon as JSON data, which has no infinity.
+
+    >>> finite_or_word(0.5), finite_or_word(math.inf)
+    (0.5, 'infinite')
+    """
+    return "infinite" if math.isinf(epsilon) else epsilon
+
+
+def rounded_up(value: float, digits: int) -> str:
+    """A number for people, never less than it is.
+
+    >>> rounded_up(2.59421, 4), rounded_up(1.0, 4), rounded_up(3.73e-17, 2), rounded_up(math.inf, 4)
+    ('2.595', '1', '3.8e-17', 'infinite')
+    """
+    if math.isinf(value):
+        return "infinite"
+    up = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value)
+    return f"{float(up):.{digits}g}"
+
+
+def _number(epsilon: float | str) -> float:
+    number = math.inf if epsilon == "infinite" else float(epsilon)
+    if not number >= 0:
+        raise ReleaseError(f"the statement's epsilon is {epsilon!r}, which is none")
+    return number
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Rados with everything that a learner needs to know about them.
+
+    `blocks` maps a block's name to its rows; `classes` is (negative, positive); `mechanism` and `signatures`
+    describe as data how the rados were made; `n_examples` is None where the neighbour relation hides it.
+
+    >>> import radoboost as rb
+    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
+    >>> release.rados.shape, release.feature_names, release.statement.epsilon
+    ((4, 2), ('x0', '(constant)'), inf)
+    """
+
+    blocks: Mapping[str, NDArray[np.float64]]
+    columns: tuple[Column, ...]
+    classes: tuple[Any, Any]
+    mechanism: Mapping[str, Any]
+    signatures: Mapping[str, Any]
+    statement: Statement
+    n_examples: int | None
+
+    def __post_init__(self) -> None:
+        frozen = {}
+        for name, rows in self.blocks.items():
+            rows = np.ascontiguousarray(rows, dtype=np.float64)
+            rows.flags.writeable = False
+            if rows.ndim != 2 or rows.shape[1] != len(self.columns):
+                raise ReleaseError(f"block {name!r} has shape {rows.shape}; there are {len(self.columns)} columns")
+            frozen[name] = rows
+        object.__setattr__(self, "blocks", MappingProxyType(frozen))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapping proxy cannot be pickled; what it shows can.
+        state = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return partial(Release, **{**state, "blocks": dict(self.blocks)}), ()
+
+    @property
+    def rados(self) -> NDArray[np.float64]:
+        """The rados, shape (n_rados, n_features): read-only, every value on its column's grid."""
+        return self.blocks[RADOS]
+
+    @property
+    def n_rados(self) -> int:
+        """How many rados there are."""
+        return len(self.rados)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features in order; the constant one, if any, is last."""
+        return tuple(column.name for column in self.columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the rados themselves, as the JSON data that the file holds."""
+        return {
+            "format": FORMAT_VERSION,
+            "blocks": [{"name": name, "rows": len(rows)} for name, rows in self.blocks.items()],
+            "columns": [column.to_dict() for column in self.columns],
+            "classes": list(self.classes),
+            "mechanism": dict(self.mechanism),
+            "signatures": dict(self.signatures),
+            "statement": self.statement.to_dict(),
+            "n_examples": self.n_examples,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to one Parquet file, whole or not at all."""
+        with replacing(Path(path)) as beside:
+            names = [name for name, rows in self.blocks.items() for _ in range(len(rows))]
+            rows = np.vstack(list(self.blocks.values()))
+            arrays = [pa.array(names).dictionary_encode(), *(pa.array(column) for column in rows.T)]
+            table = pa.table(arrays, names=[BLOCK_COLUMN, *self.feature_names])
+            document = json.dumps({**self.to_dict(), "sha256": _ZEROS}, separators=(",", ":"), allow_nan=False)
+            with pq.ParquetWriter(beside, table.schema, use_dictionary=[BLOCK_COLUMN]) as writer:
+                writer.write_table(table)
+                writer.add_key_value_metadata({_KEY: document})
+            with beside.open("r+b") as file:
+                start = _digest_start(file, beside)
+                assert start is not None
+                digest = _digest(file, start)
+                file.seek(start)
+                file.write(digest.encode("ascii"))
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def load(path: str | os.PathLike[str]) -> Release:
+    """Read a release, refusing a file that is truncated, altered, or from a later version.
+
+    >>> import radoboost as rb, tempfile, pathlib
+    >>> place = pathlib.Path(tempfile.mkdtemp()) / "small.rado.parquet"
+    >>> rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4).save(place)
+    >>> rb.load(place).n_rados
+    4
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            # Nothing is parsed before the digest is right: a damaged file never reaches the Parquet reader.
+            start = _digest_start(file, path)
+            if start is None:
+                raise ReleaseError(f"{path} is not a radoboost release: it holds no radoboost document")
+            file.seek(start)
+            if file.read(64) != _digest(file, start).encode("ascii"):
+                raise ReleaseError(f"{path} is damaged: its digest is not its own; get it again from its maker")
+            file.seek(0)
+            try:
+                parquet = pq.ParquetFile(file)
+                return _parse(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
+            except ReleaseError as error:
+                raise ReleaseError(f"{path}: {error}") from None
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException):
+                raise ReleaseError(f"{path} is not a radoboost release: its document is incomplete") from None
+    except OSError as error:
+        raise ReleaseError(f"cannot read {path}: {reason(error)}") from None
+    except ValueError as error:
+        if isinstance(error, ReleaseError):
+            raise
+        raise ReleaseError(f"cannot read {str(path)!r}: {error}") from None
+
+
+def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
+    if document["format"] != FORMAT_VERSION:
+        raise ReleaseError(
+            f"the release has format {document['format']!r} and this version reads {FORMAT_VERSION}; upgrade radoboost"
+        )
+    table = parquet.read()
+    columns = columns_from_json(document["columns"])
+    counts = {block["name"]: int(block["rows"]) for block in document["blocks"]}
+    names = [BLOCK_COLUMN, *(column.name for column in columns)]
+    described = RADOS in counts and table.column_names == names and sum(counts.values()) == table.num_rows
+    if not described or table.column(0).to_pylist() != [name for name in counts for _ in range(counts[name])]:
+        raise ReleaseError("the rows and columns of the release are not those that its document describes")
+    rows = np.empty((table.num_rows, table.num_columns - 1))
+    for k in range(rows.shape[1]):
+        rows[:, k] = table.column(k + 1).to_numpy()
+    if not np.isfinite(rows).all():
+        raise ReleaseError("the release holds values that are missing or not finite")
+    blocks, first = {}, 0
+    for name, count in counts.items():
+        blocks[name] = rows[first : first + count]
+        first += count
+    negative, positive = document["classes"]
+    n_examples = document["n_examples"]
+    if not (n_examples is None or isinstance(n_examples, int)):
+        raise ReleaseError("the release does not say how many examples it is from")
+    return Release(
+        blocks=blocks,
+        columns=columns,
+        classes=(negative, positive),
+        mechanism={"name": document["mechanism"]["name"], **document["mechanism"]},
+        signatures={"name": document["signatures"]["name"], **document["signatures"]},
+        statement=Statement.from_dict(document["statement"]),
+        n_examples=n_examples,
+    )
+
+
+def _digest_start(file: Any, path: Path) -> int | None:
+    """Where in the file the 64 characters of its digest stand; None where there are none."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _FOOTER))
+    tail = file.read(_FOOTER)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != b"PAR1" or length + _FOOTER > size:
+        raise ReleaseError(f"{path} is not a whole Parquet file: it is truncated, damaged, or something else")
+    footer_start = size - _FOOTER - length
+    file.seek(footer_start)
+    matches = list(_MARK.finditer(file.read(length)))
+    return footer_start + matches[-1].start(1) if matches else None
+
+
+def _digest(file: Any, start: int) -> str:
+    """SHA-256 of the file with its digest set to zeros."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    left = start
+    while left:
+        piece = file.read(min(left, 1 << 20))
+        digest.update(piece)
+        left -= len(piece)
+    digest.update(_ZEROS.encode("ascii"))
+    file.seek(start + len(_ZEROS))
+    digest.update(file.read())
+    return digest.hexdigest()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place beside `path` to write to; it becomes `path` if all goes well, and vanishes if not."""
+    try:
+        target = Path(os.path.realpath(path))  # a link stays, and what it points to is replaced
+        if target.exists() and not target.is_file():
+            raise OutputError(f"cannot write {path}: it is there and not a file; choose another place")
+        beside = target.with_name(f".{secrets.token_hex(6)}.part")
+    except (OSError, ValueError) as error:
+        raise _output_error(path, error) from None
+    try:
+        yield beside
+        os.replace(beside, target)
+    except OSError as error:
+        raise _output_error(path, error) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def _output_error(path: Path, error: OSError | ValueError) -> OutputError:
+    if isinstance(error, OutputError):
+        return error
+    why = reason(error) if isinstance(error, OSError) else str(error)
+    return OutputError(f"cannot write {path}: {why}; choose another place")
