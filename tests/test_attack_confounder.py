@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary import confounder as module
 from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
 from radoboost.learner.boost import boost
 from radoboost.learner.moments import learn_moments
+from radoboost.paper.hardness import confounder as module
 from radoboost.paper.hardness.confounder import (
     CONSTRUCTIONS,
     confound,

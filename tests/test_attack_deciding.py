@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from radoboost.adversary import deciding, questions
 from radoboost.errors import ArgumentError, TableError
+from radoboost.paper.hardness import deciding, questions
 from radoboost.paper.hardness.deciding import Forced, decide_probe, decide_sparse, forced
 from radoboost.paper.hardness.questions import Answer, ProbeQuestion, SparseQuestion, check_probe, check_sparse
 

@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import binom, chi2, multivariate_normal
 
 import radoboost as rb
-from radoboost.adversary.audits import rate_above, rate_below
+from radoboost.adversary.canaries import moments_runs, noisy_rados_runs
 from radoboost.adversary.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
-from radoboost.adversary.membership.canaries import moments_runs, noisy_rados_runs
 from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, fitting, normal_law, plain_runs
 from radoboost.adversary.membership.rebuilding import rebuilt
 from radoboost.adversary.membership.roc import Claim, roc_of
+from radoboost.adversary.rates import rate_above, rate_below
 from radoboost.findings import validate
 from radoboost.holder.mechanisms import MECHANISMS
 from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian, event_to_dict

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from radoboost.adversary import hardness
 from radoboost.errors import ArgumentError
 from radoboost.findings import validate
+from radoboost.paper.hardness import solver_limits as hardness
 from radoboost.paper.hardness.exact_cover import Cover, ThreeSets, find_cover, is_exact_cover, planted_sets, random_sets
 from radoboost.paper.hardness.questions import SparseQuestion, check_sparse
 from radoboost.paper.hardness.reductions import (

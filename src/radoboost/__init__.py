@@ -38,9 +38,9 @@
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
-#   adversary     what an adversary gets: audits with moments_audit. With signatures known: reconstruction, linear.
-#                 Without: subset_sums and lattices, with probe and joint_leak; membership, with canaries, plain_laws,
-#                 rebuilding, roc and its findings. Then known, studies, and the page on a release
+#   adversary     what an adversary gets: audits with canaries, moments_audit and rates. With signatures known:
+#                 reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak; membership, with
+#                 plain_laws, rebuilding, roc and its findings. Then known, studies, and the page on a release
 #   paper         protocol: folds, the iterate kept, errors, t-tests. What the experiments share: domains, cells,
 #                 comparing; the experiments: table1 with sampled, table3, feature_privacy with banded_rados, gaussian
 #                 with noisy_copies, and theory with one module a statement under theorems: boosting, gap,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.adversary.membership.canaries import (
+from radoboost.adversary.canaries import (
     Clipped,
     Noise,
     Runs,
@@ -29,6 +29,7 @@ from radoboost.adversary.membership.canaries import (
     noisy_examples_runs,
     noisy_rados_runs,
 )
+from radoboost.adversary.rates import CHOOSING, CONFIDENCE, LEAST_RUNS, rate_above, rate_below
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados, PrivateMechanism
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
@@ -39,10 +40,6 @@ from radoboost.holder.signatures import size_weights
 from radoboost.privacy import Event, band, epsilon_at, trade_off
 from radoboost.progress import Progress, no_progress, show_progress, silent
 from radoboost.release import finite_or_word
-
-CONFIDENCE = 1 - 1e-6
-CHOOSING = 0.25  # of the runs, to choose a threshold by; the rest are what is counted
-LEAST_RUNS = 1000
 
 
 @dataclass(frozen=True)
@@ -233,28 +230,6 @@ def _audit(mechanism: PrivateMechanism | Moments, made: Runs) -> Audit:
             plainly = max(plainly, math.log((hits - delta) / alarms))
     claim, runs = epsilon_at(made.event, delta), len(made.ratios[0])
     return Audit(mechanism.name, relation.value, delta, claim, found, runs, best, CONFIDENCE, plainly)
-
-
-def rate_above(count: int, runs: int, risk: float) -> float:
-    """The Clopper-Pearson upper bound on a rate that came up `count` times: wrong with probability `risk` at most.
-
-    >>> round(rate_above(0, 1000, 0.05), 6)
-    0.002991
-    """
-    from scipy.stats import beta
-
-    return 1.0 if count == runs else float(beta.ppf(1 - risk, count + 1, runs - count))
-
-
-def rate_below(count: int, runs: int, risk: float) -> float:
-    """The lower bound likewise.
-
-    >>> round(rate_below(1000, 1000, 0.05), 6)
-    0.997009
-    """
-    from scipy.stats import beta
-
-    return 0.0 if count == 0 else float(beta.ppf(risk, count, runs - count + 1))
 
 
 def _rates(hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float) -> tuple[float, float]:

@@ -9,9 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from radoboost.adversary.audits import CONFIDENCE, LEAST_RUNS
-from radoboost.adversary.known import DEFAULT_SECONDS, deadline
-from radoboost.adversary.membership.canaries import (
+from radoboost.adversary.canaries import (
     WIDTH,
     Going,
     Noise,
@@ -19,10 +17,12 @@ from radoboost.adversary.membership.canaries import (
     noisy_examples_runs,
     noisy_rados_runs,
 )
+from radoboost.adversary.known import DEFAULT_SECONDS, deadline
 from radoboost.adversary.membership.findings import HALVED, membership_findings
 from radoboost.adversary.membership.plain_laws import Floats, PlainTable, plain_runs
 from radoboost.adversary.membership.rebuilding import claimed, plain_table, rebuilt, with_clip
 from radoboost.adversary.membership.roc import LOW_RATE, Claim, Roc, roc_of
+from radoboost.adversary.rates import CONFIDENCE, LEAST_RUNS
 from radoboost.errors import ArgumentError
 from radoboost.findings import Findings
 from radoboost.holder.keystream import make_key

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from radoboost.adversary.canaries import Going, always
 from radoboost.adversary.known import member_bits
-from radoboost.adversary.membership.canaries import Going, always
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.engines.reference import Survey
 from radoboost.holder.grid import make_columns

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from radoboost.adversary.audits import CHOOSING, CONFIDENCE, rate_above, rate_below
+from radoboost.adversary.rates import CHOOSING, CONFIDENCE, rate_above, rate_below
 from radoboost.errors import ArgumentError
 from radoboost.privacy import Event, epsilon_at, trade_off
 from radoboost.release import finite_or_word, rounded_up

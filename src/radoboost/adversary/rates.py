@@ -1,0 +1,27 @@
+"""Rates that were counted in runs of an attack, with bounds that hold at a stated confidence."""
+
+CONFIDENCE = 1 - 1e-6
+CHOOSING = 0.25  # of the runs, to choose a threshold by; the rest are what is counted
+LEAST_RUNS = 1000
+
+
+def rate_above(count: int, runs: int, risk: float) -> float:
+    """The Clopper-Pearson upper bound on a rate that came up `count` times: wrong with probability `risk` at most.
+
+    >>> round(rate_above(0, 1000, 0.05), 6)
+    0.002991
+    """
+    from scipy.stats import beta
+
+    return 1.0 if count == runs else float(beta.ppf(1 - risk, count + 1, runs - count))
+
+
+def rate_below(count: int, runs: int, risk: float) -> float:
+    """The lower bound likewise.
+
+    >>> round(rate_below(1000, 1000, 0.05), 6)
+    0.997009
+    """
+    from scipy.stats import beta
+
+    return 0.0 if count == 0 else float(beta.ppf(risk, count, runs - count + 1))
