@@ -57,9 +57,9 @@
 #   evaluate      the paper's protocol: folds, the iterate kept, errors, t-tests
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
 #   reproduce     the paper's experiments. What they share: domains, cells, comparing; the experiments: table1 with
-#                 sampled, table3, feature_privacy with banded_rados, gaussian with noisy_copies, and theory with one
-#                 module a statement under theorems: boosting, gap, concentration, dp_feat, rejection, marginal,
-#                 norm_lemma, prudence, mean_zero and spheres
+#                 sampled and printed_weights, table3, feature_privacy with banded_rados, gaussian with noisy_copies,
+#                 and theory with one module a statement under theorems: boosting, gap, concentration, dp_feat,
+#                 rejection, marginal, norm_lemma, prudence, mean_zero and spheres
 #   attacks       what an adversary gets, from what is known. With signatures: reconstruction, linear. Without:
 #                 subset_sums and lattices, with probe and joint_leak; membership, with canaries, plain_laws,
 #                 rebuilding, roc and membership_findings. The paper's hardness: confounder with confounder_search,
