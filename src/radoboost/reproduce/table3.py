@@ -129,9 +129,9 @@ def _untouched(plain: Sequence[Row], rows: Sequence[Row], printed_plain: Folds, 
     why = (
         "criterion: on the same rados, better on more than twice as many domains as worse, with weights of one kind or "
         f"the other. Where weights are made to sum to 1 in every round: {told}; on {idle} no |r_t| of any round is "
-        f"below {CLAMP}, so there is nothing to clamp. Algorithm 1 divides by 1 - r_t^2 instead, and the rounding of the sum then "
-        f"grows: |r_t| falls below {CLAMP} in {len(small)} of {len(least)} folds{between}, and the clamp acts: "
-        f"{told_too}{_luck(rows)}"
+        f"below {CLAMP}, so there is nothing to clamp. Algorithm 1 divides by 1 - r_t^2 instead, and the rounding of "
+        f"the sum then grows: |r_t| falls below {CLAMP} in {len(small)} of {len(least)} folds{between}, and the clamp "
+        f"acts: {told_too}{_luck(rows)}"
     )
     return check("The clamp improves RadoBoost, with sparse exceptions", renormalised or as_printed, why)
 
