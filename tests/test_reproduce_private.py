@@ -68,7 +68,7 @@ def test_totals_are_those_of_the_mechanism(m, n, epsilon):
         interval = mechanism.signatures(m, n)
         assert (interval.low, interval.high) == (account["low"], account["high"])
         assert account["epsilon"] == epsilon_at(mechanism.event(m, n), mechanism.delta)
-        assert account["epsilon"] >= account["plain_epsilon"] * (1 - 1e-6)  # the band never helps (F7)
+        assert account["epsilon"] >= account["plain_epsilon"] * (1 - 1e-6)  # no larger without the band (F7)
 
 
 def test_where_every_rado_gives_the_value_away_no_epsilon_is_left():

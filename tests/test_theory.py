@@ -173,6 +173,18 @@ def test_d_is_no_loss_for_the_marginal_and_a_loss_for_whole_rados():
     assert joint["banded_both"] == pytest.approx(0.632, abs=1e-3)
 
 
+def test_a_real_valued_column_that_a_symmetric_band_does_not_protect_and_one_that_sum_zero_does():
+    """F9: all values but one are 0. A band about the mean keeps 0 and the value, or neither; sum 0 alone hides it."""
+    column, neighbour = np.zeros(6), np.zeros(6)
+    column[0], neighbour[0] = 2.0, 3.0
+    sums, others = (gap.all_rados(values[:, None]).ravel() for values in (column, neighbour))
+    for width in (0.5, 0.99, 1.0, 5.0):
+        kept = sums[np.abs(sums - sums.mean()) <= width]
+        assert set(kept) in (set(), {0.0, 2.0})
+        assert not kept.size or np.isin(kept, others).mean() == 0.5
+    assert (sums == 0).sum() == (others == 0).sum() == 2**5
+
+
 def test_a_band_of_one_value_gives_it_away():
     assert band(1000, 0.01) == (500, 500)
     assert marginal.column_delta(1000, 0.01) == dp_feat.edge_mass(1000, 500) == 1.0
@@ -214,6 +226,8 @@ def test_the_norm_lemma_is_right_for_one_or_two_features():
         assert n * math.exp(-limit * limit / 2) == pytest.approx(tau)  # d = 2, exactly
         assert n * (1 - norm_lemma.norm_probability(limit, 1)) < tau * (1 + 1e-6)
     assert 1 - norm_lemma.norm_probability(norm_lemma.norm_limit(1000, 0.05), 2) == pytest.approx(0.05 / 1000)
+    for tau, d in product((0.5, 0.05, 1e-6), (3, 4, 28)):  # and fails with more of them, for one rado
+        assert 1 - norm_lemma.norm_probability(norm_lemma.norm_limit(1, tau), d) > 1.4 * tau
 
 
 def test_the_bound_on_the_noise_follows_without_the_step_that_fails(rng):
