@@ -417,8 +417,8 @@ FLIPS = [
     ("log sum w e^a", "cap", _set(left=1.0, right=2.0), _set(left=2.0, right=1.0)),
     ("its bound does too", "conclusion", _set(held=60, beyond=1), _set(held=60, beyond=40)),
     ("lemma partial1", "conclusion", _set(held=60, too_long=1), _set(held=60, too_long=40)),
-    ("average to zero", "mean-zero", _rows(taken=60, beyond=1), _rows(taken=60, beyond=40)),
-    ("hardly ever taken", "mean-zero", _rows(taken=2, beyond=1), _rows(taken=60, beyond=40)),
+    ("lets features be taken", "mean-zero", _rows(taken=60, beyond=1), _rows(taken=60, beyond=40)),
+    ("hardly ever lets", "mean-zero", _rows(taken=2, beyond=1), _rows(taken=60, beyond=40)),
     ("standard deviation of a feature", "conclusion", _set(held=60, draws=60), _set(held=2, draws=60)),
     ("more spheres than examples", "spheres", _set(spheres=10**6), _set(spheres=5)),
     ("one of its spheres is empty", "spheres", _set(printed=0.1, covering=0.2), _set(printed=0.2, covering=0.1)),
@@ -448,7 +448,7 @@ def test_every_check_can_come_out_both_ways(outcomes, options, words, part, good
         ("as (thc22) would have it", "classifier", _neither),
         ("lem_radoboost", "boosting", _set(disagreement=0.1)),
         ("its bound does too", "conclusion", _set(held=0)),
-        ("average to zero", "mean-zero", _rows(taken=0)),
+        ("lets features be taken", "mean-zero", _rows(taken=0)),
     ],
 )
 def test_what_cannot_be_judged_is_said_not_to_be(outcomes, options, words, part, change):

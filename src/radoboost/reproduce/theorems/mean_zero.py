@@ -1,13 +1,13 @@
-"""thm_random_gau where the clean rados average to zero: no classifier can meet its bound.
+"""thm_random_gau where the clean rados average to zero: no classifier with a feature in it can meet its bound.
 
 By Jensen's inequality the mean of exp(-theta . pi_j) is then at least exp(0) = 1, so the logistic rado-risk over the
 clean rados is at least log 2 for every theta. Ineq. (llleqlast) asks for less than log 2 as soon as one r_t is not 0,
-and with noise r_1 is almost surely not 0. Neither kappa nor the cap, T or m_* comes into it, so no constant hidden in
-the statement helps, and the bound fails in every draw in which a feature is taken.
+and with noise r_1 is almost surely not 0. Neither kappa nor T or m_* comes into it: the bound fails in every draw in
+which a feature is taken.
 
-Two things make that less than it sounds. The bound fails by very little, for such edges are noise: no weak learner has
-an edge over the clean rados here. And a cap so small that hardly any draw has a feature to take keeps the statement
-true: theta is then 0, and nothing is learned.
+The theorem says that there is a cap, and there is one here: so small that hardly any draw has a feature to take. Then
+theta is 0 and the bound is met, but nothing is learned. So the statement holds, and only vacuously. With other caps the
+bound fails by very little, for edges are noise: no weak learner has an edge over the clean rados.
 """
 
 import math
@@ -104,15 +104,17 @@ def _table(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
 def _holds(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
     from scipy.stats import binom
 
-    statement = "thm_random_gau: for all rados of one support, also where they average to zero, a cap gives its bound"
+    statement = (
+        "thm_random_gau, where clean rados average to zero: its bound holds with a cap that lets features be taken"
+    )
     rows = [(cell["m"], row) for cell, out in outcomes.items() for row in out["rows"]]
     rows = [(m, row) for m, row in rows if row["kind"] != "tiny" and row["taken"]]
     if not rows:
         return check(statement, None, "no feature was taken in any draw")
     level = _FALSE_ALARM / len(rows)
     why = (
-        "where they do, by Jensen's inequality the mean of exp(-theta . pi_j) over them is at least 1, so their risk "
-        "is at least log 2 for every theta, and (llleqlast) asks for less once any r_t is not 0, which noise makes "
+        "by Jensen's inequality the mean of exp(-theta . pi_j) over them is then at least 1, so their risk is at least "
+        "log 2 for every theta, and (llleqlast) asks for less once any r_t is not 0, which noise makes "
         "almost sure: it fails whenever a feature is taken, for every kappa, T and cap. Drawn, with d = 1 and n = 2: "
         f"it failed in {sum(row['beyond'] for _, row in rows):,} of {sum(row['taken'] for _, row in rows):,} draws "
         f"with a feature taken, {len(rows)} settings; tau is {TAU} (false alarm {_FALSE_ALARM:g})"
@@ -136,9 +138,7 @@ def _vacuous(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
     why = (
         f"it failed in {beyond} of {draws:,} draws, where tau = {TAU} allows {binom.isf(_FALSE_ALARM, draws, TAU):.0f} "
         f"(false alarm {_FALSE_ALARM:g}); a feature was taken in {sum(row['taken'] for _, row in pairs)}, and else "
-        "theta is 0: the statement then says nothing about learning"
+        "theta is 0: the theorem's 'there exists' is met, and says nothing about learning"
     )
-    statement = (
-        "thm_random_gau: on the same rados its bound holds with a cap so small that features are hardly ever taken"
-    )
+    statement = "thm_random_gau, on the same rados: its bound holds with a cap that hardly ever lets a feature be taken"
     return check(statement, beyond <= binom.isf(_FALSE_ALARM, draws, TAU), why)

@@ -1,7 +1,7 @@
 """thm_random_gau: boosting from noisy examples, the appendix's cap on edges, a step of its proof, and its bound.
 
-The theorem says that there is a cap; the appendix gives one. Runs with the latter say nothing about other caps: what
-refutes the statement is in `mean_zero`.
+The theorem says that there is a cap; the appendix gives one. Runs with the latter say nothing about other caps. Rados
+for which every cap with features to take fails are in `mean_zero`.
 """
 
 import math
