@@ -33,8 +33,8 @@ __all__ = ["NAME", "TITLE", "cells", "findings", "work"]
 TITLE = "Table 2, centre and right, and Tables 4 to 11: boosting from examples under Gaussian noise"
 DELTA = 1e-6
 
-# The criteria of the checks, fixed before anything was run. Later they were put right in one thing: where the paper
-# says "can", one domain is enough.
+# The criteria of the checks. Numbers were fixed before anything was run. Two things were changed with results known, as
+# they asked for more than the paper says: where it says "can", one domain is enough, and test folds carry noise.
 MARGIN = 1.0  # points of error: one classifier competes with another up to here, and is better from here on
 LEVEL = 0.05  # of all comparisons of a check together
 SMALL_NOISE = 0.3
@@ -266,6 +266,9 @@ def _better(curves: Curves, chosen: Plan, ours: Sequence[str], theirs: Sequence[
 
 
 _NOTES = [
+    "Two criteria were changed when results were known, because they asked for other things than the paper says: that "
+    "fixed support and the median oracle compete in half of the domains, where the paper says 'can'; and that test "
+    "examples carry no noise. By the former ones, competing and fixed support's improvement were not seen.",
     "Noise is added to z-scores, so its standard deviation is in units of a feature's own. The paper says neither that "
     "nor which standard deviations it took; these are ours.",
     "The paper generates noisy domains and processes each by cross-validation, so its test folds carry noise too. That "
