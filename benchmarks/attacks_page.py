@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from measuring import RESULTS, fill_page
-from reproduction_page import WORDS, table, wrapped
+from reproduction_page import table, verdict, wrapped
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, BAND = DOCS / "attacks.md", DOCS / "proofs" / "feature-band.md"
@@ -48,7 +48,7 @@ def part(name):
     parts = [f"`{kept['command']}`: {kept['seconds']:.0f} seconds."]
     whys = ["" if name in WITHOUT_WHY else f" {check['why']}" for check in findings["checks"]]
     checks = [
-        wrapped(f"- {WORDS[check['seen']]}: {check['statement']}.{why}", "  ")
+        wrapped(f"- {verdict(check)}: {check['statement']}.{why}", "  ")
         for check, why in zip(findings["checks"], whys, strict=True)
     ]
     parts += ["\n".join(checks)] if checks else []

@@ -50,11 +50,17 @@ def table(found):
     return "\n".join([f"*{found['title']}.*", "", *lines, *(["", wrapped(found["note"])] if "note" in found else [])])
 
 
+def verdict(check):
+    """Whether a statement was seen; a question of our own says that it is one."""
+    word = WORDS[check["seen"]]
+    return f"Our question, {word.strip('*').lower()}" if check.get("ours") else word
+
+
 def part(document):
     """What one experiment found: its statements, and the tables that are shown here."""
     findings = document["findings"]
     lines = [f"`{document['command']}`: {document['seconds']:.0f} seconds of one core.", ""]
-    lines += [wrapped(f"- {WORDS[c['seen']]}: {c['statement']}. {c['why']}", "  ") for c in findings["checks"]]
+    lines += [wrapped(f"- {verdict(c)}: {c['statement']}. {c['why']}", "  ") for c in findings["checks"]]
     tables = [one for one in findings["tables"] if one["name"] in SHOWN[findings["name"]]]
     return "\n".join(lines) + "".join(f"\n\n{table(one)}" for one in tables)
 

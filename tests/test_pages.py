@@ -172,6 +172,7 @@ WRONG = [
     ((*PANEL, "bands", 0), "high", [1]),
     (("checks", 0), "seen", "yes"),
     (("checks", 0), "why", None),
+    (("checks", 0), "ours", "yes"),
 ]
 
 
@@ -244,6 +245,22 @@ def test_the_overview_counts_and_checks_are_told_in_words(written):
     ]
     verdicts = [text.strip() for text in reader.text if text.strip() in ("seen", "not seen", "not judged")]
     assert verdicts == ["seen", "not seen", "not judged"] * 2
+
+
+def test_a_question_of_our_own_is_told_from_the_paper_s():
+    """On the screen, on the page and in its count: no "not seen" of ours is laid at the paper's door."""
+    checks = [check("theirs", True, "a"), check("nobody's but ours", False, "b", ours=True)]
+    asked = found("theory", "Theory", checks=checks)
+    assert "ours" not in checks[0] and json.loads(json.dumps(asked)) == asked
+    assert "not seen    our question: nobody's but ours: b" in pages.show(asked).splitlines()
+    reader = Reader(pages.page([document(asked), document(found("gaussian", "Noise"))], COVER))
+    assert reader.tables[0] == [
+        ["part", "seen", "not seen", "not judged", "our questions", "time"],
+        ["Theory", "1", "0", "0", "1", "1 min 12 s"],
+        ["Noise", "0", "0", "0", "0", "1 min 12 s"],
+    ]
+    verdicts = [text.strip() for text in reader.text if text.strip() in ("seen", "not seen", "our question")]
+    assert verdicts == ["seen", "not seen", "our question"]
 
 
 def test_a_cover_may_have_an_overview_of_its_own_and_a_part_paragraphs():

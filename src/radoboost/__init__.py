@@ -42,9 +42,9 @@
 #                 reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak; membership, with
 #                 plain_laws, rebuilding, roc and its findings. Then known, studies, and the page on a release
 #   paper         protocol: folds, the iterate kept, errors, t-tests. What the experiments share: domains, cells,
-#                 comparing; the experiments: table1 with sampled, table3, feature_privacy with banded_rados, gaussian
-#                 with noisy_copies, and theory with one module a statement under theorems: boosting, gap,
-#                 concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero and spheres
+#                 comparing; the experiments: table1 with sampled and printed_weights, table3, feature_privacy with
+#                 banded_rados, gaussian with noisy_copies, and theory with one module a statement under theorems:
+#                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
 #   cli           the command rado: shell, protection, and a module a command: craft, learn, predict, show, bounds,

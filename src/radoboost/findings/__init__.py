@@ -18,7 +18,8 @@ from radoboost.errors import ArgumentError
 #   Panel     title, x_label, y_label, series, log_x, log_y, bands (the last three optional)
 #   Series    label, x, y, error, style, marked (the last three optional)
 #   Band      label, x, low, high
-#   Check     statement, seen (True, False, or None where it could not be judged), why
+#   Check     statement, seen (True, False, or None where it could not be judged), why, ours (optional: True where the
+#             question is our own, and no statement of the paper)
 Findings = dict[str, Any]
 Table = dict[str, Any]
 Column = dict[str, Any]
@@ -155,13 +156,19 @@ def band(label: str, x: Iterable[Any], low: Iterable[Any], high: Iterable[Any]) 
     return {"label": label, "x": _list(x), "low": _list(low), "high": _list(high)}
 
 
-def check(statement: str, seen: bool | np.bool_ | None, why: str) -> Check:
+def check(statement: str, seen: bool | np.bool_ | None, why: str, *, ours: bool = False) -> Check:
     """A statement of the paper, whether it was seen here (None: could not be judged), and by what.
+
+    "Not seen" says that our criterion did not show it here, not that the paper is wrong. With `ours` the paper does not
+    say so: the question is our own, and readers are told.
 
     >>> check("more rados are better", np.bool_(False), "3.1 % with 10, 3.4 % with 100")["seen"]
     False
+    >>> check("ten rados are enough", False, "3.1 % with 10, 2.0 % with 100", ours=True)["ours"]
+    True
     """
-    return {"statement": statement, "seen": None if seen is None else bool(seen), "why": why}
+    built: Check = {"statement": statement, "seen": None if seen is None else bool(seen), "why": why}
+    return built | {"ours": True} if ours else built
 
 
 def validate(findings: Any) -> None:
@@ -229,7 +236,7 @@ def _band(value: Any, where: str) -> None:
 
 
 def _check(value: Any, where: str) -> None:
-    _fields(value, where, statement=_text, seen=_flag_or_none, why=_text)
+    _fields(value, where, statement=_text, seen=_flag_or_none, why=_text, ours__=_flag)
 
 
 def _fields(value: Any, where: str, **validators: _Validator) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from radoboost.errors import ArgumentError, OutputError, reason
 from radoboost.findings import Check, Figure, Findings, Table, validate
 from radoboost.findings.pictures import PALETTE, Picture, draw, labels_of, not_shown
-from radoboost.findings.screen import VERDICTS, is_textual, printable, show, shown
+from radoboost.findings.screen import OURS, VERDICTS, is_textual, printable, show, shown
 from radoboost.release import replacing
 
 __all__ = ["REPORT", "Cover", "page", "show", "write"]
@@ -150,15 +150,17 @@ def _overview(table: Table) -> str:
 
 
 def _statements(documents: list[dict[str, Any]]) -> Table:
-    """How many statements were seen, by part."""
-    rows = [
-        [document["findings"]["title"]]
-        + [sum(check["seen"] is seen for check in document["findings"]["checks"]) for seen in VERDICTS]
-        + [_duration(document["seconds"])]
-        for document in documents
-    ]
-    columns = [{"name": name} for name in ("part", *VERDICTS.values(), "time")]
-    return {"title": "Statements", "columns": columns, "rows": rows}
+    """How many statements were seen, by part; questions of our own, where there are any, are counted by themselves."""
+    rows, names = [], ["part", *VERDICTS.values(), "time"]
+    asked = any(check.get("ours") for document in documents for check in document["findings"]["checks"])
+    names[-1:-1] = [f"{OURS}s"] * asked
+    for document in documents:
+        checks = document["findings"]["checks"]
+        theirs = [check["seen"] for check in checks if not check.get("ours")]
+        counts = [sum(verdict is seen for verdict in theirs) for seen in VERDICTS]
+        counts += [len(checks) - len(theirs)] * asked
+        rows.append([document["findings"]["title"], *counts, _duration(document["seconds"])])
+    return {"title": "Statements", "columns": [{"name": name} for name in names], "rows": rows}
 
 
 def _contents(findings: Findings) -> str:
@@ -214,9 +216,10 @@ def _option(value: Any) -> str:
 
 def _check(check: Check) -> str:
     verdict = VERDICTS[check["seen"]]
+    kind, asked = ("not-judged", f"<small>{OURS}</small>") if check.get("ours") else (verdict.replace(" ", "-"), "")
     return (
-        f'<li class="{verdict.replace(" ", "-")}"><span class="verdict"><span aria-hidden="true">'
-        f"{_SIGNS[check['seen']]}</span> {verdict}</span>"
+        f'<li class="{kind}"><span class="verdict"><span aria-hidden="true">'
+        f"{_SIGNS[check['seen']]}</span> {verdict}{asked}</span>"
         f"<div>{_text(check['statement'])}<p>{_text(check['why'])}</p></div></li>"
     )
 

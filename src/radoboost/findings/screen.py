@@ -6,6 +6,7 @@ from typing import Any
 from radoboost.findings import Check, Findings, Table
 
 VERDICTS = {True: "seen", False: "not seen", None: "not judged"}
+OURS = "our question"  # stands with a check that is no statement of the paper
 _NONE = "\u2013"  # an en dash
 _HEAD = 10  # letters to which the name of a column may make it wide
 
@@ -120,6 +121,10 @@ def _width(columns: list[list[str]]) -> int:
 
 def _check(check: Check, width: int) -> list[str]:
     verdict = f"{VERDICTS[check['seen']]:<12}"
+    asked = f"{OURS}: " if check.get("ours") else ""
     return textwrap.wrap(
-        f"{check['statement']}: {check['why']}", width, initial_indent=verdict, subsequent_indent=" " * len(verdict)
+        f"{asked}{check['statement']}: {check['why']}",
+        width,
+        initial_indent=verdict,
+        subsequent_indent=" " * len(verdict),
     )

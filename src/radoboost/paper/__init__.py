@@ -32,9 +32,11 @@ OUTPUT = Path("rado-reproduce")
 _TITLE = "Rademacher observations, reproduced"
 _ABOUT = (
     "The experiments and statements of “Rademacher Observations, Private Data, and Boosting” (Richard Nock, Giorgio "
-    "Patrini and Arik Friedman, ICML 2015), run again with radoboost. Each statement that could be put to the test is "
-    "marked as seen, not seen or not judged, with the numbers that decided it. All numbers and pictures come from the "
-    "runs whose commands stand with them."
+    "Patrini and Arik Friedman, ICML 2015), run again with radoboost. “Not seen” means that our criterion did not show "
+    "a statement here, and not that the paper is wrong. Each statement that could be put to the test is marked as "
+    "seen, not seen or not judged, with the criterion and the numbers that decided it. What is marked “our question” "
+    "the paper does not say: we asked it. Where the paper says that something can be, one domain is enough. All "
+    "numbers and pictures come from the runs whose commands stand with them."
 )
 
 

@@ -1,9 +1,10 @@
-"""Why the paper's AdaBoost_SS on n examples differs on some domains: its protocol varied, one thing at a time.
+"""Where our AdaBoost_SS on n examples differs from the paper's: its protocol varied, one thing at a time.
 
 The edge of a feature is divided by x_*k, its largest |value|. Over the n examples that are learned from, as the
 algorithm reads, our errors come out on EEG and Hardware; over the whole training fold, the paper's do. Where features
-have outliers that value is seldom among n examples, and every step of boosting is smaller for it. On Fertility and
-Haberman n is so small that draws differ widely, and the paper's error is one of them.
+have outliers that value is seldom among n examples, and every step of boosting is smaller for it. That is a reason that
+fits both domains, found after the fact, and no proof: as many examples of each class fits Hardware, too. On Fertility
+and Haberman n is so small that draws differ widely, and the paper's error is one of them.
 """
 
 import math
@@ -27,7 +28,8 @@ _NOTE = (
     "Mean and standard deviation over folds, with a draw of n examples in each; in the rows of draws: over draws, each "
     "tested on all other rows. The authors' published program takes the largest |value| over the training fold, and as "
     "n examples its first n rows, most of which are the same from fold to fold. If the paper's figures were made so, "
-    "their standard deviations tell of test folds, and their means are those of about one draw."
+    "their standard deviations tell of test folds, and their means are those of about one draw. The variants were "
+    "looked through after the difference was seen: one that fits is a reason that fits, and more than one may."
 )
 
 
@@ -188,4 +190,4 @@ def _likely(title: str, theirs: Summary, draws: Sequence[dict[str, float]]) -> C
         "divided by their largest |value| over the training fold"
     )
     why = f"{len(draws)} draws give {over_the_fold}; with the largest |value| over the n examples {written}"
-    return check(statement, away <= 2, why)
+    return check(statement, away <= 2, why, ours=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from radoboost.findings import Check, Findings, Table, check, column, found, table
 from radoboost.learner.boost import boost
-from radoboost.paper import sampled
+from radoboost.paper import printed_weights, sampled
 from radoboost.paper.cells import Cell, Options, cell_generator
 from radoboost.paper.comparing import LEARNERS, Row, agreement, beside, gather, paper, picture, printed
 from radoboost.paper.domains import load
@@ -81,6 +81,15 @@ def explaining_cells(name: str, options: Options, clamp: float = 0.0) -> list[Ce
     ]
 
 
+def printed_cells(options: Options, clamp: float) -> list[Cell]:
+    """One for each domain and fold, of RadoBoost with its weights as printed."""
+    return [
+        Cell.of(NAME, domain=name, fold=fold, clamp=clamp, part="printed-weights")
+        for name in options.domains
+        for fold in _folds(options)
+    ]
+
+
 def _folds(options: Options) -> range:
     return range(QUICK_FOLDS if options.quick else N_FOLDS)
 
@@ -107,6 +116,8 @@ def work(cell: Cell, options: Options) -> dict[str, Any]:
         "adaboost_sub": edges[generator.choice(len(train), n, replace=False)],
         "radoboost": uniform_rados(edges, n, generator),
     }
+    if cell.get("part") == "printed-weights":
+        return printed_weights.one_fold(rows["radoboost"], edges, domain.edges[test], cell["clamp"], generator)
     error, least = {}, {}
     for name, matrix in rows.items():
         update = "multiplicative" if name == "radoboost" else "exponential"
@@ -202,7 +213,7 @@ def explanation(name: str, outcomes: Mapping[Cell, dict[str, Any]], clamp: float
     """Why the column of n examples differs, on the domains where it does."""
     parts: dict[str, dict[str, list[dict[str, float]]]] = {"varied": {}, "draw": {}}
     for cell, outcome in outcomes.items():
-        if cell["clamp"] == clamp and cell.get("part"):
+        if cell["clamp"] == clamp and cell.get("part") in parts:
             parts[cell["part"]].setdefault(cell["domain"], []).append(outcome)
     if not parts["varied"]:
         return [], []

@@ -1,4 +1,4 @@
-"""Theory, checked: the paper's theorems and lemmas, each by numbers, and the places where they are wrong.
+"""Theory, checked: the paper's theorems and lemmas, each by numbers, and where we differ from the paper.
 
 Each statement has its own module in `theorems`. What chance decides has a false-alarm probability of at most one in a
 million for each check; the rest is exact or a matter of counting.
@@ -22,7 +22,7 @@ from radoboost.paper.theorems import (
 
 NAME = "theory"
 TITLE = "Theory, checked"
-VERSION = 2
+VERSION = 3
 
 SECTIONS: tuple[ModuleType, ...] = (
     concentration,

@@ -1,7 +1,7 @@
 """The paper's feature-wise mechanism (Algorithm DP-Feat) for one binary column.
 
 The column's value in a rado is m(+) - K, with K binomial and truncated to a band. The claim is about that marginal and
-nothing else. Proof, and what is wrong with the theorem: docs/proofs/feature-band.md, steps F1 to F7.
+nothing else. Proof, and where we differ from the paper: docs/proofs/feature-band.md, steps F1 to F9.
 """
 
 import math
@@ -38,7 +38,7 @@ class FeatureBand:
 
     Naming a column here declares it binary: 0 and 1, or -1 and +1. `epsilon` is the paper's, of a single rado, and sets
     the band; the statement gives the exact epsilon of all rados at `delta`. It speaks of the marginal of that column
-    only: the other columns of the same rados reveal its values, and plain rados have the smaller marginal delta. It is
+    only: the other columns of the same rados reveal its values, and plain rados have no larger a marginal delta. It is
     here to reproduce the paper, not to protect: from 16 rados of 24 rows, one column of evenly spread real values
     beside it gave a bit away in at least 99 of 100 releases (`rado attack leak`; docs/attacks.md has both).
     `values` declares the coding, (0, 1) or (-1, 1); without it the table says which.
@@ -125,7 +125,7 @@ class FeatureBand:
                 "more than epsilon and delta say, over all rados together.",
                 f"For that marginal, one rado has delta {rounded_up(delta_at(one, self.epsilon), 4)} at epsilon "
                 f"{self.epsilon:g}, exactly. The paper's theorem claims epsilon {n * self.epsilon:g} for {n:,} rados, "
-                "at a delta that it does not have.",
+                "at a delta that holds in a part of its range only; these figures do not rest on it.",
             ),
             not_protected=(
                 f"The other columns of the same rados reveal the values of {name}: one real-valued column can suffice. "

@@ -17,6 +17,15 @@ def beta_of(epsilon: float) -> float:
     return 1 / (1 + math.exp(epsilon / 2))
 
 
+def epsilon_of(beta: float) -> float:
+    """The epsilon of which DP-Feat makes this beta.
+
+    >>> round(epsilon_of(beta_of(0.3)), 12)
+    0.3
+    """
+    return 2 * math.log((1 - beta) / beta)
+
+
 def divergence(beta: float) -> float:
     """D_BE(1 - beta || 1/2), in nats; accurate near beta = 1/2 too.
 

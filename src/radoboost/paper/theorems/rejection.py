@@ -1,7 +1,10 @@
 """thm_rrs: how many signatures rejection sampling draws for DP-Feat's set, and the appendix's f(beta).
 
 The rejected signatures of n rados are a sum of geometric variables, so the probability that the theorem's bound fails
-is known exactly. Our own sampler, `FeatureInterval`, draws one signature a rado and corrects it.
+is known exactly. The proof takes beta (m + 1) for a whole number, and then the bound held wherever we looked. The set
+itself has the least K that is not below beta (m + 1), which is that rounded up: a little more is rejected, and for
+small m, against n / eta, the bound can fail. Rounded down instead, it holds again, and the privacy loss is no larger.
+Our own sampler, `FeatureInterval`, draws one signature a rado and corrects it.
 """
 
 import math
@@ -13,13 +16,22 @@ from numpy.typing import NDArray
 from radoboost.findings import Findings, check, column, figure, found, panel, series, table
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.paper.cells import Cell, Options, Outcome, cell_generator
-from radoboost.paper.theorems.dp_feat import beta_of, draws_bound, draws_quantile, f_beta, failure_probability
+from radoboost.paper.theorems.dp_feat import (
+    beta_of,
+    draws_bound,
+    draws_quantile,
+    epsilon_of,
+    f_beta,
+    failure_probability,
+)
 from radoboost.privacy import band
 
 ETA = 0.05
 N_RADOS = 100
 _FALSE_ALARM = 1e-6
 _COUNTS, _ETAS = (1, 10, 100, 1000), (0.001, 0.01, 0.05, 0.2)  # of the grid of exact failures
+_MORE = (10**6, 1e-6)  # n and eta beyond that grid, to see how far failures reach
+_ABOVE = 1 + 1e-9  # a little more than a whole number, where what is rounded up is farthest from what the proof has
 _ONE = 1 + 1e-9
 _ORDER = 10  # what is within this factor is "of the order"
 
@@ -88,27 +100,39 @@ def _law_off(sizes: NDArray[np.int64], m: int, low: int, high: int) -> float:
 
 
 def _grid(quick: bool) -> Outcome:
-    """The worst exact failure, over eta: where beta (m + 1) is whole, and by m with the beta of many an epsilon."""
-    sizes = (2, 5, 10, 20, 50, 100, 1000) if quick else (*range(2, 41), 50, 100, 200, 500, 1000, 10000)
+    """The worst exact failure over eta, by m: beta (m + 1) whole; rounded up, and rounded down, at many an epsilon.
+
+    Rounding up is worst where beta (m + 1) is just above a whole number, so those betas are tried beside the grid.
+    """
+    sizes = (2, 5, 10, 20, 50, 100, 1000) if quick else (*range(2, 61), 100, 200, 500, 1000, 10000)
     epsilons = np.geomspace(0.01, 12, 60 if quick else 150).tolist()
     whole, cases, by_m = 0.0, 0, []
     for m in sizes:
-        for low in np.unique(np.geomspace(1, max(1, m // 2), 60).astype(int)).tolist():
+        lows = range(1, m // 2 + 1) if m <= 100 else np.unique(np.geomspace(1, m // 2, 60).astype(int)).tolist()
+        for low in lows:
             whole = max(whole, _worst(m, low / (m + 1), low)[0])
             cases += len(_COUNTS) * len(_ETAS)
-        rounded = [(beta, math.ceil(beta * (m + 1)), epsilon) for epsilon in epsilons if (beta := beta_of(epsilon))]
-        failures = [(*_worst(m, beta, low), epsilon) for beta, low, epsilon in rounded if 2 * low <= m]
-        row = dict(zip(("failure", "n", "eta", "epsilon"), max(failures), strict=True))
-        row["least_epsilon"] = next((epsilon for failure, *_, epsilon in failures if failure > _ONE), None)
+        betas = sorted([beta_of(epsilon) for epsilon in epsilons] + [_ABOVE * low / (m + 1) for low in lows])
+        betas = [beta for beta in betas if 2 * math.ceil(beta * (m + 1)) <= m]
+        failures = [(*_worst(m, beta, math.ceil(beta * (m + 1))), epsilon_of(beta)) for beta in betas]
+        row: dict[str, Any] = dict(
+            zip(("failure", "n", "eta", "epsilon"), max(failures, default=(0.0, 1, 1.0, 0.0)), strict=True)
+        )
+        row["least_epsilon"] = min((epsilon for failure, *_, epsilon in failures if failure > _ONE), default=None)
+        row["down"] = max((_worst(m, beta, math.floor(beta * (m + 1)))[0] for beta in betas), default=0.0)
+        row["more"] = max((_failure(m, beta, math.ceil(beta * (m + 1)), *_MORE) for beta in betas), default=0.0)
         by_m.append({"m": m, **row})
     return {"whole": whole, "cases": cases, "by_m": by_m}
 
 
+def _failure(m: int, beta: float, low: int, n: int, eta: float) -> float:
+    """How often the bound fails, over eta."""
+    return failure_probability(n, m, low, draws_bound(n, m, beta, eta)) / eta
+
+
 def _worst(m: int, beta: float, low: int) -> tuple[float, int, float]:
     """The largest failure probability over eta, with its n and eta."""
-    return max(
-        (failure_probability(n, m, low, draws_bound(n, m, beta, eta)) / eta, n, eta) for n in _COUNTS for eta in _ETAS
-    )
+    return max((_failure(m, beta, low, n, eta), n, eta) for n in _COUNTS for eta in _ETAS)
 
 
 def _f_beta() -> Outcome:
@@ -138,11 +162,14 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
         "thm_rrs",
         tables=[_table(drawn)],
         figures=[_figure(drawn, grid), _f_figure(f)],
-        checks=[_drawn_holds(drawn), _whole(grid), _every_epsilon(grid), _ours(drawn), _order(f)],
+        checks=[_drawn_holds(drawn), _whole(grid), _every_epsilon(grid), _down(grid), _ours(drawn), _order(f)],
         notes=[
-            "thm_rrs takes beta (m + 1) for a whole number; the set's least K is beta (m + 1) rounded up, so that a "
-            "little more is rejected. The theorem's first case, n <= n*_eta, needs an epsilon of 9.7 before it covers "
-            "a single rado at eta = 0.05."
+            "The proof of thm_rrs takes beta (m + 1) for a whole number; the set's least K is beta (m + 1) rounded up, "
+            "so that a little more is rejected. How far in m the bound can fail depends on n / eta: with an epsilon so "
+            "large that n <= n*_eta it promises no rejection at all, and each signature is rejected with probability "
+            "2^(1 - m). Rounded down, no more is rejected than the proof reckons with, and the privacy loss within the "
+            "band is still at most epsilon / 2. The theorem's first case, n <= n*_eta, needs an epsilon of 9.7 before "
+            "it covers a single rado at eta = 0.05."
         ],
     )
 
@@ -228,13 +255,21 @@ def _every_epsilon(grid: Outcome) -> dict[str, Any]:
     if failing:
         first, last = failing[0], failing[-1]
         why = (
-            f"with n up to {max(_COUNTS):,} and eta from {min(_ETAS)} it fails for {len(failing)} of "
-            f"{len(grid['by_m'])} m, from {first['m']} to {last['m']}, and epsilon from "
-            f"{min(row['least_epsilon'] for row in failing):.2f} on; at m = {last['m']}, epsilon = "
+            f"only where beta (m + 1) is not a whole number: with n up to {max(_COUNTS):,} and eta from {min(_ETAS)} "
+            f"it fails for some epsilon at {len(failing)} of {len(grid['by_m'])} m, from {first['m']} to {last['m']}, "
+            f"and epsilon from {min(row['least_epsilon'] for row in failing):.2f} on; at m = {last['m']}, epsilon = "
             f"{last['epsilon']:.2f}, n = {last['n']:,} and eta = {last['eta']} with probability "
-            f"{last['failure']:.2f} eta"
+            f"{last['failure']:.2f} eta. These ends are our grid's"
         )
+        further = [row["m"] for row in grid["by_m"] if row["more"] > _ONE]
+        why += f": with n = {_MORE[0]:,} and eta = {_MORE[1]:g} m reaches {max(further)}" if further else ""
     return check("thm_rrs holds for every m and epsilon, the least K being beta (m + 1) rounded up", not failing, why)
+
+
+def _down(grid: Outcome) -> dict[str, Any]:
+    worst = max(row["down"] for row in grid["by_m"])
+    why = f"the worst failure probability is {worst:.3f} eta, with m from 2 to {grid['by_m'][-1]['m']:,}"
+    return check("thm_rrs held in every case of the grid, the least K being rounded down", worst <= _ONE, why)
 
 
 def _ours(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
@@ -247,7 +282,7 @@ def _ours(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
         f"functions differ by up to {off:.3f}, where chance allows {max(limits):.3f} (false alarm {_FALSE_ALARM:g})"
     )
     good = outside == 0 and all(out["ours_off"] <= limit for (_, out), limit in zip(drawn, limits, strict=True))
-    return check("our sampler has the law of rejection sampling, from one signature a rado", good, why)
+    return check("our sampler has the law of rejection sampling, from one signature a rado", good, why, ours=True)
 
 
 def _order(f: Outcome) -> dict[str, Any]:
