@@ -6,6 +6,7 @@ the printed bound holds for moderate m all the same: docs/proofs/confounder.md, 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from radoboost.attacks.confounder_search import Integers, Search, cells_along
 from radoboost.attacks.known import DEFAULT_SECONDS, deadline
 from radoboost.errors import ArgumentError
+from radoboost.findings import Table, table
 
 _FINER = 2**24  # so that no verdict is due to the rounding of a centre
 
@@ -110,6 +112,39 @@ def first_beyond(d: int) -> int:
     while bound_follows((cells - 1) ** d, d):
         cells += 1
     return int((cells - 1) ** d)
+
+
+def where_it_works(dimensions: Sequence[int] = (2, 3, 4, 6, 10), most: int = 3000) -> Table:
+    """For which m up to `most` the printed proof has which gap, and from which m on its bound needs another proof.
+
+    >>> where_it_works(dimensions=(2,), most=30)["rows"]
+    [[2, '4 to 7, 16 to 24', '1 to 3', '1 to 3, 8 to 15', '25 to 30', 25, 225]]
+    """
+    rows = []
+    for d in dimensions:
+        by_gap: dict[str | None, list[int]] = {gap: [] for gap in (None, FAR, CENTRE, FEW)}
+        for m in range(1, most + 1):
+            for gap in gaps_of_proof(m, d) or (None,):
+                by_gap[gap].append(m)
+        rows.append([d, *map(_in_words, by_gap.values()), first_few(d), first_beyond(d)])
+    columns = ["d", "no gap", "e - c may leave the ball", "no sphere around 0", "too few spheres", "too few first at",
+               "bound beyond ours first at"]  # fmt: skip
+    note = (
+        f"Of m from 1 to {most:,}; the last two columns of all m. Below the last the printed bound holds, for it is "
+        "at most R / (sqrt(d) ceil((m + 1)^(1/d)))."
+    )
+    return table("proof", "lem_algebraic: for which m the printed proof has which gap", columns, rows, note)
+
+
+def _in_words(numbers: list[int]) -> str:
+    """Ascending whole numbers as runs of them."""
+    runs: list[list[int]] = []
+    for one in numbers:
+        if runs and runs[-1][1] == one - 1:
+            runs[-1][1] = one
+        else:
+            runs.append([one, one])
+    return ", ".join(f"{first:,} to {last:,}" if first < last else f"{first:,}" for first, last in runs) or "none"
 
 
 @dataclass(frozen=True)

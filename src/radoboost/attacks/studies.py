@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from radoboost.attacks import ATTACKS
-from radoboost.attacks.hardness import FULL_COVERS, FULL_SIZES
+from radoboost.attacks.hardness import FULL_COVERS, FULL_SIXES, FULL_SIZES
 from radoboost.errors import ArgumentError
 from radoboost.findings.documents import Document, document, keep, kept_in, make_folder
 from radoboost.keystream import make_key
@@ -31,7 +31,14 @@ _QUICK: dict[str, dict[str, Any]] = {
 }
 _FULL: dict[str, dict[str, Any]] = {
     "membership": {"seconds": 1500.0},
-    "hardness": {"sizes": FULL_SIZES, "covers": FULL_COVERS, "repeats": 5, "limit": 10.0, "seconds": 900.0},
+    "hardness": {
+        "sizes": FULL_SIZES,
+        "covers": FULL_COVERS,
+        "sixes": FULL_SIXES,
+        "repeats": 5,
+        "limit": 10.0,
+        "seconds": 900.0,
+    },
 }
 
 
