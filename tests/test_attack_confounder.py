@@ -278,6 +278,8 @@ def test_where_the_printed_proof_has_no_gap():
     every = range(1, 3001)
     whole = {d: _runs(m for m in every if not gaps_of_proof(m, d)) for d in (2, 3, 4)}
     assert whole == {2: [(4, 7), (16, 24)], 3: [(9, 26), (81, 124)], 4: [(16, 63), (256, 624)]}
+    page = (Path(__file__).parent.parent / "docs" / "attacks.md").read_text()
+    assert all(f"{first} to {last} at d = {d}" in page for d, ((first, last), _) in whole.items() if d < 4)
     few = {d: _runs(m for m in every if FEW in gaps_of_proof(m, d)) for d in (2, 3, 4, 6, 10)}
     assert few == {
         2: [(25, 31), (36, 3000)],
@@ -339,6 +341,9 @@ def test_a_difference_leaves_the_ball_only_of_one_column_or_of_up_to_three_examp
     far = [[radius, 1.99 * radius], [-radius, 1.99 * radius], [-radius, 1.99 * radius]]
     for m in (2, 3):
         assert as_printed(*_on_grid(far[:m])).gap == FAR and FAR in gaps_of_proof(m, 2)
+    for angle in np.linspace(0, 2 * math.pi, 100):  # of one edge vector, another choice stays in the ball
+        point = [radius * (1 + 0.99 * math.cos(angle)), radius * (1 + 0.99 * math.sin(angle))]
+        assert as_printed(*_on_grid([point])).verdict == "reaches its bound"
     assert as_printed(*_on_grid([*far, far[0]])).verdict == "reaches its bound"  # m = 4, the least without a gap
     # Touching spheres: 3 r <= R for every other m and d, so that e - c stays in the ball.
     for m, d in ((4, 2), (5, 2), (8, 2), (2, 3), (7, 3), (26, 3), (15, 4)):
