@@ -82,7 +82,7 @@ def _check(found, points, rng):
 
 
 def test_two_hundred_data_sets_have_a_confounder_beyond_the_bound(rng):
-    """The corrected bound of lem_algebraic, below and above m = 2^d: exact, and by several shapes of data."""
+    """The bound that is proved for every m, below and above m = 2^d: exact, and by several shapes of data."""
     kinds, short, below = ("ball", "coarse", "sphere", "half", "spread"), 0, 0
     seen = dict.fromkeys(CONSTRUCTIONS, 0)
     for number in range(200):

@@ -174,7 +174,7 @@ def test_witnesses_at_norms_between(rng):
             assert (asked.rados == any_norm_sparse(instance, 1).rados).all() and asked.ell == 18 * instance.q + 3
 
 
-def test_the_repair_needs_its_number_of_examples():
+def test_our_reduction_needs_its_number_of_examples():
     """With one example more the answer is yes: the goal itself is cut into pieces that no set is."""
     asked = fixed_norm_sparse(UNCOVERABLE, 1)
     assert decide(asked).answer == "no"

@@ -274,7 +274,7 @@ def study(
             break
         rows.append([d, m, 1 / (math.sqrt(d) * cells_along(m, d)), printed_bound(m, d),
                      *(float(np.median(seen[name])) for name in CONSTRUCTIONS)])  # fmt: skip
-    labels = ("bound that holds", "bound as printed", "zero added", "one split", "many flipped")
+    labels = ("bound for every m", "bound as printed", "zero added", "one split", "many flipped")
     panels = [
         panel(f"d = {d}", "edge vectors m", "Hausdorff distance / R", [
             series(label, [row[1] for row in rows if row[0] == d], [row[2 + k] or None for row in rows if row[0] == d],

@@ -130,15 +130,15 @@ def _printed(sixes: int, workers: int, left: Callable[[], float]) -> list[Check]
         at_0, at_1 = at_0 + (answers[0].answer == truth), at_1 + (answers[1].answer == truth)
         for p in probes:
             probes[p] += try_printed_probe(instance, p) == (truth == "yes")
-    among = f"{done} of the {len(every)} instances with q = 2, {covered} of which have a cover"
-    norms = ", ".join(f"{p:g}" for p in probes)
+    among = f"{done} instances with q = 2, {covered} of which have a cover; there are {len(every)} in all"
+    norms, least = ", ".join(f"{p:g}" for p in probes), min(probes.values())
     return [
-        check("lem_comp1: its reduction at p = 0, which proves it, for p is part of the instance, answers as exact "
-              "cover does", at_0 == done if done else None, f"it does for {at_0} of {among}"),
+        check("lem_comp1: its reduction at p = 0 answers as exact cover does, which proves it, for p is part of the "
+              "instance", at_0 == done if done else None, f"it does in {at_0} of {among}"),
         check("proof of lem_comp1: so does its branch for p > 0, which the lemma does not need",
-              at_1 == done if done else None, f"at p = 1 it does for {at_1} of {among}"),
+              at_1 == done if done else None, f"at p = 1 it does in {at_1} of {among}"),
         check("lem_comp2: its reduction answers as exact cover does", all(n == done for n in probes.values())
-              if done else None, f"at each p of {norms} it does for at least {min(probes.values())} of {among}"),
+              if done else None, f"at each p of {norms} it does in {least} or more of {among}"),
     ]  # fmt: skip
 
 
