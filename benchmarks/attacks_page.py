@@ -1,9 +1,9 @@
-"""The generated parts of docs/attacks.md and of the page on feature-band, from a full run of `rado attack study all`.
+"""The generated parts of docs/attacks.md and of two pages of proofs, from a full run of `rado attack study all`.
 
     python benchmarks/attacks_page.py [FOLDER]
 
-With a folder, its results and pictures are first copied to experiments/results/attacks and docs/images. No number of
-the pages is typed by hand.
+With a folder, the results and pictures that it has are first copied to experiments/results/attacks and docs/images. No
+number of the pages is typed by hand.
 """
 
 import json
@@ -14,7 +14,7 @@ from measuring import RESULTS, fill_page
 from reproduction_page import table, verdict, wrapped
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE, BAND = DOCS / "attacks.md", DOCS / "proofs" / "feature-band.md"
+PAGE, BAND, PROOF = DOCS / "attacks.md", DOCS / "proofs" / "feature-band.md", DOCS / "proofs" / "confounder.md"
 KEPT = RESULTS / "attacks"
 SHOWN = {
     "linear": ("start",),
@@ -58,15 +58,23 @@ def part(name):
     return "\n\n".join(parts)
 
 
+def one_table(study, name):
+    """A table of a study."""
+    return table(next(one for one in document(study)["findings"]["tables"] if one["name"] == name))
+
+
 def beside_the_claim():
     """The attack on feature-band, for the page that proves its claim."""
-    claim = next(one for one in document("leak")["findings"]["tables"] if one["name"] == "leak-claim")
-    return "\n\n".join([table(claim), pictures("leak", "../images")[0]])
+    return "\n\n".join([one_table("leak", "leak-claim"), pictures("leak", "../images")[0]])
 
 
 def rendered():
     """The pages as they are, with their generated parts as the results have them."""
-    parts = {PAGE: {name: part(name) for name in SHOWN}, BAND: {"leak": beside_the_claim()}}
+    parts = {
+        PAGE: {name: part(name) for name in SHOWN},
+        BAND: {"leak": beside_the_claim()},
+        PROOF: {"proof": one_table("confounder", "proof")},
+    }
     return {page: fill_page(page, filled) for page, filled in parts.items()}
 
 
@@ -75,6 +83,8 @@ def main():
         folder = Path(sys.argv[1])
         KEPT.mkdir(parents=True, exist_ok=True)
         for name in SHOWN:
+            if not (folder / f"{name}.json").exists():
+                continue
             (KEPT / f"{name}.json").write_text((folder / f"{name}.json").read_text())
             for one in document(name)["findings"]["figures"]:
                 drawn = folder / "figures" / f"{name}-{one['name']}.svg"

@@ -1,4 +1,4 @@
-"""Other data sets with the same rados: equal bits, in the ball, exact distances; where the paper's proof fails."""
+"""Other data sets with the same rados: equal bits, in the ball, exact distances; the printed proof and its gaps."""
 
 import itertools
 import json
@@ -22,7 +22,21 @@ from radoboost.paper.hardness.confounder import (
     signatures_of,
 )
 from radoboost.paper.hardness.confounder_search import Search, cells_along, square_hausdorff
-from radoboost.paper.hardness.packed_spheres import as_printed, covered_disc, gaps, most_a_split_gives, printed_bound
+from radoboost.paper.hardness.packed_spheres import (
+    CENTRE,
+    FAR,
+    FEW,
+    as_printed,
+    bound_follows,
+    covered_disc,
+    first_beyond,
+    first_few,
+    gaps,
+    gaps_of_proof,
+    most_a_split_gives,
+    printed_bound,
+    spheres_along,
+)
 
 
 def _square_distance(a, b):
@@ -68,7 +82,7 @@ def _check(found, points, rng):
 
 
 def test_two_hundred_data_sets_have_a_confounder_beyond_the_bound(rng):
-    """The corrected bound of lem_algebraic, below and above m = 2^d: exact, and by several shapes of data."""
+    """The bound that is proved for every m, below and above m = 2^d: exact, and by several shapes of data."""
     kinds, short, below = ("ball", "coarse", "sphere", "half", "spread"), 0, 0
     seen = dict.fromkeys(CONSTRUCTIONS, 0)
     for number in range(200):
@@ -226,11 +240,128 @@ def test_the_time_limit_is_kept(rng):
 # ---- the proof as printed
 
 
-def test_the_printed_construction_leaves_the_ball():
+def _runs(numbers):
+    """Whole numbers as first and last of each run of them."""
+    runs = []
+    for one in numbers:
+        runs = [*runs[:-1], (runs[-1][0], one)] if runs and runs[-1][1] == one - 1 else [*runs, (one, one)]
+    return runs
+
+
+def _sphere_centres(m, d):
+    """The proof's spheres, with R as 1: centres and radius."""
+    k = spheres_along(m, d)
+    axis = [(2 * i + 1 - k) / (k * math.sqrt(d)) for i in range(k)]
+    return np.array(list(itertools.product(axis, repeat=d))), 1 / (k * math.sqrt(d))
+
+
+def _on_grid(points):
+    return np.rint(np.array(points) * 2**40).astype(np.int64), 2**80
+
+
+def _difficult(m, d, rng):
+    """Data sets that go for the gaps: all around 0, in the inner spheres, in as many spheres as there are points."""
+    centres, radius = _sphere_centres(m, d)
+    directions = rng.normal(size=(m, d))
+    directions *= 0.99 / np.linalg.norm(directions, axis=1, keepdims=True)
+    inner = centres[np.argsort(np.linalg.norm(centres, axis=1), kind="stable")]
+    yield 1e-6 * radius * directions
+    yield inner[np.arange(m) % len(inner)] + radius * directions
+    yield inner[np.arange(m) % len(inner)] * (1 - 1e-9)
+    yield rng.permutation(centres)[np.arange(m) % len(centres)] + radius * directions
+    yield directions * rng.random((m, 1)) ** (1 / d)
+    yield np.concatenate([1e-6 * radius * directions[:1], directions[1:]])
+
+
+def test_where_the_printed_proof_has_no_gap():
+    """By counting: from which m on there are too few spheres, and for which m nothing is missing."""
+    every = range(1, 3001)
+    whole = {d: _runs(m for m in every if not gaps_of_proof(m, d)) for d in (2, 3, 4)}
+    assert whole == {2: [(4, 7), (16, 24)], 3: [(9, 26), (81, 124)], 4: [(16, 63), (256, 624)]}
+    page = (Path(__file__).parent.parent / "docs" / "attacks.md").read_text()
+    assert all(f"{first} to {last} at d = {d}" in page for d, ((first, last), _) in whole.items() if d < 4)
+    few = {d: _runs(m for m in every if FEW in gaps_of_proof(m, d)) for d in (2, 3, 4, 6, 10)}
+    assert few == {
+        2: [(25, 31), (36, 3000)],
+        3: [(8, 8), (64, 80), (125, 3000)],
+        4: [(625, 1023), (1296, 3000)],
+        6: [],
+        10: [],
+    }
+    assert [m for d in range(2, 11) for m in every if FAR in gaps_of_proof(m, d)] == [1, 2, 3]  # at d = 2
+    assert gaps_of_proof(1, 1) == (FAR,) and gaps_of_proof(2, 1) == ()
+    for d in range(2, 8):
+        assert FEW in gaps_of_proof(first_few(d), d) and FEW not in gaps_of_proof(first_few(d) - 1, d)
+    for m, d in itertools.product(range(1, 400), range(2, 7)):
+        if m >= 2**d:
+            assert spheres_along(m, d) == math.ceil(math.log(m + 1) / math.log(d) - 1e-12)
+
+
+def test_for_moderate_m_the_printed_bound_follows_from_the_one_that_is_proved():
+    for d in range(2, 7):
+        for m in range(1, 3001):
+            ours, printed = 1 / (math.sqrt(d) * cells_along(m, d)), printed_bound(m, d)
+            assert bound_follows(m, d) == (ours >= printed * (1 - 1e-12)), (m, d)
+            assert bound_follows(m, d) or m >= first_beyond(d)
+            assert bound_follows(m, d) or FEW in gaps_of_proof(m, d)
+    assert _runs(m for m in range(1, 3001) if not bound_follows(m, 2)) == [(225, 254), (256, 3000)]
+    assert _runs(m for m in range(1, 3001) if not bound_follows(m, 3)) == [(2744, 3000)]
+    assert first_beyond(10) == 28**10 and f"{28**10:.1e}" == "3.0e+14"
+
+
+@pytest.mark.parametrize(("d", "sizes"), [(2, (4, 5, 6, 7, 16, 20, 24)), (3, (9, 10, 17, 26, 81, 124)), (4, (16, 63))])
+def test_the_printed_construction_works_where_the_proof_has_no_gap(d, sizes, rng):
+    """k odd and k^d > m: it reaches its bound whatever the data set, also those that go for the gaps."""
+    for m in sizes:
+        assert gaps_of_proof(m, d) == ()
+        for points in _difficult(m, d, rng):
+            made = as_printed(*_on_grid(points))
+            assert (made.verdict, made.gap) == ("reaches its bound", None) and made.distance >= made.bound
+
+
+@pytest.mark.parametrize(("m", "d"), [(8, 2), (15, 2), (7, 3), (27, 3), (300, 6)])
+def test_with_an_even_number_of_spheres_along_an_edge_the_footnotes_ball_may_hold_an_example(m, d, rng):
+    """All examples around 0 and in no sphere: 0 is near them. One of them in an inner sphere, and the proof works."""
+    around_0 = np.full((m, d), 1e-6)
+    made = as_printed(*_on_grid(around_0))
+    assert (made.verdict, made.gap) == ("misses its bound", CENTRE) and CENTRE in gaps_of_proof(m, d)
+    assert confound_points(*_on_grid(around_0)).distance >= made.bound  # where the proof has a gap, the lemma holds
+    centres, _ = _sphere_centres(m, d)
+    around_0[0] = centres[np.linalg.norm(centres, axis=1).argmin()]
+    assert as_printed(*_on_grid(around_0)).verdict == "reaches its bound"
+
+
+def test_a_difference_leaves_the_ball_only_of_one_column_or_of_up_to_three_examples_in_two(rng):
     """d = 1, one edge vector at 9 of 10: the empty sphere is around -5, and 9 - (-5) is outside."""
     assert as_printed(np.array([[9]]), 100).verdict == "leaves the ball"
+    assert as_printed(np.array([[9]]), 100).gap == FAR
     assert confound_points(np.array([[9]]), 100).reaches_bound
     assert "no bound" in as_printed(np.array([[9], [1]])).verdict  # log(1) = 0
+    radius = 1 / (2 * math.sqrt(2))
+    far = [[radius, 1.99 * radius], [-radius, 1.99 * radius], [-radius, 1.99 * radius]]
+    for m in (2, 3):
+        assert as_printed(*_on_grid(far[:m])).gap == FAR and FAR in gaps_of_proof(m, 2)
+    for angle in np.linspace(0, 2 * math.pi, 100):  # of one edge vector, another choice stays in the ball
+        point = [radius * (1 + 0.99 * math.cos(angle)), radius * (1 + 0.99 * math.sin(angle))]
+        assert as_printed(*_on_grid([point])).verdict == "reaches its bound"
+    assert as_printed(*_on_grid([*far, far[0]])).verdict == "reaches its bound"  # m = 4, the least without a gap
+    # Touching spheres: 3 r <= R for every other m and d, so that e - c stays in the ball.
+    for m, d in ((4, 2), (5, 2), (8, 2), (2, 3), (7, 3), (26, 3), (15, 4)):
+        for points in _difficult(m, d, rng):
+            assert as_printed(*_on_grid(points)).gap in (None, CENTRE)
+
+
+@pytest.mark.parametrize(("m", "d"), [(25, 2), (36, 2), (8, 3), (64, 3), (125, 3)])
+def test_from_some_m_on_every_sphere_can_hold_an_example(m, d):
+    """One example in each sphere; with one fewer of them a sphere is empty."""
+    centres, _ = _sphere_centres(m, d)
+    assert len(centres) <= m
+    points = centres[np.arange(m) % len(centres)] * (1 - 1e-9)
+    made = as_printed(*_on_grid(points))
+    assert (made.verdict, made.gap) == ("no sphere is empty", FEW) and FEW in gaps_of_proof(m, d)
+    points[(points == points[0]).all(axis=1)] = points[1]
+    assert as_printed(*_on_grid(points)).verdict == "reaches its bound"
+    assert confound_points(*_on_grid(points)).distance >= made.bound
 
 
 def test_the_printed_construction_works_where_it_works(rng):
@@ -238,10 +369,11 @@ def test_the_printed_construction_works_where_it_works(rng):
     good = [one for one in verdicts if one.verdict == "reaches its bound"]
     assert len(good) > 10 and all(one.distance >= one.bound for one in good)
     assert {one.verdict for one in verdicts} > {"reaches its bound"}
+    assert all((one.gap is None) == (one in good) for one in verdicts)
 
 
 def test_a_covered_disc_has_no_hole_of_the_printed_size(rng):
-    """Below the printed bound wherever one looks, so no split reaches it; flipping does, on the same data."""
+    """Below the printed bound wherever one looks, so no split reaches it. The lemma is not refuted: flipping does."""
     points, square = covered_disc(), 2**40
     m = len(points)
     assert m < 1500 and (np.square(points).sum(axis=1) <= square).all()
@@ -249,7 +381,7 @@ def test_a_covered_disc_has_no_hole_of_the_printed_size(rng):
     assert most < 0.03395 and f"{printed:.6f}" == "0.033996"
     page = (Path(__file__).parent.parent / "docs" / "proofs" / "confounder.md").read_text()
     assert f"{m:,} edge vectors" in page and "0.03395 R" in page and "0.033996 R" in page
-    assert as_printed(points, square).verdict == "no sphere is empty"
+    assert as_printed(points, square).gap == FEW and not bound_follows(m, 2)
     found = confound_points(points, square, constructions=("zero", "split"))
     assert found.reaches_bound and found.distance <= most
     flipped = confound_points(points, square, constructions=("flip",))
@@ -307,7 +439,10 @@ def test_what_had_no_time_is_not_reported_as_not_seen():
 
 def test_the_study_says_what_was_seen():
     findings = module.study(sizes=(3, 20), dimensions=(1, 2), repeats=2)
-    assert [entry["seen"] for entry in findings["checks"]] == [True, False, False, True]
+    assert [entry["seen"] for entry in findings["checks"]] == [True, True, True, False, False, True]
+    assert [entry.get("ours", False) for entry in findings["checks"]] == [False, True, False, False, False, True]
+    assert "does not refute the lemma" in findings["checks"][4]["why"]
+    assert findings["tables"][1]["rows"][0][:2] == [2, "4 to 7, 16 to 24"]
     assert len(findings["tables"][0]["rows"]) == 4
     assert "no guarantee" in findings["notes"][0]
     assert module.study(sizes=(3,), dimensions=(1,), repeats=1, seconds=1e-3)["tables"][0]["rows"] == []

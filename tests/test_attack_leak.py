@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import radoboost as rb
 from radoboost.adversary import joint_leak
@@ -92,7 +93,20 @@ def test_the_bit_is_read_in_99_of_100_releases_of_24_rows_and_16_rados(rng):
         copied.append(found.value == x[row, 0])
     assert right >= 99
     assert 40 < sum(copied) < 60
-    assert release.statement.best_guess < 0.85  # which is what the claim would allow, did it speak of whole rados
+    allowed = release.statement.best_guess  # by the claim, did it speak of whole rados
+    assert allowed < 0.85 and binom.sf(right - 1, 100, allowed) < 1e-6
+
+
+def test_of_the_protected_column_alone_the_claim_holds(rng):
+    """Beside it the case in which the paper is right: its aim, the density of that feature's values in rados."""
+    interval, trials, right = band(24, 6.0), 2000, 0
+    allowed = joint_leak._statement((24, 16, 0, 1)).best_guess
+    for _ in range(trials):
+        edges, rados = simulated(rng, 24, 16, 0, 1, interval)
+        bit = recover_bit(edges, 0, 0, rados, interval).bit
+        right += (bit or rng.choice([-1, 1])) == edges[0, 0]
+    # At most as often as allowed: an exact binomial tail, with a false-alarm probability of 1e-6.
+    assert 0.6 * trials < right <= binom.ppf(1 - 1e-6, trials, allowed)
 
 
 def test_the_value_is_in_the_column_s_own_coding_from_a_csv_file(tmp_path, rng):
@@ -312,8 +326,9 @@ def test_what_cannot_be_attacked_is_refused(rng):
 def test_the_study_shows_that_the_claim_is_about_the_marginal_only():
     found = study(trials=20, largest=24, longest=0)
     validate(found)
-    (check,) = found["checks"]
-    assert check["seen"] is False
+    alone, whole = found["checks"]
+    assert alone["seen"] is True and "paper's aim" in alone["statement"]
+    assert whole["seen"] is None and "could not have shown more" in whole["why"]  # of 20 trials
     claim = {row[0]: row[1] for row in found["tables"][0]["rows"]}
     assert claim["bits read rightly"] == "20 of 20"
     assert "marginal" in claim["between tables with"] and claim["epsilon of the claim"] < 10
@@ -326,3 +341,19 @@ def test_the_study_shows_that_the_claim_is_about_the_marginal_only():
     assert cells[24, 1, 1, 2**22][1] > 0
     assert any("uniform" in note for note in found["notes"]) and any("epsilon 6" in note for note in found["notes"])
     assert study(trials=3, largest=8, longest=42, seconds=30)["figures"][1]["name"] == "leak-lattice"
+
+
+def test_a_claim_is_judged_only_where_the_trials_could_have_shown_that_it_is_exceeded():
+    """At a false-alarm probability of 1e-6 ten trials say nothing, even if all of them are right; a hundred do."""
+    allowed = 0.793
+    for trials in (0, 1, 10, 20, 50):
+        check = joint_leak._judged("", trials, trials, allowed)
+        assert check["seen"] is None and "could not have shown more" in check["why"]
+    for trials in (60, 100):
+        assert joint_leak._judged("", trials, trials, allowed)["seen"] is False
+        assert joint_leak._judged("", trials // 2, trials, allowed)["seen"] is True
+        assert joint_leak._judged("", round(allowed * trials), trials, allowed)["seen"] is True
+        assert allowed**trials < 1e-6  # of all being right, were it so
+    assert allowed**50 > 1e-6
+    quick = study(trials=10, largest=12, longest=0)
+    assert [check["seen"] for check in quick["checks"]][1] is None

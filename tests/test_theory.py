@@ -280,6 +280,16 @@ def test_spheres_and_holes():
     assert spheres.right_radius(26, 3) == pytest.approx(1 / (3 * math.sqrt(3)))
 
 
+def test_the_spheres_suffice_for_few_examples_and_the_printed_bound_follows():
+    """The nearest cases in which the paper is right: 25 spheres for 24 examples, and a hole no smaller than printed."""
+    options = Options(".", (), seed=0, quick=True)
+    for d, m, enough, follows in ((2, 24, True, True), (2, 100, False, True), (2, 10_000, False, False)):
+        out = spheres.work(Cell.of("theory", part="spheres", d=d, m=m), options)
+        assert (out["spheres"] > m, out["follows"]) == (enough, follows)
+        assert (out["printed"] <= out["right"]) == follows
+    assert (out["first_few"], out["first_beyond"]) == (25, 225)
+
+
 def test_a_lattice_moved_into_the_ball_covers_it(rng):
     m = 300
     radius = spheres.covering_radius(m, 2)
@@ -423,6 +433,12 @@ FLIPS = [
     ("more spheres than examples", "spheres", _set(spheres=10**6), _set(spheres=5)),
     ("one of its spheres is empty", "spheres", _set(printed=0.1, covering=0.2), _set(printed=0.2, covering=0.1)),
     ("is not above what a placement leaves", "spheres", _set(right=0.1, covering=0.2), _set(right=0.3, covering=0.2)),
+    (
+        "for moderate m its printed bound holds",
+        "spheres",
+        _set(printed=0.1, right=0.2, follows=True, first_beyond=10**6),
+        _set(printed=0.1, right=0.2, follows=False, first_beyond=10**6),
+    ),
 ]  # fmt: skip
 
 

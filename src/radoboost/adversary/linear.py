@@ -413,4 +413,4 @@ def _half(shares: dict[tuple[str, float, float], float], ratios: Sequence[float]
     seen = all(shares["lp", 0.0, ratio] == 1.0 for ratio in below) if below else None
     why = ", ".join(f"{100 * shares['lp', 0.0, ratio]:.0f} % at {ratio:g} m" for ratio in below)
     claim = "without noise, a linear program gets all labels from fewer rados than records, beyond half as many"
-    return check(claim, seen, why or "no such size was tried")
+    return check(claim, seen, why or "no such size was tried", ours=True)

@@ -9,7 +9,7 @@ from radoboost.adversary import ATTACKS
 from radoboost.errors import ArgumentError
 from radoboost.findings.documents import Document, document, keep, kept_in, make_folder
 from radoboost.holder.keystream import make_key
-from radoboost.paper.hardness.solver_limits import FULL_COVERS, FULL_SIZES
+from radoboost.paper.hardness.solver_limits import FULL_COVERS, FULL_SIXES, FULL_SIZES
 from radoboost.progress import Progress, no_progress, show_progress, silent
 
 STUDIES = tuple(name for name in ATTACKS if name != "reconstruct")
@@ -31,7 +31,14 @@ _QUICK: dict[str, dict[str, Any]] = {
 }
 _FULL: dict[str, dict[str, Any]] = {
     "membership": {"seconds": 1500.0},
-    "hardness": {"sizes": FULL_SIZES, "covers": FULL_COVERS, "repeats": 5, "limit": 10.0, "seconds": 900.0},
+    "hardness": {
+        "sizes": FULL_SIZES,
+        "covers": FULL_COVERS,
+        "sixes": FULL_SIXES,
+        "repeats": 5,
+        "limit": 10.0,
+        "seconds": 900.0,
+    },
 }
 
 

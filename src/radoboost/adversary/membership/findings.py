@@ -113,8 +113,8 @@ def _checks(attacks: Attacks) -> list[Check]:
             continue
         beaten, why = one.beats_claim, one.sentence()
         if name == HALVED:
-            checks.append(check("noise that is halved on purpose beats its statement", beaten, why))
+            checks.append(check("noise that is halved on purpose beats its statement", beaten, why, ours=True))
         else:
             seen = None if beaten is None else not beaten
-            checks.append(check(f"{name}: the attack is not surely beyond the statement's curve", seen, why))
+            checks.append(check(f"{name}: the attack is not surely beyond the statement's curve", seen, why, ours=True))
     return checks

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,16 @@ def planted_sets(q: int, rng: np.random.Generator) -> ThreeSets:
     'yes'
     """
     return _drawn(q, lambda: np.concatenate([rng.permutation(3 * q), rng.permutation(np.repeat(np.arange(3 * q), 2))]))
+
+
+def all_of_six() -> list[ThreeSets]:
+    """All sets of six different 3-sets of six elements with each element in three: every instance with q = 2.
+
+    >>> len(all_of_six()), sum(find_cover(one).answer == "yes" for one in all_of_six())
+    (330, 300)
+    """
+    chosen = combinations(combinations(range(6), 3), 6)
+    return [ThreeSets(sets) for sets in chosen if set(Counter(chain(*sets)).values()) == {3}]
 
 
 def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cover:

@@ -1,9 +1,12 @@
-"""The paper's own proof of lem_algebraic, step by step, and a data set on which it fails.
+"""The printed proof of lem_algebraic as code: where it works, and where it has gaps.
 
-Its spheres are too few from some number of edge vectors on: docs/proofs/confounder.md, C4, C6 and C7.
+The proof packs k^d spheres of radius r = R / (sqrt(d) k) into a cube in the ball: along an edge there are
+k = ceil(log(m + 1) / log(d)) for m >= 2^d, and 2 otherwise. Each of its gaps has a name here. What they are, and why
+the printed bound holds for moderate m all the same: docs/proofs/confounder.md, C4, C6 and C7.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -12,9 +15,40 @@ from numpy.typing import NDArray
 
 from radoboost.adversary.known import DEFAULT_SECONDS, deadline
 from radoboost.errors import ArgumentError
-from radoboost.paper.hardness.confounder_search import Integers, Search
+from radoboost.findings import Table, table
+from radoboost.paper.hardness.confounder_search import Integers, Search, cells_along
 
 _FINER = 2**24  # so that no verdict is due to the rounding of a centre
+
+FEW = "there are not more spheres than edge vectors, so that none may be empty"
+FAR = "an edge vector less the centre of a touching sphere may be longer than R"
+CENTRE = "no sphere is around 0, so that the ball of the proof's footnote may hold an edge vector"
+GAPS = (FEW, FAR, CENTRE)
+
+
+def spheres_along(m: int, d: int) -> int:
+    """How many spheres the proof puts along an edge of the cube: ceil(log(m + 1) / log(d)) for m >= 2^d, exactly.
+
+    >>> spheres_along(7, 2), spheres_along(8, 2), spheres_along(26, 3), spheres_along(7, 3)
+    (3, 4, 3, 2)
+    """
+    if m < 2**d:
+        return 2
+    if d == 1:
+        raise ArgumentError("with one column the proof divides by log(1), which is 0; take two columns, or one row")
+    along, power = 1, d
+    while power < m + 1:
+        along, power = along + 1, power * d
+    return along
+
+
+def spheres_of_proof(m: int, d: int) -> int:
+    """How many spheres the proof packs.
+
+    >>> spheres_of_proof(24, 2), spheres_of_proof(100_000, 2)
+    (25, 289)
+    """
+    return int(spheres_along(m, d) ** d)
 
 
 def printed_bound(m: int, d: int) -> float:
@@ -28,30 +62,123 @@ def printed_bound(m: int, d: int) -> float:
     return math.log(d) / (2 * math.sqrt(d) * math.log(m + 1))
 
 
+def gaps_of_proof(m: int, d: int) -> tuple[str, ...]:
+    """Which of the `GAPS` the printed proof has for m edge vectors in d columns; none: it holds for every data set.
+
+    >>> gaps_of_proof(7, 2), gaps_of_proof(26, 3), gaps_of_proof(15, 2) == (CENTRE,), gaps_of_proof(100, 2) == (FEW,)
+    ((), (), True, True)
+    """
+    if d == 1 and m > 1:
+        return ()  # the printed bound is 0
+    along = spheres_along(m, d)
+    # With one column the spheres are intervals that touch at 0, so that nothing near 0 is in none of them.
+    has = {FEW: along**d < m + 1, FAR: d * along**2 < 9, CENTRE: along % 2 == 0 and d > 1}
+    return tuple(gap for gap in GAPS if has[gap])
+
+
+def bound_follows(m: int, d: int) -> bool:
+    """Whether the printed bound is at most R / (sqrt(d) ceil((m + 1)^(1/d))), which is proved (C3): exactly.
+
+    >>> [bound_follows(m, 2) for m in (3, 224, 225)], [bound_follows(m, 3) for m in (2743, 2744)]
+    ([True, True, False], [True, False])
+    """
+    return m < 2**d or int(d ** cells_along(m, d)) <= (m + 1) ** 2
+
+
+def first_few(d: int) -> int:
+    """The least m for which the proof packs too few spheres.
+
+    >>> first_few(2), first_few(3), first_few(4)
+    (25, 8, 625)
+    """
+    if d < 2:
+        raise ArgumentError("with one column the proof packs no spheres; take two columns or more")
+    # Along an edge there are k for d^(k - 1) <= m < d^k, if also m >= 2^d; they are too few from m = k^d on.
+    along = 2
+    while not max(along**d, d ** (along - 1), 2**d) < d**along:
+        along += 1
+    return int(max(along**d, d ** (along - 1), 2**d))
+
+
+def first_beyond(d: int) -> int:
+    """The least m for which the printed bound does not follow from the one that is proved.
+
+    >>> first_beyond(2), first_beyond(3), f"{first_beyond(10):.2g}"
+    (225, 2744, '3e+14')
+    """
+    if d < 2:
+        raise ArgumentError("with one column the printed bound is 0 and always follows; take two columns or more")
+    cells = 2  # of an edge, the cube having more of them than m from m = (cells - 1)^d on
+    while bound_follows((cells - 1) ** d, d):
+        cells += 1
+    return int((cells - 1) ** d)
+
+
+def where_it_works(dimensions: Sequence[int] = (2, 3, 4, 6, 10), most: int = 3000) -> Table:
+    """For which m up to `most` the printed proof has which gap, and from which m on its bound needs another proof.
+
+    >>> where_it_works(dimensions=(2,), most=30)["rows"]
+    [[2, '4 to 7, 16 to 24', '1 to 3', '1 to 3, 8 to 15', '25 to 30', 25, 225]]
+    """
+    rows = []
+    for d in dimensions:
+        by_gap: dict[str | None, list[int]] = {gap: [] for gap in (None, FAR, CENTRE, FEW)}
+        for m in range(1, most + 1):
+            for gap in gaps_of_proof(m, d) or (None,):
+                by_gap[gap].append(m)
+        rows.append([d, *map(_in_words, by_gap.values()), first_few(d), first_beyond(d)])
+    columns = ["d", "no gap", "e - c may leave the ball", "no sphere around 0", "too few spheres", "too few first at",
+               "bound beyond ours first at"]  # fmt: skip
+    note = (
+        f"Of m from 1 to {most:,}; the last two columns of all m. Below the last the printed bound holds, for it is "
+        "at most R / (sqrt(d) ceil((m + 1)^(1/d)))."
+    )
+    return table("proof", "lem_algebraic: for which m the printed proof has which gap", columns, rows, note)
+
+
+def _in_words(numbers: list[int]) -> str:
+    """Ascending whole numbers as runs of them."""
+    runs: list[list[int]] = []
+    for one in numbers:
+        if runs and runs[-1][1] == one - 1:
+            runs[-1][1] = one
+        else:
+            runs.append([one, one])
+    return ", ".join(f"{first:,} to {last:,}" if first < last else f"{first:,}" for first, last in runs) or "none"
+
+
 @dataclass(frozen=True)
 class Printed:
-    """What becomes of the construction as the paper prints it; bound and distance are shares of R."""
+    """What becomes of the construction as the paper prints it; bound and distance are shares of R.
+
+    `gap` is the one of `GAPS` that it ran into, None where it reaches its bound or claims none.
+    """
 
     verdict: str
     bound: float
     spheres: int
     distance: float | None
+    gap: str | None = None
 
 
 def as_printed(points: Integers, square_radius: Fraction | int | None = None) -> Printed:
     """The paper's proof of lem_algebraic step by step, with the choices it leaves open made in its favour.
 
     An empty sphere whose centre c is nearest to 0, an adjacent sphere no farther off with an edge vector e in it, and
-    e replaced by c and e - c; where there is none, the zero vector added. The spheres are those of the proof.
+    e replaced by c and e - c; where there is none, the zero vector added. The spheres are those of the proof. Two slips
+    of the pen are put right: the radius that it prints is the diameter, and its second example is (x - y c, y).
 
-    >>> as_printed(np.array([[9]]), square_radius=100).verdict  # c = -5, and 9 - c = 14
-    'leaves the ball'
+    >>> as_printed(np.array([[3, 1], [0, 4], [2, -2], [-1, -3], [0, 0]])).verdict  # no gap for so many: as proved
+    'reaches its bound'
+    >>> near = as_printed(np.array([[0, 1]] * 8), square_radius=10**4)  # all of them around 0, and in no sphere
+    >>> near.verdict, near.gap == CENTRE
+    ('misses its bound', True)
     """
     m, d = points.shape
     bound = printed_bound(m, d)
     if bound == 0:
         return Printed("has no bound, for log(d) is 0", 0.0, 0, None)
-    along = 2 if m < 2**d else math.ceil(math.log(m + 1) / math.log(d))
+    along = spheres_along(m, d)
     if along**d > 2**16:
         raise ArgumentError(f"the proof would take {along**d:,} spheres here; give fewer columns")
     square = Fraction(int((points.astype(object) ** 2).sum(axis=1).max()) if square_radius is None else square_radius)
@@ -65,7 +192,7 @@ def as_printed(points: Integers, square_radius: Fraction | int | None = None) ->
     held = [search.tree.query_ball_point(centre, radius * (1 + 1e-12)) for centre in centres]
     empty, norms = np.array([not inside for inside in held]), np.linalg.norm(centres, axis=1) - 1e-12
     if not empty.any():
-        return Printed("no sphere is empty", bound, along**d, None)
+        return Printed("no sphere is empty", bound, along**d, None, FEW)
     made: list[tuple[tuple[int, ...], Integers]] = []
     for place in np.flatnonzero(empty & (norms <= norms[empty].min() + 2e-12)):
         near = np.linalg.norm(centres - centres[place], axis=1) < 2 * radius * (1 + 1e-9)
@@ -74,14 +201,17 @@ def as_printed(points: Integers, square_radius: Fraction | int | None = None) ->
             made += [((record,), search.split_at(record, centre)) for record in held[other]]
     fitting = [search.distance(*one) for one in made or search.zero() if search.fits(*one)]
     if not fitting:
-        return Printed("leaves the ball", bound, along**d, None)
+        return Printed("leaves the ball", bound, along**d, None, FAR)
     distance = math.sqrt(Fraction(max(fitting)) / square)
-    return Printed(f"{'reaches' if distance >= bound else 'misses'} its bound", bound, along**d, distance)
+    if distance < bound:
+        return Printed("misses its bound", bound, along**d, distance, CENTRE)
+    return Printed("reaches its bound", bound, along**d, distance)
 
 
 def covered_disc(radius: int = 2**20) -> NDArray[np.int64]:
     """Points of a disc that leave no hole, and no point alone, as large as the paper's bound for so many points.
 
+    So no split of one of them reaches that bound; they do not refute the lemma, for flipping gets much farther (C7).
     They are pairs of a lattice near the disc, moved to the nearest point of it, which brings them no farther from any
     point of the disc. A point that has no partner is there twice.
 
