@@ -130,15 +130,19 @@ def _printed(sixes: int, workers: int, left: Callable[[], float]) -> list[Check]
         at_0, at_1 = at_0 + (answers[0].answer == truth), at_1 + (answers[1].answer == truth)
         for p in probes:
             probes[p] += try_printed_probe(instance, p) == (truth == "yes")
-    among = f"{done} instances with q = 2, {covered} of which have a cover; there are {len(every)} in all"
-    norms, least = ", ".join(f"{p:g}" for p in probes), min(probes.values())
+    among = f"{done} instances with q = 2, {covered} of which have a cover"
+    among = f"all {among}" if done == len(every) else f"{among}; there are {len(every)} in all"
+    if len(set(probes.values())) == 1:
+        right = f"at each of p = {', '.join(f'{p:g}' for p in probes)} it does in {probes[0]}"
+    else:
+        right = "it does in " + ", ".join(f"{n} at p = {p:g}" for p, n in probes.items())
     return [
         check("lem_comp1: its reduction at p = 0 answers as exact cover does, which proves it, for p is part of the "
               "instance", at_0 == done if done else None, f"it does in {at_0} of {among}"),
         check("proof of lem_comp1: so does its branch for p > 0, which the lemma does not need",
               at_1 == done if done else None, f"at p = 1 it does in {at_1} of {among}"),
         check("lem_comp2: its reduction answers as exact cover does", all(n == done for n in probes.values())
-              if done else None, f"at each p of {norms} it does in {least} or more of {among}"),
+              if done else None, f"{right} of {among}"),
     ]  # fmt: skip
 
 
