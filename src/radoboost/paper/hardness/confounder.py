@@ -283,7 +283,7 @@ def study(
         ], log_x=True, log_y=True)
         for d in dimensions if any(row[0] == d for row in rows)
     ]  # fmt: skip
-    caption = "Median distance of the confounders found of edge vectors that are uniform in a ball, by construction."
+    caption = "Median distance of the confounders that each construction finds, of edge vectors uniform in a ball."
     return found(
         NAME,
         TITLE,
