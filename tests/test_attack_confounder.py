@@ -34,8 +34,10 @@ from radoboost.paper.hardness.packed_spheres import (
     gaps,
     gaps_of_proof,
     most_a_split_gives,
+    next_whole,
     printed_bound,
     spheres_along,
+    where_it_works,
 )
 
 
@@ -280,6 +282,15 @@ def test_where_the_printed_proof_has_no_gap():
     assert whole == {2: [(4, 7), (16, 24)], 3: [(9, 26), (81, 124)], 4: [(16, 63), (256, 624)]}
     page = (Path(__file__).parent.parent / "docs" / "attacks.md").read_text()
     assert all(f"{first} to {last} at d = {d}" in page for d, ((first, last), _) in whole.items() if d < 4)
+    for d in (2, 3, 4, 6, 7):  # the next run without a gap, against a search
+        for after in (2**d - 1, 40, 300, 1000):
+            beyond = [m for m in range(after + 1, 20_000) if not gaps_of_proof(m, d)]
+            run = next_whole(d, after)
+            assert (run[0] if run and run[0] < 20_000 else None) == next(iter(beyond), None)
+            if run and run[1] < 19_999:
+                assert gaps_of_proof(run[1], d) == () != gaps_of_proof(run[1] + 1, d)
+    assert "for d = 10 from 10,000 to 99,999" in where_it_works(dimensions=(10,), most=3000)["note"]
+    assert gaps_of_proof(10_000, 10) == () and gaps_of_proof(9_999, 10) != () != gaps_of_proof(100_000, 10)
     few = {d: _runs(m for m in every if FEW in gaps_of_proof(m, d)) for d in (2, 3, 4, 6, 10)}
     assert few == {
         2: [(25, 31), (36, 3000)],

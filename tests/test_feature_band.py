@@ -100,10 +100,14 @@ def test_statement_and_figures(rng):
     assert statement.epsilon == pytest.approx(2.5945, abs=1e-4)
     assert statement.epsilon == epsilon_at(event_from_dict(statement.event), 1e-5)
     assert "marginal" in statement.neighbours and "alone" in statement.unit_of_privacy
-    assert "reveal" in statement.not_protected[0] and "does not help" in statement.not_protected[1]
+    assert "can reveal" in statement.not_protected[0] and "does not help" in statement.not_protected[1]
     assert told == {"name": "feature-band", "feature": "x0", "band_epsilon": 1.0, "band": [378, 622]}
     exact = delta_at(event_from_dict({**statement.event, "count": 1}), 1.0)
-    assert f"{exact:.2e}"[:3] in statement.promises[1] and "claims epsilon 100 for 100 rados" in statement.promises[1]
+    assert (
+        f"{exact:.2e}"[:3] in statement.promises[1]
+        and "for small epsilon, has epsilon 100 for 100 rados" in statement.promises[1]
+    )
+    assert "right from about 8 sqrt(log(m)/m) on, and too small below" in statement.promises[1]
     assert statement.promises[2].startswith("Who sees the column 'x0' of the rados and no other")
     assert "codings" in statement.not_protected[2] and "every column but 'x0'" in statement.not_protected[4]
     assert release.n_examples == 1000

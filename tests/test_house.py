@@ -163,7 +163,8 @@ WITHDRAWN = ("paper is wrong, and", "where the paper is wrong", "they are wrong"
              "Its proof is wrong", "What is wrong in the paper", "proof of that, which fails", "as printed: wrong",
              "wrong elsewhere (H3)", "wrong at infinity", "holds at p = 0 only", "counterexamples to it",
              "lem_algebraic, corrected", "Where the paper is wrong", "what is wrong with the theorem",
-             "where they are wrong")  # fmt: skip
+             "where they are wrong", "of the same rados reveal", "other columns reveal", "The paper's theorem claims",
+             "more often than the claim allows", "real-valued column protects nothing")  # fmt: skip
 
 
 def test_what_was_withdrawn_about_the_paper_is_said_nowhere():

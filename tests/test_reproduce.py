@@ -237,17 +237,36 @@ def _clamped(before, after, printed_before, printed_after):
         {name: [{"error": error, "least_edge": 0.004} for error in errors] for name in ("eeg", "magic")}
         for errors in (printed_before, printed_after)
     ]
-    return table3._untouched(*rows, *folds)
+    return table3._tends(*rows, *folds)
 
 
-def test_the_clamp_is_judged_with_weights_of_either_kind():
+def test_the_clamp_is_judged_on_the_domains_that_it_changes():
     high, low = (0.3, 0.4), (0.2, 0.3)
-    assert _clamped(high, high, high, high)["seen"] is False
-    assert _clamped(high, low, high, high)["seen"] is True
-    said = _clamped(high, high, high, low)
-    assert said["seen"] is True and "below 0.1 in 4 of 4 folds, down to 0.0040" in said["why"]
-    assert "combined standard errors apart on these 2 domains" in said["why"]
-    assert _clamped(high, high, low, high)["seen"] is False
+    assert [check["seen"] for check in _clamped(high, high, high, high)] == [None, None]
+    assert [check["seen"] for check in _clamped(high, low, high, high)] == [None, True]
+    assert [check["seen"] for check in _clamped(high, high, low, high)] == [False, None]
+    printed, summing = _clamped(high, high, high, low)
+    assert printed["seen"] is True and "below 0.1 in 4 of 4 folds, down to 0.0040" in printed["why"]
+    assert "Of 2 domains that change 2 improve (EEG, Magic) and 0 do not (none); 0 of 2 are" in printed["why"]
+    assert "combined standard errors apart on these 2 domains" in printed["why"]
+    assert summing["seen"] is None and "nothing to judge" in summing["why"]
+    assert all(
+        "tend to improve with the clamp, with sparse exceptions" in check["statement"] for check in (printed, summing)
+    )
+    before = {str(k): [0.3] for k in range(14)}  # 6 better, 2 worse, 6 the same; then 5 better, 3 worse
+    after = before | {str(k): [0.2 if k < 6 else 0.4] for k in range(8)}
+    assert table3._compared(before, after)[0] is True and "6 of 14 are unchanged" in table3._compared(before, after)[1]
+    assert table3._compared(before, after | {"5": [0.5]})[0] is False
+
+
+def test_outliers_are_counted_centred_too():
+    rows = [
+        comparing.Row("wine_red", {"complete": True, "beyond": 1, "beyond_centred": 0}, {}, {}),
+        comparing.Row("magic", {"complete": True, "beyond": 0, "beyond_centred": 0}, {}, {}),
+    ]
+    check = table1._outliers(rows)
+    assert check["seen"] is True
+    assert check["why"] == "on all 2 domains. Centred there would be fewer: Wine-red 0 (1)"
 
 
 def test_the_papers_figures_ship_with_the_package():

@@ -16,7 +16,7 @@ from radoboost.findings import validate
 from radoboost.learner.risks import logistic_rado_risk, logistic_risk
 from radoboost.paper import theory
 from radoboost.paper.cells import Cell, Options
-from radoboost.paper.theorems import dp_feat, gap, marginal, mean_zero, norm_lemma, prudence, spheres
+from radoboost.paper.theorems import dp_feat, gap, marginal, mean_zero, norm_lemma, prudence, rejection, spheres
 from radoboost.privacy import TruncatedBinomialShift, band, delta_at
 
 FALSE_ALARM = 1e-6
@@ -205,7 +205,8 @@ def test_the_expansion_in_the_proof():
     assert dp_feat.proof_factor(m, half) == pytest.approx(1 / (1 - 2 ** (m * (f - 1))), rel=1e-9)
     for m in (10, 10_000):
         assert dp_feat.proof_factor(m, 1e-9) * 1e-9 == pytest.approx(2, rel=1e-4)
-        assert dp_feat.printed_factor(m, 1e-9) * 1e-9 == pytest.approx(1 / (2 * m**2 * math.log(2) ** 2))
+        assert dp_feat.printed_factor(m, 1e-12) * 1e-12 == pytest.approx(1 / (2 * m**2 * math.log(2) ** 2))
+        assert dp_feat.printed_factor(m, 1e12) == pytest.approx(0.5 - 1 / (4 * m**2 * math.log(2) ** 3))
 
 
 # ---- thm_random_gau
@@ -455,6 +456,51 @@ def test_every_check_can_come_out_both_ways(outcomes, options, words, part, good
                 change(outcome)
         checks = [check for check in theory.findings(invented, options)["checks"] if words in check["statement"]]
         assert [check["seen"] for check in checks] == [seen]
+
+
+def _check(outcomes, options, words, part, change):
+    invented = copy.deepcopy(outcomes)
+    for cell, outcome in invented.items():
+        if cell["part"] == part:
+            change(outcome)
+    return next(check for check in theory.findings(invented, options)["checks"] if words in check["statement"])
+
+
+def test_the_condition_of_the_proof_of_thm_rrs_does_not_rescue_it(outcomes, options):
+    """Where failures with m >= (1 + 2 beta) / (1 - 2 beta) are as many, it is said; as few as none are not named."""
+    for m in (2, 3, 5, 10):
+        for beta in (0.05, 0.15, 0.3, 0.45):
+            assert rejection._step2(m, beta) == (m >= (1 + 2 * beta) / (1 - 2 * beta))
+    grid = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "rejection-grid")
+    failing = [row["m"] for row in grid["by_m"] if row["failure"] > 1 + 1e-9]
+    assert failing == [row["m"] for row in grid["by_m"] if row["step2"] > 1 + 1e-9]
+    assert all(row["step2"] <= row["failure"] for row in grid["by_m"])
+    said = _check(outcomes, options, "for every m and epsilon", "rejection-grid", lambda outcome: None)
+    assert "(1 - 2 beta), the same m fail. These ends" in said["why"]
+    rescued = _check(outcomes, options, "for every m and epsilon", "rejection-grid",
+                     lambda outcome: [row.update(step2=0.0) for row in outcome["by_m"]])  # fmt: skip
+    assert "proof's condition" not in rescued["why"]
+
+
+def test_where_the_appendixs_bound_held_in_all_draws_is_said(outcomes, options):
+    invented = copy.deepcopy(outcomes)
+    one = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "conclusion")
+    for noise, values in ((0.1, {"beyond": 0, "kappa": 1.0}), (0.3, {"beyond": 50, "kappa": 3.0})):
+        cell = Cell.of("theory", part="conclusion", domain="haberman", noise_std=noise)
+        invented[cell] = one | {"draws": 60, "held": 60, "too_long": 0, "cap": 0.5} | values
+    invented = {
+        cell: out for cell, out in invented.items() if cell["part"] != "conclusion" or cell["domain"] == "haberman"
+    }
+    checks = theory.findings(invented, options)["checks"]
+    bound = next(check for check in checks if "its bound does too" in check["statement"])
+    assert bound["seen"] is False and "with the largest cap that the appendix allows" in bound["why"]
+    assert ". At noise 0.1, with kappa = 1, it held in all 60 draws on Haberman. The theorem's" in bound["why"]
+
+
+def test_the_reading_about_learners_that_take_features_is_ours(outcomes, options):
+    said = _check(outcomes, options, "lets features be taken", "mean-zero", lambda outcome: None)
+    assert said["ours"] and said["statement"].startswith("thm_random_gau, read as one about learners that take")
+    assert "in a single draw at most" in said["why"]
 
 
 @pytest.mark.parametrize(

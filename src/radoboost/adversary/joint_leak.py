@@ -2,7 +2,7 @@
 
 The band's claim is about the protected column alone, and so is the paper's aim: that one changed value not change "the
 density of that feature's values in rados". Its definition of privacy is about the whole output, though, and its proof
-takes one column without loss of generality. The other columns tell which subset a rado sums, and with it what the
+takes one column without loss of generality. The other columns can tell which subset a rado sums, and with it what the
 protected column's value says about one row. The release's likelihood under either bit is exact: a rado's is the
 number of allowed subsets that give it, over the number of allowed subsets, which is the same under both bits, for the
 law of F depends on the number of rows alone (docs/proofs/feature-band.md, F2 and F3).
@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -350,43 +350,50 @@ def study(
     drawn = {name: _panel(*panels[name], planned[name], seen) for name in planned if planned[name]}
     main = (middle, _RADOS, 1, 2**22)
     said = _statement(main)
-    right, _, done = seen[main]
+    right, done = seen[main].right, seen[main].trials
     low, counted = _interval(right, done)[0], f"{right} of {done}"
     alone = _hits(rng, (middle, _RADOS, 0, 1), 10 * trials, left)
     caption = (
         "An undecided bit counts as half right, as a coin is; in the tables, only decided bits are read rightly. "
         "Shaded: 95 % Clopper-Pearson bounds. Dashed: how often the best guess from the protected column alone is "
-        "right, which is all that the claim allows."
+        "right, which is all that our statement about the column allows."
     )
     figures = [findings.figure("leak", "The protected bit, read", caption,
                                [drawn[name] for name in ("rows", "rados", "levels")])]  # fmt: skip
     if "lattice" in drawn:
         figures.append(findings.figure("leak-lattice", "The protected bit beyond 40 rows", caption, [drawn["lattice"]]))
-    names = ["rows", "rados", "other columns", "values of each", "right", "undecided", "trials", "at least", "at most"]
+    names = ["rows", "rados", "other columns", "values of each", "right", "undecided", "trials",
+             "impossible under the other bit", "at least", "at most"]  # fmt: skip
     return findings.found(
         NAME, TITLE,
         tables=[
             findings.table(
-                "leak-claim", f"The claim and the attack, {middle} rows, 16 rados, one column beside the protected one",
+                "leak-claim",
+                f"Our statement and the attack, {middle} rows, 16 rados, one column beside the protected one",
                 ["what", "number"],
-                [["epsilon of the claim", finite_or_word(said.epsilon)], ["delta of the claim", said.delta],
+                [["epsilon of our statement about the column", finite_or_word(said.epsilon)],
+                 ["delta of our statement", said.delta],
                  ["between tables with", said.neighbours], ["best guess if it held for whole rados", said.best_guess],
                  ["bits read rightly", counted], ["share read rightly, at least (95 %)", low],
-                 ["bits guessed rightly from the protected column alone", f"{_or_coin(alone)} of {alone[2]}"]],
-                note="The claim is about the protected column's marginal, and says so. From that column alone the best "
-                     "guess is right as often as the claim allows, and no more often.",
+                 ["releases impossible under the other bit", f"{seen[main].impossible} of {done}"],
+                 ["bits guessed rightly from the protected column alone", f"{_or_coin(alone)} of {alone.trials}"]],
+                note="The statement of feature-band is about the protected column's marginal, and says so. From that "
+                     "column alone the best guess is right as often as it allows, and no more often.",
             ),
             findings.table("leak-cells", "The bit, by cell", names,
-                           [[*cell, *seen[cell], *_interval(seen[cell][0], seen[cell][2])] for cell in cells],
-                           note="The bounds are of the share that was decided and right."),
+                           [[*cell, *seen[cell], *_interval(seen[cell].right, seen[cell].trials)]
+                            for cell in cells],
+                           note="Impossible under the other bit: trials in which some rado is, so that no epsilon "
+                                "helps; beyond 40 rows lattice reduction does not show that but at the band's ends. "
+                                "The bounds are of the share that was decided and right."),
         ],
         figures=figures,
         checks=[
             _judged("DP-Feat, of the protected column alone, which is the paper's aim: no guess of a bit is right more "
-                    "often than the claim allows", _or_coin(alone), alone[2], said.best_guess),
-            _judged("DP-Feat, of the whole output, of which the paper's definition speaks, by a proof that takes d = 1 "
-                    "without loss of generality: no guess of a bit is right more often than the claim allows",
-                    right, done, said.best_guess),
+                    "often than our statement about the column allows", _or_coin(alone), alone.trials, said.best_guess),
+            _judged("DP-Feat, of whole rados: no guess of a bit is right more often than our statement about the "
+                    "column allows", right, done, said.best_guess),
+            _no_epsilon(seen[main], said.delta),
         ],
         notes=[
             "The values of the other columns are uniform and independent; the protected bits are fair coins.",
@@ -397,7 +404,17 @@ def study(
 
 
 _Cell = tuple[int, int, int, int]  # rows, rados, other columns, values of each
-_Seen = tuple[int, int, int]  # bits that were right, bits that stayed undecided, trials
+
+
+class _Seen(NamedTuple):
+    """Bits that were right, that stayed undecided, trials, and those with a rado that the other bit cannot give."""
+
+    right: int
+    undecided: int
+    trials: int
+    impossible: int = 0
+
+
 _RADOS = 16
 _LONGEST = 10.0  # seconds of one trial
 _FALSE_ALARM = 1e-6  # of a verdict that a claim is exceeded
@@ -407,33 +424,50 @@ _BAND = FeatureBand(
 
 
 def _hits(rng: np.random.Generator, cell: _Cell, trials: int, left: Callable[[], float]) -> _Seen:
-    """How often the bit of row 0 was right, how often it stayed undecided, and in how many trials."""
+    """How often the bit of row 0 was right, undecided, and beyond doubt, and in how many trials."""
     m, n, columns, levels = cell
-    hits, undecided, done, interval = 0, 0, 0, band(m, _BAND.epsilon)
+    hits, undecided, done, impossible, interval = 0, 0, 0, 0, band(m, _BAND.epsilon)
     while done < trials and left() > 0:
         edges, rados = simulated(rng, m, n, columns, levels, interval)
-        bit = recover_bit(edges, 0, 0, rados, interval, seconds=min(max(left(), 0.01), _LONGEST)).bit
-        hits += bit == edges[0, 0]
-        undecided += bit is None
+        found = recover_bit(edges, 0, 0, rados, interval, seconds=min(max(left(), 0.01), _LONGEST))
+        hits += bool(found.bit == edges[0, 0])
+        undecided += found.bit is None
+        impossible += found.log_ratio == math.inf
         done += 1
-    return hits, undecided, done
+    return _Seen(hits, undecided, done, impossible)
 
 
 def _or_coin(seen: _Seen) -> int:
     """How many bits are right if a coin is tossed for the undecided ones, in the middle and rounded down."""
-    return seen[0] + seen[1] // 2
+    return seen.right + seen.undecided // 2
 
 
 def _judged(statement: str, right: int, trials: int, allowed: float) -> findings.Check:
     """Whether guesses are right no more often than allowed; not judged where all of them being right shows nothing."""
     low, most = (_interval(hits, trials, _FALSE_ALARM)[0] for hits in (right, trials))
-    surely = f"at least {low:.3f} but for a probability of {_FALSE_ALARM:g}; the claim allows {allowed:.3f}"
+    surely = f"at least {low:.3f} but for a probability of {_FALSE_ALARM:g}; our statement allows {allowed:.3f}"
     why = f"right in {right} of {trials} trials, {surely}"
     if most <= allowed:
-        return findings.check(
-            statement, None, f"{why}. So few trials could not have shown more, were all of them right"
-        )
-    return findings.check(statement, low <= allowed, why)
+        few = f"{why}. So few trials could not have shown more, were all of them right"
+        return findings.check(statement, None, few, ours=True)
+    return findings.check(statement, low <= allowed, why, ours=True)
+
+
+def _no_epsilon(seen: _Seen, small: float) -> findings.Check:
+    """The paper's definition for whole rados: what the other bit cannot give is a floor of delta, at every epsilon.
+
+    Where few releases are such, nothing is shown: of the rest it is not known how large an epsilon they need.
+    """
+    low = _interval(seen.impossible, seen.trials, _FALSE_ALARM)[0]
+    why = (
+        f"in {seen.impossible} of {seen.trials} trials some rado is impossible under the other bit, so no epsilon "
+        f"helps, the theorem's n epsilon, {_RADOS * _BAND.epsilon:g}, included: delta is at least {low:.3f} but for a "
+        f"probability of {_FALSE_ALARM:g} (criterion: {small:g} is small)"
+    )
+    statement = "DP-Feat, where the output O of (dpreq) is whole rados: there is an epsilon with a small delta"
+    if low <= small:
+        return findings.check(statement, None, f"{why}. That shows nothing: the rest may need any epsilon")
+    return findings.check(statement, False, why)
 
 
 def _statement(cell: _Cell) -> Statement:
@@ -451,10 +485,10 @@ def _interval(hits: int, trials: int, risk: float = 0.025) -> tuple[float, float
 def _panel(title: str, x_label: str, axis: int, cells: Sequence[_Cell], seen: Mapping[_Cell, _Seen]) -> findings.Panel:
     curves, bands = [], []
     for columns in dict.fromkeys(cell[2] for cell in cells):
-        shown = [cell for cell in cells if cell[2] == columns and seen[cell][2]]
+        shown = [cell for cell in cells if cell[2] == columns and seen[cell].trials]
         label = f"{columns} other column{'s' if columns > 1 else ''}"
         x = [_place(cell, axis) for cell in shown]
-        halves = [(2 * seen[cell][0] + seen[cell][1], seen[cell][2]) for cell in shown]
+        halves = [(2 * seen[cell].right + seen[cell].undecided, seen[cell].trials) for cell in shown]
         curves.append(findings.series(label, x, [twice / (2 * trials) for twice, trials in halves]))
         low = [_interval(twice // 2, trials)[0] for twice, trials in halves]
         bands.append(findings.band(label, x, low, [_interval(-(-twice // 2), trials)[1] for twice, trials in halves]))

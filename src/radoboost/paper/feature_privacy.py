@@ -110,10 +110,10 @@ def _totals_table(seen: list[_Seen], chosen: Plan) -> shapes.Table:
         "exact delta at n epsilon", "least delta", shapes.column(f"exact epsilon of plain rados {at}", digits=3),
     ]  # fmt: skip
     note = (
-        "Of the marginal of the protected column, for one value changed; other columns of the same rados reveal it. No "
-        "exact epsilon: there is none at that delta, because some rado lies at an end of the band with more than that "
-        "probability (least delta). The paper's delta is m^(-5/2) / epsilon, with 1 for the constant it does not name; "
-        "the accountant resolves no delta below about 1e-11."
+        "Of the marginal of the protected column, for one value changed; other columns of the same rados can reveal "
+        "it. No exact epsilon: there is none at that delta, because some rado lies at an end of the band with more "
+        "than that probability (least delta). The paper's delta is m^(-5/2) / epsilon, with 1 for the constant it does "
+        "not name; the accountant resolves no delta below about 1e-11."
     )
     return shapes.table("totals", "What all rados of a fold reveal of the column, exactly", columns, rows, note)
 

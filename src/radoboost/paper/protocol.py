@@ -1,6 +1,7 @@
 """The paper's protocol: ten stratified folds, z-scores over the whole domain, the iterate kept, errors and t-tests.
 
-The iterate kept is the one with the smallest error on the raw training *examples* (section 4 of the paper). Who has
+The iterate kept is the one with the smallest error on the raw training *examples*. The paper (section 4) says
+"minimizing the empirical risk", not of what; that it is of the training examples is as in the authors' program. Who has
 only rados cannot do that, so the choice lives here and in no learner.
 """
 

@@ -22,7 +22,7 @@ from radoboost.paper.theorems import (
 
 NAME = "theory"
 TITLE = "Theory, checked"
-VERSION = 3
+VERSION = 4
 
 SECTIONS: tuple[ModuleType, ...] = (
     concentration,

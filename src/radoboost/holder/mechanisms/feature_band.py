@@ -38,8 +38,8 @@ class FeatureBand:
 
     Naming a column here declares it binary: 0 and 1, or -1 and +1. `epsilon` is the paper's, of a single rado, and sets
     the band; the statement gives the exact epsilon of all rados at `delta`. It speaks of the marginal of that column
-    only: the other columns of the same rados reveal its values, and plain rados have no larger a marginal delta. It is
-    here to reproduce the paper, not to protect: from 16 rados of 24 rows, one column of evenly spread real values
+    only: the other columns of the same rados can reveal its values, and plain rados have no larger a marginal delta. It
+    is here to reproduce the paper, not to protect: from 16 rados of 24 rows, one column of evenly spread real values
     beside it gave a bit away in at least 99 of 100 releases (`rado attack leak`; docs/attacks.md has both).
     `values` declares the coding, (0, 1) or (-1, 1); without it the table says which.
 
@@ -98,7 +98,8 @@ class FeatureBand:
                 return float(low), float(high)
         raise TableError(
             f"column {self.feature!r} is not binary: it must hold 0 and 1, or -1 and +1, alone; "
-            "the band of a real-valued column protects nothing for some tables"
+            "a band that is symmetric about the mean, as this one is, would protect nothing for some tables with "
+            "real values"
         )
 
     def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
@@ -124,12 +125,13 @@ class FeatureBand:
                 f"Who sees the column {name} of the rados, and no other column, learns about any one value of it no "
                 "more than epsilon and delta say, over all rados together.",
                 f"For that marginal, one rado has delta {rounded_up(delta_at(one, self.epsilon), 4)} at epsilon "
-                f"{self.epsilon:g}, exactly. The paper's theorem claims epsilon {n * self.epsilon:g} for {n:,} rados, "
-                "at a delta that holds in a part of its range only; these figures do not rest on it.",
+                f"{self.epsilon:g}, exactly. The paper's theorem, for small epsilon, has epsilon {n * self.epsilon:g} "
+                f"for {n:,} rados; its delta is right from about 8 sqrt(log(m)/m) on, and too small below. These "
+                "figures do not rest on it.",
             ),
             not_protected=(
-                f"The other columns of the same rados reveal the values of {name}: one real-valued column can suffice. "
-                "The claim is about a marginal, and does not hold for the release as a whole.",
+                f"The other columns of the same rados can reveal the values of {name}: one real-valued column can "
+                "suffice. The claim is about a marginal, and does not hold for the release as a whole.",
                 "The band does not help the marginal. Of a column of -1 and +1 without a band, and without scaling "
                 f"constants beside it, as many rados have epsilon {rounded_up(epsilon_at(plain, self.delta), 4)} at "
                 "the same delta. This mechanism reproduces the paper; it is not for protecting anybody.",

@@ -35,8 +35,8 @@ _NO_CLIP = "Noise without a clipping norm promises nothing: nothing bounds what 
 class NoisyExamples:
     """Rados of edge vectors that the Gaussian mechanism has protected one by one (Section 5.2 of the paper).
 
-    Unlike in the paper, the noise is calibrated to the replacement of an edge vector of norm at most `clip`, by exact
-    accounting. Give `epsilon` and `delta`, or the `noise_std` itself; without a `clip` that promises nothing.
+    As in the paper, noise is for one edge vector replaced; unlike there, its norm is clipped, to `clip`, and accounting
+    is exact. Give `epsilon` and `delta`, or the `noise_std` itself; without a `clip` that promises nothing.
 
     >>> NoisyExamples(epsilon=1.0, clip=1.0).plan(10, 5, 1000).noise_std > 8.4
     True

@@ -114,6 +114,21 @@ def first_beyond(d: int) -> int:
     return int((cells - 1) ** d)
 
 
+def next_whole(d: int, after: int) -> tuple[int, int] | None:
+    """The first run of m beyond `after` for which the proof has no gap, from d = 2 and m = 2^d on; None without one.
+
+    >>> next_whole(10, 3000), next_whole(6, 3000), next_whole(2, 3), next_whole(2, 24)
+    ((10000, 99999), (3001, 7775), (4, 7), None)
+    """
+    along = 3  # odd, so that a sphere is around 0
+    while d ** (along - 1) < along**d or along <= d:
+        first, last = max(d ** (along - 1), 2**d, after + 1), min(d**along, along**d) - 1
+        if first <= last:
+            return int(first), int(last)
+        along += 2
+    return None
+
+
 def where_it_works(dimensions: Sequence[int] = (2, 3, 4, 6, 10), most: int = 3000) -> Table:
     """For which m up to `most` the printed proof has which gap, and from which m on its bound needs another proof.
 
@@ -133,6 +148,9 @@ def where_it_works(dimensions: Sequence[int] = (2, 3, 4, 6, 10), most: int = 300
         f"Of m from 1 to {most:,}; the last two columns of all m. Below the last the printed bound holds, for it is "
         "at most R / (sqrt(d) ceil((m + 1)^(1/d)))."
     )
+    if more := [(d, run) for d in dimensions if (run := next_whole(d, most))]:
+        where = " and ".join(f"for d = {d} from {first:,} to {last:,}" for d, (first, last) in more)
+        note += f" Beyond {most:,} there are more m without a gap, such as {where}."
     return table("proof", "lem_algebraic: for which m the printed proof has which gap", columns, rows, note)
 
 

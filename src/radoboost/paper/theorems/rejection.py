@@ -3,7 +3,8 @@
 The rejected signatures of n rados are a sum of geometric variables, so the probability that the theorem's bound fails
 is known exactly. The proof takes beta (m + 1) for a whole number, and then the bound held wherever we looked. The set
 itself has the least K that is not below beta (m + 1), which is that rounded up: a little more is rejected, and for
-small m, against n / eta, the bound can fail. Rounded down instead, it holds again, and the privacy loss is no larger.
+small m, against n / eta, the bound can fail, also where the proof's condition m >= (1 + 2 beta) / (1 - 2 beta) holds.
+Rounded down instead, it holds again, and the privacy loss is no larger.
 Our own sampler, `FeatureInterval`, draws one signature a rado and corrects it.
 """
 
@@ -119,10 +120,20 @@ def _grid(quick: bool) -> Outcome:
             zip(("failure", "n", "eta", "epsilon"), max(failures, default=(0.0, 1, 1.0, 0.0)), strict=True)
         )
         row["least_epsilon"] = min((epsilon for failure, *_, epsilon in failures if failure > _ONE), default=None)
+        row["step2"] = max((failure for failure, *_, epsilon in failures if _step2(m, beta_of(epsilon))), default=0.0)
         row["down"] = max((_worst(m, beta, math.floor(beta * (m + 1)))[0] for beta in betas), default=0.0)
         row["more"] = max((_failure(m, beta, math.ceil(beta * (m + 1)), *_MORE) for beta in betas), default=0.0)
         by_m.append({"m": m, **row})
     return {"whole": whole, "cases": cases, "by_m": by_m}
+
+
+def _step2(m: int, beta: float) -> bool:
+    """The condition of the proof, Step 2 of DP-Feat: m >= (1 + 2 beta) / (1 - 2 beta).
+
+    >>> _step2(2, 1 / 6), _step2(2, 1 / 5)
+    (True, False)
+    """
+    return m * (1 - 2 * beta) >= (1 + 2 * beta) * (1 - 1e-12)
 
 
 def _failure(m: int, beta: float, low: int, n: int, eta: float) -> float:
@@ -259,9 +270,14 @@ def _every_epsilon(grid: Outcome) -> dict[str, Any]:
             f"it fails for some epsilon at {len(failing)} of {len(grid['by_m'])} m, from {first['m']} to {last['m']}, "
             f"and epsilon from {min(row['least_epsilon'] for row in failing):.2f} on; at m = {last['m']}, epsilon = "
             f"{last['epsilon']:.2f}, n = {last['n']:,} and eta = {last['eta']} with probability "
-            f"{last['failure']:.2f} eta. These ends are our grid's"
+            f"{last['failure']:.2f} eta"
         )
+        also = [row["m"] for row in failing if row["step2"] > _ONE]
+        if also:
+            which = "the same m" if len(also) == len(failing) else f"{len(also)} of these m, to {also[-1]},"
+            why += f"; with the proof's condition, m >= (1 + 2 beta) / (1 - 2 beta), {which} fail"
         further = [row["m"] for row in grid["by_m"] if row["more"] > _ONE]
+        why += ". These ends are our grid's"
         why += f": with n = {_MORE[0]:,} and eta = {_MORE[1]:g} m reaches {max(further)}" if further else ""
     return check("thm_rrs holds for every m and epsilon, the least K being beta (m + 1) rounded up", not failing, why)
 
