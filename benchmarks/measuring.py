@@ -39,6 +39,14 @@ def keep(name: str, results: object) -> None:
     (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
 
 
+def shortfalls(figures: list[str]) -> None:
+    """End with exit code 1 where figures fall short of what they should be, after everything was kept."""
+    for figure in figures:
+        print(f"falls short: {figure}", file=sys.stderr)
+    if figures:
+        raise SystemExit(1)
+
+
 def fill_page(page: Path, parts: dict[str, str]) -> str:
     """The text of a docs page with its generated parts replaced: each stands between two comments that name it."""
     text = page.read_text()

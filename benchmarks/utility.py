@@ -160,7 +160,7 @@ def ours(cell, domain, train, test, settings):
         crafting = {"n_rados": n_columns + 1}
     draws = settings.get("draws_if_small", 0) if len(train) < SMALL else 0
     sampler = no_noise if epsilon is None else rounded_normals
-    with patch("radoboost.holder.moments_crafting.rounded_normals", sampler):
+    with patch("radoboost.holder.run.rounded_normals", sampler):
         return [
             released_error(domain, train, test, mechanism, classifier, **crafting)
             for _ in range(draws or settings["draws"])

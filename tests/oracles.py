@@ -381,6 +381,78 @@ def _words_of(key: bytes, plane: int, number: int, start: int, stop: int) -> Ite
         yield struct.unpack_from("<Q", _cached_block(key, counter, nonce), 8 * place)[0]
 
 
+# ---- the rows of moments, from docs/exactness.md
+
+
+def float32(x: float) -> float:
+    """The nearest float32; products and sums of two are right if they are rounded from float64 once more."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", x))[0])
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+def _truncated(numbers: Vector, most: int) -> list[int]:
+    """Towards zero, or all zero if anything is no number or the result is longer than `most`."""
+    if not all(math.isfinite(x) for x in numbers):
+        return [0] * len(numbers)
+    whole = [math.trunc(x) for x in numbers]
+    return whole if sum(x * x for x in whole) <= most * most else [0] * len(numbers)
+
+
+def _norm(numbers: Vector) -> float:
+    squares = 0.0
+    for x in numbers:
+        squares += x * x
+    return math.sqrt(squares)
+
+
+def on_sphere(
+    row: Vector, sign: int, low: Vector, high: Vector, constant: float | None, grid: int
+) -> tuple[list[int], bool]:
+    """A row on the sphere, and whether it is good."""
+    good = sign != 0 and all(math.isfinite(x) for x in row)
+    scaled = [
+        ((min(max(x, a), b) - a) * 2.0) / (b - a) - 1.0 if good else 0.0 for x, a, b in zip(row, low, high, strict=True)
+    ]
+    scaled += [] if constant is None else [constant]
+    factor = grid / max(_norm(scaled), 2.0**-500)
+    return _truncated([x * factor for x in scaled], grid) if good else [0] * len(scaled), good
+
+
+def whitened(q: Sequence[int], a: Rows, sign: int, grid: int) -> list[int]:
+    image = [0.0] * len(q)
+    for k, value in enumerate(q):
+        for j in range(len(q)):
+            image[j] += a[k][j] * value
+    norm = _norm(image)
+    factor = grid / norm if norm > 0 else 0.0
+    return [sign * e for e in _truncated([x * factor for x in image], grid)]
+
+
+def exponential(x: float) -> float:
+    """By its series, with float64 operations alone."""
+    x = x if x < 64.0 else 64.0
+    x = x if x > -64.0 else -64.0
+    t = x * float.fromhex("0x1.71547652b82fep+0") + float.fromhex("0x1.8p+52")
+    k = t - float.fromhex("0x1.8p+52")
+    r = (x - k * float.fromhex("0x1.62e42feep-1")) - k * float.fromhex("0x1.a39ef35793c76p-33")
+    p = float(Fraction(1, math.factorial(13)))
+    for n in range(12, -1, -1):
+        p = p * r + float(Fraction(1, math.factorial(n)))
+    bits, shift = struct.unpack("<QQ", struct.pack("<dd", p, t))
+    return float(struct.unpack("<d", struct.pack("<Q", (bits + (shift << 52)) % 2**64))[0])
+
+
+def tilted(e: Sequence[int], theta: Vector, grid: int, cap: float) -> list[int]:
+    """The part of one row in a mean rado."""
+    score = 0.0
+    for value, coefficient in zip(e, theta, strict=True):
+        score += value * coefficient
+    weight = float32(min(1.0 / (1.0 + exponential(score * (1.0 / grid))), cap))
+    return _truncated([float32(float32(value) * weight) for value in e], int(cap * grid))
+
+
 # ---- signature sets of prescribed sizes
 
 

@@ -175,13 +175,13 @@ def test_without_enough_bits_the_bit_stays_unknown(rng):
 def test_the_time_limit_is_kept(rng):
     interval = band(40, 6.0)
     edges, rados = simulated(rng, 40, 200, 3, 4, interval)
-    begun = time.monotonic()
+    begun = time.process_time()
     found = recover_bit(edges, 0, 0, rados, interval, seconds=1e-6)
     assert found.bit is None and found.n_read == 0 and "time was over" in found.why
     edges, rados = simulated(rng, 200, 5, 40, 2**22, band(200, 6.0))
     found = recover_bit(edges, 0, 0, rados, band(200, 6.0), seconds=0.5)
     assert found.bit is None and found.why == "the time was over"
-    assert time.monotonic() - begun < 60
+    assert time.process_time() - begun < 60
 
 
 @pytest.mark.parametrize("m", [24, 60])

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, chi2, multivariate_normal
 
 import radoboost as rb
-from radoboost.adversary.canaries import moments_runs, noisy_rados_runs
+from radoboost.adversary.canaries import moments_runs, noisy_sums_runs
 from radoboost.adversary.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
 from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, fitting, normal_law, plain_runs
 from radoboost.adversary.membership.rebuilding import rebuilt
@@ -19,7 +19,7 @@ from radoboost.adversary.rates import rate_above, rate_below
 from radoboost.findings import validate
 from radoboost.holder.mechanisms import MECHANISMS
 from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian, event_to_dict
-from test_audits import HalvedNoise, halved
+from test_audits import HalvedNoise, faulty, halved
 
 KEY = b"a key of the attack, fixed for it"  # so that nothing here depends on luck
 SIZES = [(4.0, 10_000), (1.0, 20_000)]  # epsilon, and runs of either table
@@ -112,7 +112,7 @@ def test_without_a_promise_everything_is_allowed():
 
 
 def test_the_score_of_noisy_rados_is_the_likelihood_ratio_of_the_mixture():
-    made = noisy_rados_runs(rb.NoisyRados(noise_std=1.0), n_rados=2, runs=20_000, key=KEY)
+    made = noisy_sums_runs(rb.NoisyRados(noise_std=1.0), n_rados=2, runs=20_000, key=KEY)
     present, absent = made.ratios
     assert min(present.min(), absent.min()) >= 2 * math.log(1 / 2)  # a rado that the canary is not in tells no more
     # exp(-ratio) lies in [0, 4], with mean 1 where the canary is. By Hoeffding it is 0.1 off with probability 1e-6.
@@ -135,7 +135,7 @@ def test_noisy_rados_keep_their_whole_curve_and_half_their_noise_does_not(epsilo
     assert found.beats_claim is False and found.runs == runs  # false alarm: 1e-6
     assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
     assert found.neighbours == "one record added or removed" and found.claim.epsilon <= epsilon
-    assert membership(mechanism, n_rados=50, runs=runs, key=KEY, seconds=600, noise=halved).beats_claim is True
+    assert membership(mechanism, n_rados=50, runs=runs, key=KEY, seconds=600, run=faulty(halved)).beats_claim is True
 
 
 @pytest.mark.parametrize(("epsilon", "runs"), SIZES)
@@ -143,7 +143,8 @@ def test_noisy_examples_keep_their_whole_curve_and_half_their_noise_does_not(eps
     found = membership(rb.NoisyExamples(epsilon), runs=runs, key=KEY, seconds=600)
     assert found.beats_claim is False and found.neighbours == "one edge vector replaced"  # false alarm: 1e-6
     assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
-    assert membership(rb.NoisyExamples(epsilon), runs=runs, key=KEY, seconds=600, noise=halved).beats_claim is True
+    half = membership(rb.NoisyExamples(epsilon), runs=runs, key=KEY, seconds=600, run=faulty(halved))
+    assert half.beats_claim is True
 
 
 @pytest.mark.parametrize(("unit", "sharpen"), [("record", True), ("label", False)])
@@ -152,7 +153,7 @@ def test_moments_keep_their_whole_curve_and_half_their_noise_does_not(unit, shar
     found = membership(mechanism, runs=1000, key=KEY, seconds=600)
     assert found.beats_claim is False and found.neighbours == mechanism.relation.value  # false alarm: 1e-6
     assert found.roc.advantage > 0.75 * found.claim.advantage
-    assert membership(mechanism, runs=1000, key=KEY, seconds=600, stages=HalvedNoise).beats_claim is True
+    assert membership(mechanism, runs=1000, key=KEY, seconds=600, run=HalvedNoise).beats_claim is True
 
 
 @pytest.mark.slow
@@ -168,7 +169,7 @@ def test_moments_keep_their_whole_curve_in_many_runs(unit, epsilon, runs):
 @pytest.mark.parametrize("unit", ["record", "label"])
 @pytest.mark.parametrize(("epsilon", "runs"), SIZES)
 def test_moments_with_half_the_noise_beat_their_curve_in_many_runs(unit, epsilon, runs):
-    found = membership(rb.Moments(epsilon, unit=unit), runs=runs, key=KEY, seconds=3600, stages=HalvedNoise)
+    found = membership(rb.Moments(epsilon, unit=unit), runs=runs, key=KEY, seconds=3600, run=HalvedNoise)
     assert found.beats_claim is True
 
 
@@ -531,7 +532,7 @@ def test_without_time_nothing_is_said(mechanism):
 def test_arguments_that_cannot_be_used():
     plain = rb.Plain()
     for attack, words in (
-        (lambda: membership("plain"), "mechanism must be one of"),
+        (lambda: membership("plain"), "mechanism must be one whose law"),
         (lambda: membership(plain, runs=999), "at least 1,000 runs"),
         (lambda: membership(plain, runs=True), "at least 1,000 runs"),
         (lambda: membership(plain, key="key"), "key must be bytes"),

@@ -195,12 +195,12 @@ def test_sizes_without_hope_end_with_a_reason(rng):
 
 
 def test_the_time_limit_is_kept(rng, monkeypatch):
-    begun = time.monotonic()
+    begun = time.process_time()
     edges = rng.integers(-(2**22), 2**22, (300, 40))
     found = members(edges, rng.integers(0, 2, (9, 300)) @ edges, seconds=0.5)
     assert found.why == "the time was over" and set(found.rows) == {OPEN}
     assert found.sentence().endswith("stays unknown: the time was over.")
-    assert time.monotonic() - begun < 60
+    assert time.process_time() - begun < 60
     looks = iter([1.0] * 7)  # a clock that is looked at before each rado
     monkeypatch.setattr(attack, "deadline", lambda seconds: lambda: next(looks, 0.0))
     edges = rng.integers(-(2**22), 2**22, (12, 1))

@@ -184,10 +184,10 @@ def test_unknown_where_the_columns_carry_too_little_or_the_time_is_over(rng):
     assert found.count is None and not len(found.listed)
     assert "100 rows need columns of well over 100 bits, and these carry about 5" in found.sentence()
     assert found.sentence().endswith((" about 50.", " about 51.", " about 52.", " about 53."))
-    begun = time.monotonic()
+    begun = time.process_time()
     wide = rng.integers(-(2**22), 2**22, (300, 40))
     assert solve(wide, wide[0], seconds=0.5).why == "the time was over"
-    assert time.monotonic() - begun < 60
+    assert time.process_time() - begun < 60
     many = rng.integers(-9, 9, (2000, 3))
     assert "too many" in solve(many, many[0]).why
 
@@ -214,9 +214,9 @@ def test_equal_sums_are_compared_in_few_columns(rng):
     assert subset_sums._independent(np.array([[0, 2, 4, 1], [0, 3, 6, 1]])) == [1, 3]
     assert subset_sums._independent(np.zeros((3, 2), dtype=int)) == []
     equal = np.tile(rng.integers(-(2**22), 2**22, (1, 100)), (40, 1))
-    begun = time.monotonic()
+    begun = time.process_time()
     assert HalfSums(equal).solve(7 * equal[0]).count == math.comb(40, 7)
-    assert time.monotonic() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 def test_rows_that_are_sums_of_others_are_seen(rng):

@@ -1,15 +1,19 @@
 """Audits find less than is claimed, and enough of it; and they find planted faults."""
 
 import json
+import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import radoboost as rb
 from radoboost.adversary.audits import audit, audit_feature_band, audit_moments, audit_noisy_examples, audit_noisy_rados
+from radoboost.holder.mechanisms import records
 from radoboost.holder.mechanisms.contributions import contributions
-from radoboost.holder.moments_crafting import Stages
+from radoboost.holder.mechanisms.moment_passes import SphereRows
 from radoboost.holder.noise import SCALE_UNIT, rounded_normals
+from radoboost.holder.run import RowNoise, Run
 from radoboost.privacy import band
 
 KEY = b"an audit key, fixed for the test"  # so that nothing here depends on luck
@@ -26,28 +30,46 @@ def test_an_honest_mechanism_gives_less_than_it_claims_and_most_of_it(name, epsi
     assert json.loads(json.dumps(result.to_dict()))["holds"] is True
 
 
-def halved(key, scale, first_row, n_rows, n_columns):
-    return rounded_normals(key, np.floor(scale / 2 / SCALE_UNIT) * SCALE_UNIT, first_row, n_rows, n_columns)
+def faulty(noise):
+    """A run whose noise, on sums and on rows, is made by `noise(draw, scale, shape)`; `draw` is the honest sampler."""
+
+    @dataclass(frozen=True)
+    class FaultyRows(RowNoise):
+        def rows(self, first_row, n_rows, n_columns):
+            def draw(scale, shape):
+                units = math.ceil(scale / SCALE_UNIT) * SCALE_UNIT
+                return rounded_normals(self.key, units, first_row // (n_rows // shape[0]), *shape)
+
+            return noise(draw, self.scale, (n_rows, n_columns))
+
+    class Faulty(Run):
+        def noise(self, scale, shape):
+            return noise(super().noise, scale, shape)
+
+        def row_noise(self, scale):
+            honest = super().row_noise(scale)
+            return FaultyRows(honest.key, honest.scale)
+
+    return Faulty
+
+
+def halved(draw, scale, shape):
+    return draw(scale / 2, shape)
 
 
 def reused(width):
     """One noise vector for all rados of a release, or all rows of a table."""
-
-    def noise(key, scale, first_row, n_rows, n_columns):
-        once = rounded_normals(key, scale, first_row // width, n_rows // width, n_columns)
-        return np.repeat(once, width, axis=0)
-
-    return noise
+    return lambda draw, scale, shape: np.repeat(draw(scale, (shape[0] // width, shape[1])), width, axis=0)
 
 
-def only_the_first_column(key, scale, first_row, n_rows, n_columns):
-    noise = rounded_normals(key, scale, first_row, n_rows, n_columns)
+def only_the_first_column(draw, scale, shape):
+    noise = draw(scale, shape)
     noise[:, 1:] = 0
     return noise
 
 
-def the_same_in_all_columns(key, scale, first_row, n_rows, n_columns):
-    return np.repeat(rounded_normals(key, scale, first_row, n_rows, 1), n_columns, axis=1)
+def the_same_in_all_columns(draw, scale, shape):
+    return np.repeat(draw(scale, (shape[0], 1)), shape[1], axis=1)
 
 
 def clipped_by_coordinate(values, signs, columns, clip, step):
@@ -59,18 +81,26 @@ def not_clipped(values, signs, columns, clip, step):
 
 
 @pytest.mark.parametrize("name", AUDITS)
-@pytest.mark.parametrize(
-    "planted",
-    [{"noise": halved}, {"noise": only_the_first_column}, {"noise": the_same_in_all_columns}, {"noise": reused},
-     {"clipped": not_clipped}, {"clipped": clipped_by_coordinate}],
-    ids=lambda planted: next(iter(planted.values())).__name__,
-)  # fmt: skip
-def test_planted_faults_are_caught(name, planted):
+@pytest.mark.parametrize("noise", [halved, only_the_first_column, the_same_in_all_columns, reused])
+def test_faulty_noise_is_caught(name, noise):
     attack, mechanism = AUDITS[name]
-    if planted == {"noise": reused}:
-        planted = {"noise": reused(100 if name == "noisy-rados" else 2)}
-    result = attack(mechanism(epsilon=4.0), runs=2500, key=KEY, **planted)
-    assert not result.holds
+    if noise is reused:
+        noise = reused(100 if name == "noisy-rados" else 2)
+    assert not attack(mechanism(epsilon=4.0), runs=2500, key=KEY, run=faulty(noise)).holds
+    honest = attack(
+        mechanism(epsilon=4.0), runs=2500, key=KEY, run=faulty(lambda draw, scale, shape: draw(scale, shape))
+    )
+    assert honest.holds  # so it is the fault that was found, not how it was planted
+
+
+@pytest.mark.parametrize("name", AUDITS)
+@pytest.mark.parametrize("clipped", [not_clipped, clipped_by_coordinate])
+@pytest.mark.parametrize("clip", [1.0, 0.25])
+def test_faulty_clipping_is_caught(name, clipped, clip, monkeypatch):
+    """A row of the canary is 1.6 times as long as a clip of 1 allows, and six times as long as one of 1/4."""
+    attack, mechanism = AUDITS[name]
+    monkeypatch.setattr(records, "contributions", clipped)
+    assert not attack(mechanism(epsilon=4.0, clip=clip), runs=6000, key=KEY).holds
 
 
 @pytest.mark.parametrize("unit", ["record", "label"])
@@ -82,41 +112,37 @@ def test_moments_give_less_than_they_claim_and_most_of_it(unit, epsilon, runs):
     assert result.neighbours == mechanism.relation.value and result.score == "all stages"
 
 
-class HalvedNoise(Stages):
-    def _noise(self, scale, *shape_and_plane, **plane):
-        return super()._noise(scale / 2, *shape_and_plane, **plane)
+class HalvedNoise(Run):
+    def noise(self, scale, shape):
+        return super().noise(scale / 2, shape)
 
 
-class OneNoiseForAll(Stages):
+class OneNoiseForAll(Run):
     """The same words for every stage and round."""
 
-    def _noise(self, scale, n_rows, n_columns, plane):
-        return super()._noise(scale, n_rows, n_columns, 0)
+    def noise(self, scale, shape):
+        self._plane = 0
+        return super().noise(scale, shape)
 
 
-class OneNoiseForRounds(Stages):
-    def _noise(self, scale, n_rows, n_columns, plane):
-        return super()._noise(scale, n_rows, n_columns, min(plane, 5))
+class OneNoiseForRounds(Run):
+    def noise(self, scale, shape):
+        self._plane = min(self._plane, 5)
+        return super().noise(scale, shape)
 
 
-class DiagonalOnly(Stages):
+class DiagonalOnly(Run):
     """Second moments without noise beside the diagonal."""
 
-    def _noise(self, scale, n_rows, n_columns, plane):
-        return super()._noise(scale, n_rows, n_columns, plane) * (plane not in (1, 4))
+    def noise(self, scale, shape):
+        plane = self._plane
+        return super().noise(scale, shape) * (plane not in (1, 4))
 
 
-class LastRoundBare(Stages):
-    def _noise(self, scale, n_rows, n_columns, plane):
-        return super()._noise(scale, n_rows, n_columns, plane) * (plane != 5 + 7)
-
-
-class NotClipped(Stages):
-    """Rows as long as they come."""
-
-    def on_sphere(self, batch):
-        rows, good = super().on_sphere(batch)
-        return np.trunc(rows * np.linalg.norm(batch.values(), axis=1, keepdims=True)), good
+class LastRoundBare(Run):
+    def noise(self, scale, shape):
+        plane = self._plane
+        return super().noise(scale, shape) * (plane != 5 + 7)
 
 
 class SensitivityOne(rb.Moments):
@@ -128,13 +154,24 @@ class SensitivityOne(rb.Moments):
 
 
 @pytest.mark.parametrize(
-    ("unit", "stages"),
+    ("unit", "run"),
     [("record", HalvedNoise), ("label", HalvedNoise), ("record", OneNoiseForAll), ("label", OneNoiseForAll),
-     ("record", OneNoiseForRounds), ("label", OneNoiseForRounds), ("record", NotClipped),
-     ("record", DiagonalOnly), ("label", LastRoundBare)],
+     ("record", OneNoiseForRounds), ("label", OneNoiseForRounds), ("record", DiagonalOnly), ("label", LastRoundBare)],
 )  # fmt: skip
-def test_faults_planted_in_moments_are_caught(unit, stages):
-    assert not audit_moments(rb.Moments(4.0, unit=unit), runs=1000, key=KEY, stages=stages).holds
+def test_faults_planted_in_moments_are_caught(unit, run):
+    assert not audit_moments(rb.Moments(4.0, unit=unit), runs=1000, key=KEY, run=run).holds
+
+
+def test_rows_that_are_not_put_on_the_sphere_are_caught(monkeypatch):
+    """Rows as long as they come: in the mechanism, not in what the adversary computes."""
+    original = SphereRows.on_sphere
+
+    def on_sphere(self, batch):
+        rows, good = original(self, batch)
+        return np.trunc(rows * np.linalg.norm(batch.values(), axis=1)).astype(np.int32), good
+
+    monkeypatch.setattr(SphereRows, "on_sphere", on_sphere)
+    assert not audit_moments(rb.Moments(4.0), runs=1000, key=KEY).holds
 
 
 def test_a_sensitivity_of_one_for_two_is_caught_in_the_label_unit():

@@ -357,13 +357,13 @@ BAD_LEARNING = {
     "no such folder": (lambda: ["learn", "clinic.rado.parquet", "-o", "none/m.json"], "no directory none"),
     "other columns": (lambda: table_of("age,dosis,readmitted\n1,2,no\n"), "no column 'dose'; it has 'dosis', 'read"),
     "fewer columns": (lambda: table_of("age\n1\n"), "no column 'dose'; all its other columns"),
-    "NaN": (lambda: table_of("age,dose\n1,2\n3,nan\n"), "'dose' has a missing value (row 1)"),
-    "infinity": (lambda: table_of("age,dose\n1,2\n3,inf\n"), "'dose' has an infinite value (row 1)"),
+    "NaN": (lambda: table_of("age,dose\n1,2\n3,nan\n"), "'dose' has a missing value (line 3 of bad.csv)"),
+    "infinity": (lambda: table_of("age,dose\n1,2\n3,inf\n"), "'dose' has an infinite value (line 3 of bad.csv)"),
     "NaN in Parquet": (
         lambda: parquet_of({"age": [1.0], "dose": [np.nan]}),
-        "'dose' has a missing value (NaN) (row 0)",
+        "'dose' has a missing value (NaN) (row 1)",
     ),
-    "a gap": (lambda: table_of("age,dose\n1,2\n3,\n"), "'dose' has a missing value (row 1)"),
+    "a gap": (lambda: table_of("age,dose\n1,2\n3,\n"), "'dose' has a missing value (line 3 of bad.csv)"),
     "text": (lambda: table_of("age,dose\n1,little\n"), "column 'dose' holds text"),
     "text far down": (lambda: table_of("age,dose\n" + "1,2\n" * 1_200_000 + "1,x\n"), "column 'dose'"),
     "no rows": (lambda: table_of("age,dose\n"), "no rows"),
@@ -376,7 +376,7 @@ BAD_LEARNING = {
     "unknown label": (lambda: [*table_of("age,dose\n1,2\n"), "-l", "cured"], "no column 'cured' for the label"),
     "other classes": (
         lambda: [*table_of("age,dose,y\n1,2,maybe\n"), "-l", "y"],
-        "value 'maybe', which is not one of the declared classes",
+        "value 'maybe' (line 2 of bad.csv), which is not one of the declared classes",
     ),
     "unknown kind of scores": (lambda: ["predict", "clinic.model.json", "../clinic.csv", "-o", "s.txt"], ".csv or"),
 }
@@ -403,9 +403,13 @@ def test_large_numbers_of_rows_show_progress_in_a_terminal(monkeypatch, capsys):
 
     screen = io.StringIO()
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    monkeypatch.setattr("rich.console.Console", lambda **kwargs: Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr("rich.console.Console", lambda **kwargs: Console(file=screen, force_terminal=True, width=80))
     with progress.show_progress() as bar:
         for done in (1000, 2000, 3000):
             bar("summing rows", done, 4000)
-    assert "summing rows" in screen.getvalue() and "3000/4000" in screen.getvalue()
+        bar("a task with a name that is much too long for a line", 4000, 4000)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).replace("\r", "\n").splitlines()
+    assert any("summing rows" in line and "25%" in line for line in lines)
+    assert any("a task with a name" in line and "100%" in line and "rows/s" in line for line in lines)
+    assert max(map(len, lines)) <= 80
     assert np.array(capsys.readouterr()).tolist() == ["", ""]

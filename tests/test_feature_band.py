@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import chi2
 
 import radoboost as rb
-from radoboost import tables
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.privacy import band, delta_at, epsilon_at, event_from_dict
+from radoboost.tables import Source
 
 
 def small_table(m, rng):
@@ -78,7 +78,7 @@ def test_the_same_bits_on_any_engine_thread_and_batch(rng, monkeypatch):
     x, y = small_table(700, rng)
     expected = None
     for engine, threads, rows in product(("kernel", "reference"), (1, 3), (64, 100_000)):
-        monkeypatch.setattr(tables, "SLICE_ROWS", rows)
+        monkeypatch.setattr(Source, "batch_rows", rows)
         options = {"engine": engine, "threads": threads, "seed": 5, "n_rados": 70}
         rados = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 2.0), **options).rados
         expected = rados if expected is None else expected
@@ -101,7 +101,13 @@ def test_statement_and_figures(rng):
     assert statement.epsilon == epsilon_at(event_from_dict(statement.event), 1e-5)
     assert "marginal" in statement.neighbours and "alone" in statement.unit_of_privacy
     assert "can reveal" in statement.not_protected[0] and "does not help" in statement.not_protected[1]
-    assert told == {"name": "feature-band", "feature": "x0", "band_epsilon": 1.0, "band": [378, 622]}
+    assert told == {
+        "name": "feature-band",
+        "law": "banded sums",
+        "feature": "x0",
+        "band_epsilon": 1.0,
+        "band": [378, 622],
+    }
     exact = delta_at(event_from_dict({**statement.event, "count": 1}), 1.0)
     assert (
         f"{exact:.2e}"[:3] in statement.promises[1]

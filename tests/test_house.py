@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import inspect
 import json
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.mechanisms import MECHANISMS, Circumstances
 from radoboost.holder.signatures import SIGNATURE_SETS
 from radoboost.privacy import epsilon_at, event_from_dict
+from radoboost.release.laws import LAWS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "radoboost"
@@ -136,15 +138,19 @@ def test_mechanisms_keep_their_contract(name):
             event = event_from_dict(json.loads(json.dumps(statement.event)))
             assert statement.epsilon == epsilon_at(event, statement.delta or 1e-6)
             assert rb.Statement.from_dict(json.loads(statement.to_json())) == statement
-            json.dumps(mechanism.parameters(circumstances))
+    assert mechanism.law in LAWS
+    assert callable(mechanism.check) and callable(mechanism.make)
     assert (ROOT / "docs" / "proofs" / f"{name}.md").exists() or name == "plain"
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_engines_keep_their_contract(name):
-    """All names that crafting asks for, and an estimate of memory that grows with the work."""
+    """All that a pass asks for, without state, and an estimate of memory that grows with the work."""
     engine = get_engine(name)
-    assert callable(engine.survey) and callable(engine.summation)
+    for method in ("survey", "snap", "totals", "sum_rows", "sphere", "whiten", "tilt", "products"):
+        assert callable(getattr(engine, method)), method
+    assert vars(engine) == {} and type(pickle.loads(pickle.dumps(engine))) is type(engine)
+    assert engine.totals(7, 3).tolist() == [[0] * 3] * 7
     assert engine.worker_bytes(1000, 10) >= 8 * 1000 * 10
     assert engine.worker_bytes(2000, 10) > engine.worker_bytes(1000, 10)
     assert engine.worker_bytes(1000, 100) > engine.worker_bytes(1000, 10)
@@ -174,3 +180,78 @@ def test_what_was_withdrawn_about_the_paper_is_said_nowhere():
         assert not [words for words in WITHDRAWN if words in text], page.name
     for page in (ROOT / "docs" / "privacy.md", ROOT / "docs" / "proofs" / "noisy-examples.md"):
         assert "## Where we differ from the paper" in page.read_text()
+
+
+# ---- which mechanism it is, nobody asks
+
+CLASSES = {kind.__name__ for kind in MECHANISMS.values()}
+
+
+def asks_for_a_mechanism(source):
+    """The lines on which code asks which mechanism it has: by class or by name."""
+
+    def is_class(node):
+        return isinstance(node, ast.Name | ast.Attribute) and (getattr(node, "id", None) or node.attr) in CLASSES
+
+    def is_name(node):
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            return any(map(is_name, node.elts))
+        if isinstance(node, ast.Attribute) and node.attr == "name" and is_class(node.value):
+            return True
+        return isinstance(node, ast.Constant) and node.value in MECHANISMS
+
+    lines = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+            kinds = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+            lines += [node.lineno] * any(is_class(kind) for kind in kinds)
+        elif isinstance(node, ast.Compare):
+            lines += [node.lineno] * any(is_name(side) or is_class(side) for side in (node.left, *node.comparators))
+        elif isinstance(node, ast.MatchValue):
+            lines += [node.lineno] * is_name(node.value)
+        elif isinstance(node, ast.MatchClass):
+            lines += [node.lineno] * is_class(node.cls)
+    return lines
+
+
+def test_nobody_asks_which_mechanism_it_is():
+    asking = {
+        f"{file.relative_to(PACKAGE)}:{line}"
+        for file in PACKAGE.rglob("*.py")
+        if "mechanisms" not in file.relative_to(PACKAGE).parts
+        for line in asks_for_a_mechanism(file.read_text())
+    }
+    assert asking == set(), "let the mechanism tell as data what others need to know"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "isinstance(m, Moments)", "isinstance(m, (int, rb.NoisyRados))", "release.mechanism['name'] == 'feature-band'",
+        "name in ('plain', 'moments')", "name != FeatureBand.name", "type(m) is Plain",
+        "match m:\n    case Moments():\n        pass", "match name:\n    case 'plain':\n        pass",
+    ],
+)  # fmt: skip
+def test_a_planted_question_is_found(planted):
+    assert asks_for_a_mechanism(planted)
+    assert not asks_for_a_mechanism("rb.Moments(1.0); MECHANISMS['plain'](); mechanism.law == 'sums'")
+
+
+# ---- functions of a length that a reader takes in
+
+KERNELS = {"holder/engines", "holder/noise.py"}
+
+
+def lines_of_code(function):
+    """Lines of a function without signature and docstring."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def test_functions_are_short():
+    for file in sorted(PACKAGE.rglob("*.py")):
+        path = str(file.relative_to(PACKAGE))
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef) and not any(path.startswith(kernel) for kernel in KERNELS):
+                most = 40 if (path, node.name) == ("holder/craft.py", "craft") else 80
+                assert lines_of_code(node) < most, f"{path}: {node.name} is too long"

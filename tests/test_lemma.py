@@ -19,10 +19,20 @@ def all_rados(engine, x, y):
     """The rado of every signature: example i is in rado j iff bit i of j is 1."""
     m, d = x.shape
     columns = [Column(str(k), "none", GRID) for k in range(d)]
-    words = np.arange(2**m, dtype=np.uint64)[None]
-    summation = get_engine(engine).summation(columns, 2**m, lambda first, count, out: words)
-    summation.add(0, x, y)
-    return summation.result() * GRID
+    machine = get_engine(engine)
+    totals = machine.totals(2**m, d)
+    machine.sum_rows(machine.snap(x, y, columns)[0], 0, Every(m), totals)
+    return totals * GRID
+
+
+class Every:
+    """All signatures of m examples."""
+
+    def __init__(self, m):
+        self.all = np.arange(2**m, dtype=np.uint64)[None]
+
+    def words(self, first_tile, n_tiles, out):
+        return self.all
 
 
 @st.composite

@@ -16,9 +16,9 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost.holder.declared import bounds_template
-from radoboost.tables import files, open_table
-from radoboost.tables import row_by_row as lenient
+from radoboost.tables import csv_lines, frames, open_table
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.row_by_row import each_label
 
 RULE = LabelRule("y", ("no", "yes"))
 CELLS = [
@@ -30,7 +30,7 @@ CELLS = [
 
 def rows_of(path):
     """Every row as (values, sign), as private crafting sees it."""
-    table = open_table(path, label="y", features=["a", "b"], lenient=True)
+    table = open_table(path, label="y", features=["a", "b"], row_by_row=True)
     found = []
     for batch in table.batches():
         signs = RULE.signs_or_zero(batch.labels)
@@ -79,8 +79,8 @@ def test_a_file_without_rows_has_none(text, tmp_path):
 
 @pytest.mark.parametrize("length", [10, 1000, 5000, 50_000])
 def test_long_lines_count_as_one_row(length, tmp_path, monkeypatch):
-    monkeypatch.setattr(lenient, "LONGEST_LINE", 1000)
-    monkeypatch.setattr(lenient, "CSV_BLOCK_BYTES", 700)
+    monkeypatch.setattr(csv_lines, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(csv_lines, "BLOCK_BYTES", 700)
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b,y\n" + b"1,2,yes\n" * 300 + b"x" * length + b"\n" + b"3,4,no\n" * 300)
     found = rows_of(path)
@@ -92,7 +92,7 @@ def test_a_mark_at_the_start_of_a_line_is_never_taken_away(tmp_path, monkeypatch
     """Wherever the blocks that are read begin."""
     mark = b"\xef\xbb\xbf3,4,no"
     for block in (20, 64, 1 << 22):
-        monkeypatch.setattr(lenient, "CSV_BLOCK_BYTES", block)
+        monkeypatch.setattr(csv_lines, "BLOCK_BYTES", block)
         for before in range(12):
             (tmp_path / "t.csv").write_bytes(b"a,b,y\n" + b"1,2,yes\n" * before + mark + b"\n")
             values, sign = rows_of(tmp_path / "t.csv")[-1]
@@ -100,17 +100,17 @@ def test_a_mark_at_the_start_of_a_line_is_never_taken_away(tmp_path, monkeypatch
 
 
 def test_a_line_of_the_greatest_length_is_read_the_same_wherever_blocks_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(lenient, "LONGEST_LINE", 100)
+    monkeypatch.setattr(csv_lines, "LONGEST_LINE", 100)
     found = set()
     for block in (7, 50, 101, 102, 103, 1000):
-        monkeypatch.setattr(lenient, "CSV_BLOCK_BYTES", block)
+        monkeypatch.setattr(csv_lines, "BLOCK_BYTES", block)
         (tmp_path / "t.csv").write_bytes(b"a,b,y\r\n1,2,yes" + b" " * 93 + b"\r\n3,4,no\r\n")
         found.add(tuple(rows_of(tmp_path / "t.csv")))
     assert len(found) == 1
 
 
 def test_many_blank_lines_of_a_wide_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(lenient, "_TEXT_BYTES", 10_000)
+    monkeypatch.setattr(csv_lines, "TEXT_BYTES", 10_000)
     names = b",".join(b"c%d" % k for k in range(300))
     (tmp_path / "t.csv").write_bytes(b"a,b,y," + names + b"\n" + b"\n" * 5000)
     assert len(rows_of(tmp_path / "t.csv")) == 5000
@@ -133,7 +133,7 @@ ODD_LABELS = [
 def test_one_odd_label_moves_no_other(kind, usual, odd):
     y = [usual] * 6
     y[3] = odd
-    signs = RULE.signs_or_zero(lenient.each_label(kind(y)))
+    signs = RULE.signs_or_zero(each_label(kind(y)))
     assert np.delete(signs, 3).tolist() == [1] * 5
 
 
@@ -146,21 +146,21 @@ def test_labels_of_numbers_and_truth_values():
         np.array([False, True, True])[[0, 1]],
         [0.0, 1],
     ):
-        signs = rule.signs_or_zero(lenient.each_label(y))
+        signs = rule.signs_or_zero(each_label(y))
         assert signs.tolist()[:2] == [-1, 1] and set(signs.tolist()[2:]) <= {0}
     masked = np.ma.masked_array([0, 1, 1], [False, False, True])
-    assert rule.signs_or_zero(lenient.each_label(masked)).tolist() == [-1, 1, 0]
+    assert rule.signs_or_zero(each_label(masked)).tolist() == [-1, 1, 0]
     for swapped in ("<u8", ">u8"):
         y = np.array([0, 1, 2**63], dtype=swapped)
-        assert rule.signs_or_zero(open_table(np.eye(3), y, lenient=True)._labels).tolist() == [-1, 1, 0]
-    assert rule.signs_or_zero(lenient.each_label(np.array([0, 1], "M8[ns]"))).tolist() == [0, 0]
-    assert rule.signs_or_zero(lenient.each_label(pa.chunked_array([[0], [1, None]]))).tolist() == [-1, 1, 0]
+        assert rule.signs_or_zero(open_table(np.eye(3), y, row_by_row=True).parts()[0].labels).tolist() == [-1, 1, 0]
+    assert rule.signs_or_zero(each_label(np.array([0, 1], "M8[ns]"))).tolist() == [0, 0]
+    assert rule.signs_or_zero(each_label(pa.chunked_array([[0], [1, None]]))).tolist() == [-1, 1, 0]
     broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"0", b"\xff"]).buffers())
     series = pd.Series(pd.arrays.ArrowExtensionArray(broken))
-    assert rule.signs_or_zero(lenient.each_label(series)).tolist() == [-1, 0]
+    assert rule.signs_or_zero(each_label(series)).tolist() == [-1, 0]
     for bad in ("yes", np.eye(2), 5):
         with pytest.raises(rb.TableError, match="sequence of labels"):
-            lenient.each_label(bad)
+            each_label(bad)
 
 
 # ---- whatever the container, a value does not decide
@@ -306,7 +306,7 @@ def test_too_many_columns_for_the_norm_test():
 
 def test_slices_are_parts_of_batches():
     batches = [pa.record_batch({"x": pa.array(range(k))}) for k in (5, 0, 3)]
-    assert [batch.num_rows for batch in files.sliced(batches, 2)] == [2, 2, 1, 2, 1]
+    assert [batch.num_rows for batch in frames.sliced(batches, 2)] == [2, 2, 1, 2, 1]
 
 
 def seconds_of(label, tmp_path):

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import radoboost as rb
-from radoboost import tables
 from radoboost.learner.model import _parse
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
+from radoboost.tables import Source
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 positive = st.floats(1e-3, 1e3)
@@ -72,7 +72,7 @@ def test_a_file_gives_the_model_back(model, tmp_path):
     assert again.to_json() == model.to_json() == place.read_text(encoding="utf-8")
     assert again.theta.tobytes() == model.theta.tobytes()
     assert (again.columns, again.classes, again.statement) == (model.columns, ("no", "yes"), model.statement)
-    assert again.release["n_rados"] == 1000 and again.release["mechanism"] == {"name": "plain"}
+    assert again.release["n_rados"] == 1000 and again.release["mechanism"] == {"name": "plain", "law": "sums"}
 
 
 def test_a_person_can_read_the_file(model):
@@ -146,7 +146,7 @@ def test_scores_do_not_depend_on_form_order_or_batches(model, tmp_path, rng, mon
     expected = model.scores(np.column_stack([table.column(name).to_numpy() for name in ("a", "b", "größe")]))
     for source in (table, tmp_path / "t.parquet", tmp_path / "t.csv"):
         for rows in (64, 65536):
-            monkeypatch.setattr(tables, "BATCH_ROWS", rows)
+            monkeypatch.setattr(Source, "batch_rows", rows)
             for place in (tmp_path / "s.csv", tmp_path / "s.parquet"):
                 done = predict(model, source, place)
                 read = pq.read_table(place) if place.suffix == ".parquet" else pa.csv.read_csv(place)

@@ -1,6 +1,7 @@
 """The mechanism `moments`: contributions, sensitivities, noise, statement, and what is learned from it."""
 
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -9,16 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
 import radoboost as rb
 from radoboost.describe import describe_model
-from radoboost.holder import moments_crafting
-from radoboost.holder.mechanisms.moments import CAP, FEW_ROUNDS, GRID, HESSIAN_FLOOR, MANY_ROUNDS, WHITENING_FLOOR
-from radoboost.holder.moments_crafting import Stages, add_tilted, draw_rados
+from radoboost.holder import run as run_module
+from radoboost.holder.engines import ENGINES, get_engine
+from radoboost.holder.mechanisms import moment_stages
+from radoboost.holder.mechanisms.drawn_rados import draw_rados
+from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID, SphereRows, SumProducts, WhitenedRows
+from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, WHITENING_FLOOR, Stages
+from radoboost.holder.run import Run
+from radoboost.holder.runners.kept import InFile, InMemory, Keeping, KeptRows, MadeAgain
+from radoboost.holder.runners.threads import Threads
 from radoboost.learner.moments import learn_released_moments
 from radoboost.privacy import Relation, epsilon_at, event_from_dict
-from radoboost.progress import no_progress
 from radoboost.release.columns import Column
-from radoboost.release.spectra import inverse_power, noise_floor
+from radoboost.release.spectra import HESSIAN_FLOOR, inverse_power, noise_floor
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelRule
 
@@ -32,62 +39,31 @@ def table(rng):
     return x, (x @ [1.0, -2.0, 3.0] + 0.4 * rng.normal(size=3000) > 0).astype(int)
 
 
-def stages(x, y, mechanism=None, intercept=True):
-    columns = [Column(f"x{k}", "bounds", 1.0, -3.0, 3.0) for k in range(x.shape[1])]
-    source = open_table(x, np.asarray(y), lenient=True)
-    with no_progress() as bar:
-        return Stages(mechanism or rb.Moments(1.0), source, LabelRule("y", (0, 1)), columns, intercept, 1, bar)
+def sphere_rows(x, engine="kernel", intercept=True):
+    columns = tuple(Column(f"x{k}", "bounds", 1.0, -3.0, 3.0) for k in range(x.shape[1]))
+    return SphereRows(get_engine(engine), LabelRule("y", (0, 1)), columns, intercept)
 
 
-def only_batch(made):
-    return next(iter(made._source.batches()))
+def stages(x, y, mechanism=None, *, engine="kernel", threads=1, keeping=None, key=None):
+    source = open_table(x, np.asarray(y), row_by_row=True)
+    run = Run(source, get_engine(engine), Threads(threads, keeping=keeping), key)
+    return Stages(mechanism or rb.Moments(1.0), run, sphere_rows(x, engine))
 
 
-def tilted(edges, theta):
-    """What each edge vector gives a mean rado, and that they are summed as they are, kept or not."""
-    parts = np.zeros(edges.shape, dtype=np.int64)
-    for part, edge in zip(parts, edges, strict=True):
-        add_tilted(edge[None], theta, part)
-    for kind in (np.float64, np.int32):
-        total = np.zeros(edges.shape[1], dtype=np.int64)
-        add_tilted(edges.astype(kind), theta, total)
-        assert total.tolist() == parts.sum(axis=0).tolist()
-    return parts
+def only_batch(x, y):
+    return next(iter(open_table(x, np.asarray(y), row_by_row=True).batches()))
 
 
-def python_whitened(q, a, sign):
-    """One row, with Python floats in the order of the columns."""
-    image = [0.0] * len(q)
-    for k, value in enumerate(q):
-        for j in range(len(q)):
-            image[j] += a[k][j] * value
-    squares = 0.0
-    for value in image:
-        squares += value * value
-    factor = GRID / math.sqrt(squares) if squares > 0 else 0.0
-    e = [math.trunc(value * factor) for value in image]
-    return [sign * value for value in e] if sum(v * v for v in e) <= GRID**2 else [0] * len(q)
-
-
-def python_on_sphere(row, sign):
-    """One row of three columns with bounds -3 and 3, and the constant."""
-    if sign == 0 or not all(math.isfinite(x) for x in row):
-        return [0] * 4
-    scaled = [((min(max(x, -3.0), 3.0) - -3.0) * 2.0) / 6.0 - 1.0 for x in row] + [0.5]
-    squares = 0.0
-    for value in scaled:
-        squares += value * value
-    q = [math.trunc(value * (GRID / math.sqrt(squares))) for value in scaled]
-    return q if sum(v * v for v in q) <= GRID**2 else [0] * 4
-
-
-def python_tilted(e, theta):
-    score = 0.0
-    for value, weight in zip(e, theta, strict=True):
-        score += value * weight
-    p = min(1.0 / (1.0 + math.exp(score / GRID)), CAP)
-    g = [math.trunc(value * p) for value in e]
-    return g if sum(v * v for v in g) <= (CAP * GRID) ** 2 else [0] * len(e)
+def contributions(x, y, a, theta, engine):
+    """What each row gives to every stage, shape (rows, columns), and which rows are good."""
+    batch, sphere = only_batch(x, y), sphere_rows(x, engine)
+    q, good = sphere.on_sphere(batch)
+    e = WhitenedRows(sphere, a).rows(batch)
+    g = np.array([sphere.engine.tilt(e[:, [i]].copy(), theta, GRID, CAP) for i in range(e.shape[1])])
+    for kind in (np.int16, np.int32):  # they are summed as they are, kept or not
+        if np.abs(e).max(initial=0) < 2**15:
+            assert sphere.engine.tilt(e.astype(kind), theta, GRID, CAP).tolist() == g.sum(axis=0).tolist()
+    return q.T, e.T, g, good
 
 
 values = st.one_of(st.floats(-9, 9), st.sampled_from([0.0, 3.0, -3.0, math.nan, math.inf, 1e300]))
@@ -96,57 +72,106 @@ matrices = st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size
 thetas = st.lists(st.floats(-20, 20), min_size=4, max_size=4)
 
 
-@settings(max_examples=60)
-@given(rows, matrices, thetas, st.data())
-def test_contributions_are_those_of_plain_python_and_no_row_moves_another(some, a, theta, data):
+@pytest.mark.parametrize("engine", ENGINES)
+@settings(max_examples=40)
+@given(some=rows, a=matrices, theta=thetas, data=st.data())
+def test_contributions_are_those_of_plain_python_and_no_row_moves_another(engine, some, a, theta, data):
     """At every stage: exact, within its sensitivity, odd in the label, and byte-identical without one other row."""
     a, theta = np.array(a), np.array(theta)
     x, y = np.array([row[:3] for row in some]), np.array([row[3] for row in some])
-    made = stages(x, y)
-    batch = only_batch(made)
-    q, good = made.on_sphere(batch)
-    e, _ = made.whitened(batch, a)
-    g = tilted(e, theta)
+    q, e, g, good = contributions(x, y, a, theta, engine)
     for i, row in enumerate(some):
-        fine = row[3] in (0, 1) and all(math.isfinite(v) for v in row[:3])
-        assert bool(good[i]) == fine
         sign = {0: -1, 1: 1}.get(row[3], 0)
-        assert q[i].tolist() == python_on_sphere(row[:3], sign)
-        assert e[i].tolist() == python_whitened(q[i].tolist(), a.tolist(), sign)
-        assert g[i].tolist() == python_tilted(e[i].tolist(), theta.tolist())
+        expected, fine = oracles.on_sphere(row[:3], sign, [-3.0] * 3, [3.0] * 3, CONSTANT_VALUE, GRID)
+        assert (q[i].tolist(), bool(good[i])) == (expected, fine)
+        assert e[i].tolist() == oracles.whitened(q[i].tolist(), a.tolist(), sign, GRID)
+        assert g[i].tolist() == oracles.tilted(e[i].tolist(), theta.tolist(), GRID, CAP)
         for found, most in ((q[i], GRID), (e[i], GRID), (g[i], CAP * GRID)):
             assert sum(int(v) ** 2 for v in found.tolist()) <= most**2
     place = data.draw(st.integers(0, len(some) - 1))
     if len(some) > 1:
-        fewer = stages(np.delete(x, place, axis=0), np.delete(y, place))
-        rest = only_batch(fewer)
-        for whole, part in (
-            (q, fewer.on_sphere(rest)[0]),
-            (e, fewer.whitened(rest, a)[0]),
-            (g, tilted(fewer.whitened(rest, a)[0], theta)),
-        ):
-            assert np.delete(whole, place, axis=0).tobytes() == part.tobytes()
-    flipped = stages(x, np.where(y == 7, 7, 1 - y))
-    other = only_batch(flipped)
-    assert flipped.on_sphere(other)[0].tobytes() == q.tobytes()
-    np.testing.assert_array_equal(flipped.whitened(other, a)[0], -e)
-    moved = tilted(flipped.whitened(other, a)[0], theta) - g
+        fewer = contributions(np.delete(x, place, axis=0), np.delete(y, place), a, theta, engine)
+        for whole, part in zip((q, e, g), fewer, strict=False):
+            assert np.delete(whole, place, axis=0).tobytes() == np.ascontiguousarray(part).tobytes()
+    q_flipped, e_flipped, g_flipped, _ = contributions(x, np.where(y == 7, 7, 1 - y), a, theta, engine)
+    np.testing.assert_array_equal(q_flipped, q)
+    np.testing.assert_array_equal(e_flipped, -e)
+    moved = g_flipped - g
     assert ((moved.astype(object) ** 2).sum(axis=1) <= GRID**2).all()
 
 
 def test_sums_do_not_depend_on_threads_or_batches(table, monkeypatch):
     x, y = table
-    a = np.eye(4)
     expected = None
     for threads in (1, 3):
         for size in (64, 100_000):
-            monkeypatch.setattr("radoboost.tables.SLICE_ROWS", size)
-            made = stages(x, y)
-            made._threads = threads
-            sums = made._pass(lambda batch, made=made: made.whitened(batch, a), "summing")
+            monkeypatch.setattr("radoboost.tables.Source.batch_rows", size)
+            sphere = sphere_rows(x)
+            source = MadeAgain(open_table(x, y, row_by_row=True), WhitenedRows(sphere, np.eye(4)))
+            sums = Threads(threads).run(SumProducts(sphere.engine, 4), source)
             found = sums.vector.tobytes() + sums.products.tobytes()
             expected = expected or found
             assert found == expected
+
+
+def test_blocks_are_the_same_whatever_made_them(table):
+    """For one noise key: both engines, 1 and 2 threads; rows kept in memory, in a file, and made again."""
+    expected = None
+    for engine in ENGINES:
+        for threads in (1, 2):
+            for keeping in (Keeping(), Keeping(memory_share=0.0), Keeping(0.0, 0.0)):
+                made = stages(*table, engine=engine, threads=threads, keeping=keeping, key=bytes(range(32)))
+                made.run()
+                found = {name: block.tobytes() for name, block in made.blocks.items()}
+                expected = expected or found
+                assert found == expected
+
+
+def test_rows_are_kept_where_there_is_room(table):
+    x, y = table
+    source, task = open_table(x, y, row_by_row=True), WhitenedRows(sphere_rows(x), np.eye(4))
+    kept = []
+    for keeping, kind, place in (
+        (Keeping(), KeptRows, InMemory),
+        (Keeping(memory_share=0.0), KeptRows, InFile),
+        (Keeping(0.0, 0.0), MadeAgain, None),
+    ):  # fmt: skip
+        found = Threads(2, keeping=keeping).keep(source, task, len(x))
+        assert type(found) is kind and (place is None or type(found._place) is place)
+        kept.append(np.concatenate([batch.rows() for batch in found.batches()], axis=1))
+    assert (kept[0] == kept[1]).all() and (kept[0] == kept[2]).all() and kept[0].dtype == np.int16
+    assert type(Threads(2).keep(source, task, None)) is MadeAgain  # for a single pass nothing is kept
+
+
+def test_a_value_of_exactly_the_grid_is_kept():
+    """One column and no constant: every row is at +2**15 or -2**15, and the former does not fit 16 bits."""
+    x, y = np.array([[2.0], [-1.0], [3.0]]), np.array([1, 1, 0])
+    source = open_table(x, y, row_by_row=True)
+    kept = Threads(1).keep(source, WhitenedRows(sphere_rows(x, intercept=False), np.eye(1)), 3)
+    assert np.concatenate([batch.rows() for batch in kept.batches()], axis=1).tolist() == [[2**15, -(2**15), -(2**15)]]
+
+
+def test_a_full_disk_is_no_reason_to_stop(table, monkeypatch):
+    x, y = table
+    source, task = open_table(x, y, row_by_row=True), WhitenedRows(sphere_rows(x), np.eye(4))
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.pwrite", full)
+    assert type(Threads(2, keeping=Keeping(memory_share=0.0)).keep(source, task, len(x))) is MadeAgain
+
+
+def test_passes_can_be_pickled(table):
+    x, y = table
+    batch, sphere = only_batch(x, y), sphere_rows(x)
+    for task in (sphere, pickle.loads(pickle.dumps(sphere))):
+        sums = task.empty()
+        task.add(sums, 0, batch)
+        again = sums.merge(sums)
+        assert (again.products == 2 * sums.products).all() and again.n_rows == 2 * sums.n_rows == 6000
+    whitened = WhitenedRows(sphere, np.eye(4))
+    assert (pickle.loads(pickle.dumps(whitened)).rows(batch) == whitened.rows(batch)).all()
 
 
 @pytest.mark.parametrize("unit", ["record", "label"])
@@ -191,7 +216,6 @@ def test_noise_is_there_and_of_the_size_that_is_claimed():
     diagonal, beside, total, means, whitened, beside_whitened = [], [], [], [], [], []
     for _ in range(300):
         made = stages(nobody, np.zeros(0, dtype=int), mechanism)
-        made._pass = lambda contribute, what, made=made: moments_crafting._Sums(made.d)
         made.run()
         diagonal += np.diag(made.blocks["moment:C"]).tolist()
         beside += made.blocks["moment:C"][np.triu_indices(4, 1)].tolist()
@@ -220,17 +244,17 @@ def test_what_follows_from_the_blocks_follows_from_them_as_released(unit, sharpe
     release = rb.craft(x[:rows], y[:rows], mechanism=mechanism, **OPTIONS)
     blocks, scales = release.blocks, mechanism.scales(FEW_ROUNDS[0] if sharpen else 0, 4)
     floor = noise_floor(scales["second"] / GRID**2, 4, WHITENING_FLOOR if sharpen else HESSIAN_FLOOR)
-    a = moments_crafting._snapped_root(blocks["moment:C"], floor)
+    a = moment_stages._snapped_root(blocks["moment:C"], floor)
     assert a.tobytes() == blocks["whitening"].tobytes()
     if sharpen:
         few = np.trace(blocks["moment:C"]) * mechanism.distance(4) / 4 < 100
         rounds, eta = FEW_ROUNDS if few else MANY_ROUNDS
         assert rounds == release.mechanism["rounds"] == len(blocks["sharpened"]) and few == (rows == 300)
         hessian = inverse_power(blocks["moment:C2"], noise_floor(scales["whitened"] / GRID**2, 4, HESSIAN_FLOOR), 1.0)
-        theta = moments_crafting._snapped(4 * (hessian @ blocks["moment:b"][0]))
+        theta = moment_stages._snapped(4 * (hessian @ blocks["moment:b"][0]))
         assert theta.tobytes() == blocks["theta"][0].tobytes()
         for k, mean in enumerate(blocks["sharpened"]):
-            theta = moments_crafting._snapped(blocks["theta"][k] + 4 * eta * (hessian @ mean))
+            theta = moment_stages._snapped(blocks["theta"][k] + 4 * eta * (hessian @ mean))
             assert theta.tobytes() == blocks["theta"][k + 1].tobytes()
 
 
@@ -300,12 +324,12 @@ def test_standard_errors_are_those_of_the_noise(unit, sharpen, epsilon, table, m
     A standard deviation of 40 normal numbers is within a factor of 1.9 but for a chance of 1e-7 (chi-square). What is
     added to that is for the derivative of mean rados, which is that of a model.
     """
-    real = moments_crafting.rounded_normals
+    real = run_module.rounded_normals
 
     def same_whitening(key, scale, *shape, plane):
         return real(bytes(32) if plane in (0, 1) else key, scale, *shape, plane=plane)
 
-    monkeypatch.setattr(moments_crafting, "rounded_normals", same_whitening)
+    monkeypatch.setattr(run_module, "rounded_normals", same_whitening)
     mechanism = rb.Moments(epsilon, unit=unit, sharpen=sharpen)
     fits = [learn_released_moments(rb.craft(*table, mechanism=mechanism, **OPTIONS)) for _ in range(40)]
     claimed = np.sqrt(np.mean([fit.standard_errors**2 for fit in fits], axis=0))
@@ -405,15 +429,3 @@ def test_refusals():
     nobody = pa.table({"a": pa.array([], pa.float64()), "y": pa.array([], pa.int64())})
     release = rb.craft(nobody, mechanism=rb.Moments(1.0), n_rados=5, **declared)
     assert release.rados.shape == (5, 2)
-
-
-def test_keeping_edge_vectors_between_rounds_changes_no_bit(table, monkeypatch):
-    blocks = []
-    for most in (moments_crafting.MOST_KEPT, 0):
-        monkeypatch.setattr(moments_crafting, "MOST_KEPT", most)
-        made = stages(*table)
-        made.key = bytes(range(32))
-        made.run()
-        assert (made._kept is None) == (most == 0)
-        blocks.append({name: block.tobytes() for name, block in made.blocks.items()})
-    assert blocks[0] == blocks[1]

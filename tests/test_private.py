@@ -18,12 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost import tables
-from radoboost.holder import private_crafting
+from radoboost.holder import run as run_module
+from radoboost.holder.mechanisms import records
 from radoboost.holder.mechanisms.contributions import clip_steps, contributions
 from radoboost.learner.moments import learn_moments, noise_variance, rado_noise_std
 from radoboost.privacy import Composed, Gaussian, Relation, epsilon_at, event_from_dict
 from radoboost.release.columns import constant_column
+from radoboost.tables import Source
 
 BOUNDS = {"age": (0, 100), "dose": (0.0, 1.0)}
 DECLARED = {"bounds": BOUNDS, "classes": ("no", "yes"), "label": "ill"}
@@ -129,7 +130,7 @@ def test_one_row_moves_no_other_through_the_whole_pass(place, threads, batch_row
 def fed(x, y, threads, batch_rows):
     """The integers that the summation gets, by row, before noise."""
     seen = {}
-    original = private_crafting.contributions
+    original = records.contributions
 
     def spy(values, signs, columns, clip, step):
         integers, good = original(values, signs, columns, clip, step)
@@ -138,9 +139,8 @@ def fed(x, y, threads, batch_rows):
         return integers, good
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(private_crafting, "contributions", spy)
-        patch.setattr(tables, "SLICE_ROWS", batch_rows)
-        patch.setattr(tables, "BATCH_ROWS", batch_rows)
+        patch.setattr(records, "contributions", spy)
+        patch.setattr(Source, "batch_rows", batch_rows)
         with warnings.catch_warnings(record=True):
             rb.craft(
                 x, y, n_rados=2, mechanism=rb.NoisyRados(noise_std=1.0), bounds=[[0, 100], [0, 50]],
@@ -252,7 +252,9 @@ def test_one_class_alone_is_no_reason_to_refuse(table):
 
 def test_every_form_of_a_table_gives_the_same_sums(table, tmp_path, monkeypatch):
     """With noise taken away, the same seed gives the same rados from CSV, Parquet, frames and arrays."""
-    monkeypatch.setattr(private_crafting, "rounded_normals", lambda *a, **k: 0)
+    monkeypatch.setattr(
+        run_module, "rounded_normals", lambda key, scale, first, *shape, plane=0: np.zeros(shape, np.int64)
+    )
     pa.csv.write_csv(table, tmp_path / "t.csv")
     x = np.column_stack([table["age"].to_numpy(), table["dose"].to_numpy()])
     y = table["ill"].to_pylist()
@@ -267,7 +269,7 @@ def test_every_form_of_a_table_gives_the_same_sums(table, tmp_path, monkeypatch)
     for engine in ("kernel", "reference"):
         for threads in (1, 3):
             for rows in (64, 65536):
-                monkeypatch.setattr(tables, "BATCH_ROWS", rows)
+                monkeypatch.setattr(Source, "batch_rows", rows)
                 found = rb.craft(
                     tmp_path / "t.csv", label="ill", bounds=BOUNDS, engine=engine, threads=threads, **options
                 ).rados
@@ -277,24 +279,15 @@ def test_every_form_of_a_table_gives_the_same_sums(table, tmp_path, monkeypatch)
 
 # ---- no floating-point randomness on a private path
 
-PRIVATE_PATH = [
-    "holder/private_crafting.py",
-    "holder/noise.py",
-    "holder/keystream.py",
-    "holder/subsets.py",
-    "holder/signatures.py",
-    "holder/mechanisms",
-    "holder/engines",
-]
+DRAWN = "drawn_rados.py"  # of released numbers alone
 FLOAT_RANDOMNESS = re.compile(r"^(.*\.)?(random|default_rng|normal|standard_normal|gauss|normalvariate|randn)$")
 
 
 def float_randomness(package):
     """Names in the files of the private path that could draw random floats."""
     found = []
-    for entry in PRIVATE_PATH:
-        place = package / entry
-        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
+    for file in sorted((package / "holder").rglob("*.py")):
+        if file.name != DRAWN:
             for node in ast.walk(ast.parse(file.read_text())):
                 name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "module", None) or ""
                 names = [name, *(alias.name for alias in getattr(node, "names", ()) if hasattr(alias, "name"))]
@@ -307,7 +300,7 @@ def test_no_float_normal_is_on_the_private_path(tmp_path):
     assert float_randomness(package) == []
     copy = tmp_path / "radoboost"
     shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    place = copy / "holder" / "private_crafting.py"
+    place = copy / "holder" / "run.py"
     original = place.read_text()
     for planted in (
         "totals = totals + np.random.default_rng().normal(0, 1, totals.shape)",
@@ -324,7 +317,7 @@ def test_a_float_normal_in_place_of_the_sampler_is_noticed(table, monkeypatch):
     def planted(key, scale, first_row, n_rows, n_columns, **options):
         return scale * np.random.default_rng(0).standard_normal((n_rows, n_columns))
 
-    monkeypatch.setattr(private_crafting, "rounded_normals", planted)
+    monkeypatch.setattr(run_module, "rounded_normals", planted)
     for mechanism in PRIVATE.values():
         with pytest.raises(TypeError):  # no sum of integers takes floats
             craft(table, mechanism)

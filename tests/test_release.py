@@ -68,7 +68,7 @@ def test_the_document_stands_once_and_holds_no_secret(small, saved):
         "format", "blocks", "columns", "classes", "mechanism", "signatures", "statement", "n_examples", "sha256",
     }  # fmt: skip
     assert document["signatures"] == {"name": "all"}
-    assert document["mechanism"] == {"name": "plain"}
+    assert document["mechanism"] == {"name": "plain", "law": "sums"}
     assert "seed" not in document and not re.search(r"\bkey\b", json.dumps({**document, "statement": None}))
 
 
@@ -268,7 +268,7 @@ def test_a_name_that_looks_like_a_digest_does_no_harm(tmp_path):
 def test_memory_is_asked_for_first(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("psutil.virtual_memory", lambda: type("M", (), {"available": 2**30})())
-        with pytest.raises(rb.TooLargeError, match=r"524,288 rados of 2,001 features need .* GiB .* 1.0 GiB are free"):
+        with pytest.raises(rb.TooLargeError, match=r"524,288 rados of 2,001 features needs .* GiB .* 1.0 GiB are free"):
             rb.craft(np.zeros((40, 2000)), [0, 1] * 20, n_rados=524_288)
         release = rb.craft(np.eye(30), [0, 1] * 15, n_rados=1000, threads=64)  # fewer threads, same result
     assert release.n_rados == 1000

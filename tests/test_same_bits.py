@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 import oracles
 import radoboost as rb
-from radoboost import tables
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.grid import make_columns
 from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS
 from radoboost.holder.signatures import AllSignatures
-from radoboost.tables import files
+from radoboost.holder.subsets import Everything
+from radoboost.tables import Source, csv_files, source
 
 SCALES = (None, "standard", "bounds")
 
@@ -119,9 +119,12 @@ def _nothing():
     st.sampled_from([1, 7, 64, 100, 1000]),
     st.sampled_from([1, 3, 50, 10_000]),
     st.sampled_from([9, 300]),
+    st.sampled_from([1, 500, 1 << 23]),
     st.data(),
 )
-def test_every_form_of_a_table_gives_the_same_bits(tmp_path_factory, table, scale, batch_rows, group, n, data):
+def test_every_form_of_a_table_gives_the_same_bits(
+    tmp_path_factory, table, scale, batch_rows, group, n, part_values, data
+):
     x, y = table
     n = min(n, 2 ** len(x))
     names = [f"x{k}" for k in range(x.shape[1])]
@@ -170,8 +173,9 @@ def test_every_form_of_a_table_gives_the_same_bits(tmp_path_factory, table, scal
     except rb.TableError:
         reject()  # a column too small for the grid
     with (
-        mock.patch.object(files, "CSV_BLOCK_BYTES", max(400, 40 * batch_rows)),
-        mock.patch.object(tables.Table, "_batch_rows", return_value=batch_rows),
+        mock.patch.object(csv_files, "CSV_BLOCK_BYTES", max(400, 40 * batch_rows)),
+        mock.patch.object(Source, "batch_rows", batch_rows),
+        mock.patch.object(source, "PART_VALUES", part_values),
     ):
         for form, labels in forms:
             given_labels = {"label": labels} if isinstance(labels, str) else {"y": labels}
@@ -238,10 +242,13 @@ def test_a_block_may_start_at_any_row(engine, first, n):
     described = make_columns(["a", "b"], "standard", {}, survey.result(), intercept=True)
     key = oracles.key_from_seed(8)
     prepared = AllSignatures().prepare(key, n, first + 70)
-    summation = machine.summation(described, n, prepared.words)
+    totals, elsewhere = machine.totals(n, 3), np.zeros((n, 3), np.int64)
     for start, stop in ((0, 1), (1, 33), (33, 70)):
-        summation.add(first + start, x[start:stop], labels[start:stop])
-    assert summation.result().tolist() == expected
+        rows, clipped = machine.snap(x[start:stop], labels[start:stop], described)
+        machine.sum_rows(rows, first + start, prepared, totals)
+        machine.sum_rows(np.array(rows[:, :3]), first + start, prepared, elsewhere)  # of anybody's making
+        assert not clipped.any()
+    assert totals.tolist() == elsewhere.tolist() == expected
 
 
 def test_without_a_seed_no_two_releases_are_alike(rng):
@@ -275,9 +282,7 @@ def test_the_largest_integers_do_not_overflow(engine):
 
 def test_the_kernel_survives_rados_of_all_examples():
     """All words all ones: the int32 sums are as large as they can be before they are moved to int64."""
-    from radoboost.release.columns import Column
-
-    columns = [Column(str(k), "none", 2.0**-22) for k in range(40)]
-    summation = get_engine("kernel").summation(columns, 300, lambda t, k, out: np.full((k, 300), 2**64 - 1, np.uint64))
-    summation.add(0, np.ones((5000, 40)), np.ones(5000, np.int8))
-    assert (summation.result() == 5000 * 2**22).all()
+    kernel = get_engine("kernel")
+    totals = kernel.totals(300, 40)
+    kernel.sum_rows(np.full((5000, 40), 2**22, np.int32), 0, Everything(), totals)
+    assert (totals == 5000 * 2**22).all()

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import pickle
 import threading
 from fractions import Fraction
 from unittest import mock
@@ -15,7 +16,6 @@ from scipy import stats
 
 import oracles
 import radoboost as rb
-from radoboost import tables
 from radoboost.holder import keystream
 from radoboost.holder import subsets as switching
 from radoboost.holder.engines import ENGINES
@@ -30,6 +30,7 @@ from radoboost.holder.signatures import (
     size_law_error,
     size_weights,
 )
+from radoboost.tables import Source
 
 FALSE_ALARM = 1e-6
 SETS = [AllSignatures(), FixedSupport(0.5), FixedSupport(30), FixedSupport(0.7), FeatureInterval(85, 110)]
@@ -63,7 +64,8 @@ def test_every_set_keeps_its_contract(chosen):
     assert chosen.size(m) >= 1
     assert all(isinstance(value, int) for value in chosen.parameters(m).values())
     prepared = chosen.prepare(make_key(1), n, m)
-    assert prepared.flipped_by_feature == isinstance(chosen, FeatureInterval)
+    assert chosen.by_coins == isinstance(chosen, AllSignatures)
+    assert (all_words(pickle.loads(pickle.dumps(prepared)), m, n) == all_words(prepared, m, n)).all()
     whole = all_words(prepared, m, n)
     for first, last in itertools.combinations(range(5), 2):
         out = np.full((last - first, n), 7, np.uint64)
@@ -201,7 +203,7 @@ def test_words_that_would_favour_the_first_rows_are_skipped():
 def test_subsets_that_do_not_fit_into_memory_are_refused():
     free = mock.Mock(available=1000)
     with (
-        mock.patch.object(switching.psutil, "virtual_memory", return_value=free),
+        mock.patch("psutil.virtual_memory", return_value=free),
         pytest.raises(rb.TooLargeError, match="nearer to 1/4, 1/2 or 3/4"),
     ):
         FixedSupport(0.05).prepare(make_key(0), 50, 1000)
@@ -329,7 +331,7 @@ def test_fixed_support_gives_the_same_bits_however_it_is_crafted(support, rng):
     count = support if isinstance(support, int) else math.floor(Fraction(support) * 777)
     assert expected.signatures == {"name": "fixed-support", "support": count}
     for engine, threads, batch_rows in itertools.product(ENGINES, (1, 2, 3), (1, 50, 64, 500)):
-        with mock.patch.object(tables.Table, "_batch_rows", return_value=batch_rows):
+        with mock.patch.object(Source, "batch_rows", batch_rows):
             release = rb.craft(x, y, engine=engine, threads=threads, **options)
         assert release.rados.tobytes() == expected.rados.tobytes(), (engine, threads, batch_rows)
 

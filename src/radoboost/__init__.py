@@ -14,19 +14,25 @@
 # Shared by both sides:
 #
 #   errors        what can go wrong
+#   memory        how much there is
 #   progress      a bar for work that takes long
-#   numba_cache   a place for compiled code
-#   tables        a table in any form -> batches of columns and labels: files, labels, row_by_row
-#   release       what leaves the building, and its file; columns, spectra
+#   numba_cache   functions compiled by numba, or left as they are
+#   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
+#                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, labels
+#   release       what leaves the building, and its file; columns, laws, spectra
 #   privacy       what was done (events), what it costs (accountants), how much noise it takes (calibrate)
 #
 # The holder's side, from a table to a release:
 #
 #   holder        declared, grid, keystream, subsets, signatures, noise
-#     engines     the summation: reference first, then kernel and its vectors
-#     mechanisms  what protects a release: contract, contributions, claims; then plain, feature_band, moments,
-#                 noisy_examples and noisy_rados
-#                 passes, craft, moments_crafting, private_crafting; expected_error and costs, without data
+#     engines     what is computed for a block of rows: reference and reference_rows first, then kernel, kernel_rows and
+#                 vectors
+#                 passes: one sum over rows, as data
+#     runners     where passes run: threads, with kept rows
+#                 run: the table in hand, as a mechanism has it
+#     mechanisms  what protects a release: contract, claims; then plain and feature_band, by two_passes; noisy_rados and
+#                 noisy_examples, by records and contributions; moments, with moment_stages, moment_passes, drawn_rados
+#                 craft: check, open, make, release; expected_error and costs, without data
 #
 # Anyone's side, from a release to a classifier:
 #

@@ -31,15 +31,15 @@ def describe(release: Release) -> str:
         "",
         *_stated(release.statement),
         "",
-        f"{'column':<32}{'scale':<10}{'mean':>12}{'std':>12}{'low':>10}{'high':>10}{'grid step':>12}",
+        f"{'column':<22}{'scale':<9}{'mean':>11}{'std':>11}{'low':>10}{'high':>10}{'step':>7}",
     ]
     for column in release.columns[:_SHOWN_COLUMNS]:
         numbers = "".join(
-            f"{'' if value is None else format(value, '.5g'):>{width}}"
-            for value, width in ((column.mean, 12), (column.std, 12), (column.low, 10), (column.high, 10))
+            f"{'' if value is None else format(value, '.4g'):>{width}}"
+            for value, width in ((column.mean, 11), (column.std, 11), (column.low, 10), (column.high, 10))
         )
         step = f"2**{math.frexp(column.step)[1] - 1}"
-        lines.append(f"{_short(column.name):<32}{column.scale:<10}{numbers}{step:>12}")
+        lines.append(f"{_short(column.name, 21):<22}{column.scale:<9}{numbers}{step:>7}")
     return "\n".join(lines + _more(len(release.columns)))
 
 
@@ -189,8 +189,8 @@ def _examples(count: int | None) -> str:
     return "an undisclosed number of examples" if count is None else f"{count:,} examples"
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 30 else name[:27] + "..."
+def _short(name: str, most: int = 30) -> str:
+    return name if len(name) <= most else name[: most - 3] + "..."
 
 
 def _more(count: int) -> list[str]:
@@ -200,12 +200,17 @@ def _more(count: int) -> list[str]:
 def _named(entry: object) -> str:
     described = dict(entry)  # type: ignore[call-overload]
     name = described.pop("name")
+    described.pop("law", None)  # what it is called says it
     return str(name) + "".join(f", {key} {_value(value)}" for key, value in described.items())
 
 
 def _value(value: object) -> str:
     """Numbers by stage as "stage number", and others as they are."""
-    return " ".join(f"{key} {part:.6g}" for key, part in value.items()) if isinstance(value, Mapping) else str(value)
+    return (
+        f"({', '.join(f'{key} {part:.6g}' for key, part in value.items())})"
+        if isinstance(value, Mapping)
+        else str(value)
+    )
 
 
 def _listed(sentences: tuple[str, ...]) -> list[str]:

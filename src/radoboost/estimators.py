@@ -21,12 +21,11 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from radoboost.errors import ArgumentError, ReleaseError
-from radoboost.holder.craft import craft
-from radoboost.holder.declared import Bounds, check_bounds, limit_arrays, read_bounds
+from radoboost.holder.craft import craft, warn_clipped
+from radoboost.holder.declared import Bounds, check_bounds, check_names, limit_arrays, read_bounds
 from radoboost.holder.engines import get_engine
 from radoboost.holder.grid import edge_integers, make_columns, resolve_scale
 from radoboost.holder.mechanisms import Mechanism
-from radoboost.holder.passes import check_names, report_clipped
 from radoboost.holder.signatures import SignatureSet
 from radoboost.learner.boost import Boosted, boost
 from radoboost.learner.model import Model
@@ -40,7 +39,7 @@ from radoboost.learner.moments import (
 from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest, WeakOracle, prudence
 from radoboost.release import Release, load
 from radoboost.release.columns import Column
-from radoboost.tables.files import check_integers
+from radoboost.tables.columns import check_integers, row_place
 
 
 class _LinearShell(ClassifierMixin, BaseEstimator):
@@ -425,7 +424,7 @@ class AdaBoostSSClassifier(_LinearShell):
         X, y, classes, names = self._check_examples(X, y)
         raw = X.toarray() if hasattr(X, "toarray") else X
         for k in range(raw.shape[1]) if raw.dtype.kind in "iu" else ():
-            check_integers(raw[:, k], names[k], 0)
+            check_integers(raw[:, k], names[k], row_place)
         values = np.ascontiguousarray(raw, dtype=np.float64)
         columns = self._columns(values, names)
         signs = np.where(y == classes[1], 1, -1).astype(np.int8)
@@ -449,7 +448,7 @@ class AdaBoostSSClassifier(_LinearShell):
         columns = make_columns(names, scale, limits, survey.result(), intercept=self.intercept)
         low, high = limit_arrays(limits, names)
         beyond = ((values < low) | (values > high)).sum(axis=0)
-        report_clipped(columns[: len(names)], beyond)
+        warn_clipped(columns[: len(names)], beyond, stacklevel=4)
         return columns
 
 

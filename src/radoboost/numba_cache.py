@@ -1,9 +1,31 @@
-"""A place for numba to keep compiled code, also where nothing near the package can be written."""
+"""Functions compiled by numba, or left as they are where it cannot be imported, and a place for compiled code."""
 
 import os
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def compiled(function: _Function, signature: str | None = None, **options: Any) -> _Function:
+    """The function compiled by numba, which is imported only now; where that fails, the function itself.
+
+    Such a function then runs in plain Python, slowly. It must be written so that both give the same numbers; unsigned
+    words wrap in both, without a warning.
+    """
+    prepare_cache()
+    try:
+        from numba import njit
+    except ImportError:
+        return np.errstate(all="ignore")(function)
+    kinds = () if signature is None else (signature,)
+    made: _Function = njit(*kinds, cache=True, nogil=True, error_model="numpy", **options)(function)
+    return made
 
 
 @cache

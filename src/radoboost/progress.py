@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 Progress = Callable[[str, int, int | None], None]
 _PATIENCE = 1.0  # seconds before a bar appears: most crafts are over by then
+_LONGEST = 27  # characters of a task's name
 
 
 def silent(task: str, done: int, total: int | None) -> None:
@@ -22,20 +23,14 @@ def no_progress() -> Iterator[Progress]:
 def show_progress(unit: str = "rows") -> Iterator[Progress]:
     """A bar that appears after a second, where stderr is a terminal: call it with (task, done so far, in all).
 
+    It is one line of at most 80 columns, whatever the tasks are: a new one takes the place of the one before.
+
     >>> with show_progress() as bar:
     ...     bar("summing rows", 10, 100)
     """
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        ProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import (
-        Progress as Bars,
-    )
+    from rich.progress import BarColumn, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
     from rich.text import Text
 
     class Rate(ProgressColumn):
@@ -46,23 +41,21 @@ def show_progress(unit: str = "rows") -> Iterator[Progress]:
     console = Console(stderr=True)
     bars = Bars(
         TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
+        BarColumn(bar_width=16),
+        TaskProgressColumn(),
         Rate(),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(compact=True),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
-    tasks: dict[str, object] = {}
+    line = bars.add_task("", total=None)
     begun = time.monotonic()
 
     def update(task: str, done: int, total: int | None) -> None:
+        bars.update(line, description=task[:_LONGEST], completed=done, total=total)
         if not bars.live.is_started and time.monotonic() - begun > _PATIENCE:
             bars.start()
-        if task not in tasks:
-            tasks[task] = bars.add_task(task, total=total)
-        bars.update(tasks[task], completed=done, total=total)  # type: ignore[arg-type]
 
     try:
         yield update

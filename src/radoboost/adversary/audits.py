@@ -6,9 +6,7 @@ all mechanisms of the same kind with more or less noise, those with too much noi
 most that could gives the least epsilon that is proved. An honest mechanism's claim is above that; a faulty one's is
 not.
 
-What is run are the parts that crafting is made of: the contribution of the canary's row, the signatures, the sampler of
-noise, the plan that sets its scale; of `moments` all stages, one after the other. That crafting puts the parts together
-rightly is not what an audit shows; tests of whole releases do.
+What is run is the mechanism's own `make`, as crafting runs it, on tables that hold the canary and on their neighbours.
 """
 
 import itertools
@@ -21,21 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.adversary.canaries import (
-    Clipped,
-    Noise,
-    Runs,
-    moments_runs,
-    noisy_examples_runs,
-    noisy_rados_runs,
-)
+from radoboost.adversary.canaries import Runs, moments_runs, noisy_rows_runs, noisy_sums_runs
 from radoboost.adversary.rates import CHOOSING, CONFIDENCE, LEAST_RUNS, rate_above, rate_below
 from radoboost.errors import ArgumentError
-from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados, PrivateMechanism
+from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
-from radoboost.holder.mechanisms.contributions import contributions
-from radoboost.holder.moments_crafting import Stages
-from radoboost.holder.noise import rounded_normals
+from radoboost.holder.run import Run
 from radoboost.holder.signatures import size_weights
 from radoboost.privacy import Event, band, epsilon_at, trade_off
 from radoboost.progress import Progress, no_progress, show_progress, silent
@@ -91,16 +80,11 @@ def audit(
         runs = _enough_runs(getattr(mechanism, "epsilon", None))
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
         raise ArgumentError(f"an audit needs at least {LEAST_RUNS} runs; it is given {runs!r}")
-    if isinstance(mechanism, FeatureBand):
-        return audit_feature_band(mechanism, n_examples=n_examples)
+    attack = _AUDITS.get(mechanism.law)
+    if attack is None:
+        raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
     with show_progress("runs") if progress else no_progress() as bar:
-        if isinstance(mechanism, NoisyRados):
-            return audit_noisy_rados(mechanism, n_rados=n_rados, runs=runs, key=key, bar=bar)
-        if isinstance(mechanism, NoisyExamples):
-            return audit_noisy_examples(mechanism, runs=runs, key=key, bar=bar)
-        if isinstance(mechanism, Moments):
-            return audit_moments(mechanism, runs=runs, key=key, bar=bar)
-    raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
+        return attack(mechanism, n_rados=n_rados, n_examples=n_examples, runs=runs, key=key, bar=bar)
 
 
 def _enough_runs(epsilon: float | None) -> int:
@@ -113,19 +97,18 @@ def audit_noisy_rados(
     n_rados: int = 100,
     runs: int = 40_000,
     key: bytes | None = None,
-    noise: Noise = rounded_normals,
-    clipped: Clipped = contributions,
+    run: type[Run] = Run,
     bar: Progress = silent,
+    **others: Any,
 ) -> Audit:
     """Attack `noisy-rados`: tell a table of the canary alone from one of nobody.
 
-    `noise` and `clipped` are the sampler and the clipping, for audits of faulty ones.
+    `run` is for audits of faulty noise.
 
     >>> audit_noisy_rados(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32)).holds
     True
     """
-    made = noisy_rados_runs(mechanism, n_rados=n_rados, runs=runs, key=key, noise=noise, clipped=clipped, bar=bar)
-    return _audit(mechanism, made)
+    return _audit(mechanism, noisy_sums_runs(mechanism, n_rados=n_rados, runs=runs, key=key, run=run, bar=bar))
 
 
 def audit_noisy_examples(
@@ -133,9 +116,9 @@ def audit_noisy_examples(
     *,
     runs: int = 40_000,
     key: bytes | None = None,
-    noise: Noise = rounded_normals,
-    clipped: Clipped = contributions,
+    run: type[Run] = Run,
     bar: Progress = silent,
+    **others: Any,
 ) -> Audit:
     """Attack the noisy edge vectors of `noisy-examples`: tell the canary from its opposite, beside a row that is known.
 
@@ -144,7 +127,7 @@ def audit_noisy_examples(
     """
     if mechanism.clip is None:
         raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
-    return _audit(mechanism, noisy_examples_runs(mechanism, runs=runs, key=key, noise=noise, clipped=clipped, bar=bar))
+    return _audit(mechanism, noisy_rows_runs(mechanism, runs=runs, key=key, run=run, bar=bar))
 
 
 def audit_moments(
@@ -152,21 +135,22 @@ def audit_moments(
     *,
     runs: int = 40_000,
     key: bytes | None = None,
-    stages: type[Stages] = Stages,
+    run: type[Run] = Run,
     bar: Progress = silent,
+    **others: Any,
 ) -> Audit:
     """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
 
-    `stages` are for audits of faulty ones. A run takes some milliseconds.
+    `run` is for audits of faulty noise. A run takes some milliseconds.
 
     >>> audit_moments(Moments(epsilon=4.0, unit="label"), runs=1000, key=bytes(32)).holds
     True
     """
-    return _audit(mechanism, moments_runs(mechanism, runs=runs, key=key, stages=stages, bar=bar))
+    return _audit(mechanism, moments_runs(mechanism, runs=runs, key=key, run=run, bar=bar))
 
 
 def audit_feature_band(
-    mechanism: FeatureBand, *, n_examples: int = 1000, limits: tuple[int, int] | None = None
+    mechanism: FeatureBand, *, n_examples: int = 1000, limits: tuple[int, int] | None = None, **others: Any
 ) -> Audit:
     """Attack the marginal of one rado of `feature-band`, exactly: from the weights by which sizes are drawn.
 
@@ -185,6 +169,14 @@ def audit_feature_band(
     assert relation is not None
     claim = epsilon_at(event, mechanism.delta)
     return Audit(mechanism.name, relation.value, mechanism.delta, claim, found, 0, "exact law of one rado", 1.0, found)
+
+
+_AUDITS: dict[str, Callable[..., Audit]] = {
+    "noisy sums": audit_noisy_rados,
+    "sums of noisy rows": audit_noisy_examples,
+    "noisy moments": audit_moments,
+    "banded sums": audit_feature_band,
+}
 
 
 def _size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
@@ -216,7 +208,7 @@ def _exact_epsilon(law: dict[int, Fraction], shift: int, delta: float) -> float:
 # ---- from runs to an epsilon
 
 
-def _audit(mechanism: PrivateMechanism | Moments, made: Runs) -> Audit:
+def _audit(mechanism: Mechanism, made: Runs) -> Audit:
     delta: float = getattr(mechanism, "delta", DEFAULT_DELTA)
     relation = made.event.relation
     assert relation is not None

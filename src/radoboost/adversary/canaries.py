@@ -1,38 +1,41 @@
 """Canaries: a private mechanism run on two neighbouring tables that are as different as they can be, and scored.
 
-What is run are the parts that crafting is made of; `audits` says which. Runs are addressed by their number: the same
-key gives the same runs, in whatever batches.
+What is run is the mechanism's own `make`, as crafting runs it. The same key gives the same runs.
 """
 
 import hashlib
 import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.adversary.moments_audit import STATISTICS, attack_moments
 from radoboost.errors import ArgumentError
-from radoboost.holder.mechanisms import Moments, NoisyExamples, NoisyRados, PrivateMechanism
-from radoboost.holder.mechanisms.contributions import LARGEST, contributions
+from radoboost.holder.declared import Declared
+from radoboost.holder.engines import get_engine
+from radoboost.holder.keystream import TILE_ROWS
+from radoboost.holder.mechanisms import Asked, Mechanism, Moments, NoisyExamples, NoisyRados, Plan
+from radoboost.holder.mechanisms.contributions import clip_steps
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION
-from radoboost.holder.moments_crafting import Stages
-from radoboost.holder.noise import rounded_normals
+from radoboost.holder.run import Run
+from radoboost.holder.runners.threads import Threads
 from radoboost.holder.signatures import AllSignatures
 from radoboost.privacy import Event, Gaussian, Relation, Repeated, SubsampledGaussian
 from radoboost.progress import Progress, silent
-from radoboost.release.columns import Column
+from radoboost.release import RADOS
+from radoboost.tables import Source, open_table
 
-_ROWS_AT_A_TIME = 1 << 18  # of noise; a batch of runs is over in about a second
+_RADOS_AT_A_TIME = 1 << 18  # in one release
+_ROWS_AT_A_TIME = 1 << 10  # canaries in one table
 WIDTH = 3  # columns of a canary, each with another share of its norm
+_MOST_COLUMNS = 300  # of a canary that must be long
 _LEAST_DISTANCE = 1e-3  # mu of moments: with more noise the canary's table would have to be too large
 
-Noise = Callable[[bytes, float, int, int, int], NDArray[np.int64]]
-Clipped = Callable[..., tuple[NDArray[np.int64], NDArray[np.bool_]]]
 Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 Going = Callable[[], bool]
 
@@ -62,88 +65,165 @@ class Runs:
         return self.present[first], self.absent[first]
 
 
-def noisy_rados_runs(
+def noisy_sums_runs(
     mechanism: NoisyRados,
     *,
     n_rados: int,
     runs: int,
     key: bytes | None = None,
-    noise: Noise = rounded_normals,
-    clipped: Clipped = contributions,
+    run: type[Run] = Run,
     bar: Progress = silent,
     going: Going = always,
 ) -> Runs:
     """Scores of releases of the canary alone and of nobody; no more runs are begun when `going` says no.
 
-    >>> made = noisy_rados_runs(NoisyRados(epsilon=4.0), n_rados=20, runs=500, key=bytes(32))
+    Rados are independent of each other given the table, so one release of many rados is many releases of a few: each
+    call of the mechanism's `make` serves a batch of runs. `run` is for attacks on faulty noise.
+
+    >>> made = noisy_sums_runs(NoisyRados(epsilon=4.0), n_rados=20, runs=500, key=bytes(32))
     >>> bool(made.ratios[0].mean() > 0 > made.ratios[1].mean())
     True
     """
-    plan = mechanism.plan(n_rados, WIDTH, None)
-    canary = _canary(mechanism, plan.step, clipped)
-    signature_key, noise_keys = _keys(key, 3)
-    signatures = AllSignatures().prepare(signature_key, n_rados, 64 * runs)
-    direction, variance = canary.astype(np.float64), plan.noise_scale**2
+    row = canary_row(mechanism.clip)
+    width = len(row)
+    plan = mechanism.plan(n_rados, width, None)
+    many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
+    direction = _contribution(row, plan)
+    variance = plan.noise_scale**2
+    tables = [_opened(rows, np.ones(len(rows))) for rows in (row[None], row[None][:0])]
 
-    def draw(first: int, count: int) -> Iterator[NDArray[np.int64]]:
-        out = np.empty((count, n_rados), dtype=np.uint64)  # row r * 64 of the keystream is run r's canary
-        member = (signatures.words(first, count, out) & np.uint64(1)).astype(np.int64)
-        for noise_key, inside in zip(noise_keys, (member, np.zeros_like(member)), strict=True):
-            yield _noise(noise, noise_key, plan.noise_scale, first, count, n_rados) + inside[:, :, None] * canary
+    def draw(first: int, count: int) -> Iterator[NDArray[np.float64]]:
+        for which, table in enumerate(tables):
+            keys = _keys(key, which, first)
+            made = _made(many, table, count * n_rados, AllSignatures(), keys, run)
+            yield made.reshape(count, n_rados, width) / plan.step
 
-    def ratio(rados: NDArray[np.int64]) -> NDArray[np.float64]:
+    def ratio(rados: NDArray[np.float64]) -> NDArray[np.float64]:
         gains = (rados @ direction - direction @ direction / 2) / variance
         return np.asarray(np.logaddexp(math.log(1 - INCLUSION), math.log(INCLUSION) + gains).sum(axis=1))
 
-    def spread(rados: NDArray[np.int64]) -> NDArray[np.float64]:
+    def spread(rados: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray((rados @ direction).var(axis=1))
 
-    scores = {"likelihood ratio": ratio, "spread among rados": spread, **_by_column(direction)}
-    return Runs(plan.event, partial(_sampled, n_rados), *_scored(draw, scores, runs, n_rados, bar, going))
+    scores = {"likelihood ratio": ratio, "spread among rados": spread, **_by_column()}
+    at_a_time = max(1, _RADOS_AT_A_TIME // n_rados)
+    return Runs(plan.event, partial(_sampled, n_rados), *_scored(draw, scores, runs, at_a_time, bar, going))
 
 
 def _sampled(n_rados: int, multiplier: float) -> Event:
     return Repeated(SubsampledGaussian(multiplier, INCLUSION), n_rados)
 
 
-def noisy_examples_runs(
+def noisy_rows_runs(
     mechanism: NoisyExamples,
     *,
     runs: int,
     key: bytes | None = None,
-    noise: Noise = rounded_normals,
-    clipped: Clipped = contributions,
+    run: type[Run] = Run,
     bar: Progress = silent,
     going: Going = always,
 ) -> Runs:
     """Scores of noisy edge vectors, of the canary and of its opposite; the mechanism must have a clipping norm.
 
-    >>> made = noisy_examples_runs(NoisyExamples(epsilon=4.0), runs=500, key=bytes(32))
+    Rows have noise of their own, so a table of many canaries is many tables of one: a release in which each rado is one
+    row serves a batch of runs. Beside every canary there is a row of nothing.
+
+    >>> made = noisy_rows_runs(NoisyExamples(epsilon=4.0), runs=500, key=bytes(32))
     >>> bool(made.ratios[0].mean() > 0 > made.ratios[1].mean())
     True
     """
-    plan = mechanism.plan(1, WIDTH, 2)
-    canary = _canary(mechanism, plan.step, clipped)
-    _, noise_keys = _keys(key, 3)
-    direction = canary.astype(np.float64)
+    assert mechanism.clip is not None
+    row = canary_row(mechanism.clip)
+    width = len(row)
+    plan = mechanism.plan(1, width, 2)
+    many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
+    direction = _contribution(row, plan)
 
-    def draw(first: int, count: int) -> Iterator[NDArray[np.int64]]:
-        for sign, noise_key in zip((1, -1), noise_keys, strict=True):
-            rows = _noise(noise, noise_key, plan.noise_scale, first, count, 2)
-            rows[:, 0] += sign * canary
-            yield np.clip(rows, -LARGEST, LARGEST)
+    def draw(first: int, count: int) -> Iterator[NDArray[np.float64]]:
+        rows = np.tile([row, np.zeros(width)], (count, 1))
+        for which, label in enumerate((1.0, 0.0)):
+            keys = _keys(key, which, first)
+            table = _opened(rows, np.full(len(rows), label))
+            made = _made(many, table, len(rows), RowByRow(), keys, run)
+            yield made.reshape(count, 2, width) / plan.step
 
-    def value(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def value(rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(rows[:, 0] @ direction)
 
-    def difference(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def difference(rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray((rows[:, 0] - rows[:, 1]) @ direction)
 
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, Relation.EDGE)
 
-    scores = {"the row": value, "the row less another": difference, **_by_column(direction)}
-    return Runs(plan.event, family, *_scored(draw, scores, runs, 2, bar, going))
+    scores = {"the row": value, "the row less another": difference, **_by_column()}
+    return Runs(plan.event, family, *_scored(draw, scores, runs, _ROWS_AT_A_TIME, bar, going))
+
+
+@dataclass(frozen=True)
+class RowByRow:
+    """The signature set in which rado j is row j alone."""
+
+    name: ClassVar[str] = "row-by-row"
+    by_coins: ClassVar[bool] = False
+
+    def parameters(self, n_examples: int) -> dict[str, Any]:
+        """None."""
+        return {}
+
+    def size(self, n_examples: int) -> int:
+        """One for each row."""
+        return n_examples
+
+    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> "RowByRow":
+        """There is nothing to prepare."""
+        return self
+
+    def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """One bit a rado."""
+        out[:] = 0
+        first = first_tile * TILE_ROWS
+        rados = np.arange(first, min(first + n_tiles * TILE_ROWS, out.shape[1]))
+        out[rados // TILE_ROWS - first_tile, rados] = np.uint64(1) << (rados % TILE_ROWS).astype(np.uint64)
+        return out
+
+
+def canary_row(clip: float) -> NDArray[np.float64]:
+    """A row within [-1, 1] that is much longer than `clip`, with another share of its norm in every column.
+
+    Of a very large clipping norm it is as long as a row of a few hundred columns can be.
+
+    >>> canary_row(1.0).tolist()
+    [1.0, 0.95, 0.9]
+    """
+    width = min(max(WIDTH, math.ceil(WIDTH * clip**2)), _MOST_COLUMNS)
+    return np.linspace(1.0, 0.9, width)
+
+
+def _opened(rows: NDArray[np.float64], labels: NDArray[np.float64]) -> Source:
+    return open_table(rows, labels, row_by_row=True)
+
+
+def _made(
+    mechanism: Mechanism, table: Source, n_rados: int, signatures: Any, keys: tuple[bytes, bytes], run: type[Run]
+) -> NDArray[np.float64]:
+    """The rados that the mechanism makes of a table, as `craft` has it made."""
+    signature_key, noise_key = keys
+    limits = np.tile([-1.0, 1.0], (len(table.features), 1))
+    asked = Asked(
+        n_rados=n_rados, signature_key=signature_key, declared=Declared(limits), classes=(0, 1), signatures=signatures,
+        intercept=False,
+    )  # fmt: skip
+    mechanism.check(asked)
+    made = mechanism.make(asked, run(table, get_engine("auto"), Threads(1), noise_key))
+    return made.blocks[RADOS]
+
+
+def _contribution(row: NDArray[np.float64], plan: Plan) -> NDArray[np.float64]:
+    """What the canary contributes, in grid steps, to a step or so: the adversary knows it."""
+    assert plan.clip is not None
+    reach = clip_steps(plan.clip, plan.step) * plan.step
+    return np.asarray(np.trunc(row * min(1.0, reach / float(np.linalg.norm(row))) / plan.step))
 
 
 def moments_runs(
@@ -151,7 +231,7 @@ def moments_runs(
     *,
     runs: int,
     key: bytes | None = None,
-    stages: type[Stages] = Stages,
+    run: type[Run] = Run,
     bar: Progress = silent,
     going: Going = always,
 ) -> Runs:
@@ -166,7 +246,7 @@ def moments_runs(
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, mechanism.relation)
 
-    *tables, event = attack_moments(mechanism, runs, key, stages, bar, going)
+    *tables, event = attack_moments(mechanism, runs, key, run, bar, going)
     scored = (
         {"all stages": statistics[:, :4].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
         for statistics in tables
@@ -183,57 +263,42 @@ def check_distance(mechanism: Moments) -> None:
         raise ArgumentError("so much noise hides the canary from any number of runs; attack with less")
 
 
-def _by_column(direction: NDArray[np.float64]) -> dict[str, Score]:
+def _by_column() -> dict[str, Score]:
     """Scores for noise that is missing in a column, or the same in two."""
 
-    def last(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray(rows[..., -1].sum(axis=1).astype(np.float64))
+    def last(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(rows[..., -1].sum(axis=1))
 
-    def apart(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray((rows[..., 0] - rows[..., 1]).sum(axis=1).astype(np.float64))
+    def apart(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray((rows[..., 0] - rows[..., 1]).sum(axis=1))
 
     return {"the last column": last, "two columns apart": apart}
 
 
-def _canary(mechanism: PrivateMechanism, step: float, clipped: Clipped) -> NDArray[np.int64]:
-    """What a record contributes that is as large as it can be, and larger before it is clipped, in every column."""
-    columns = [Column(f"x{k}", "none", step) for k in range(WIDTH)]
-    far = 2.0 * getattr(mechanism, "clip", 1.0) * np.arange(WIDTH, 0, -1.0)
-    integers, _ = clipped(far[None], np.array([1], np.int8), columns, getattr(mechanism, "clip", None), step)
-    canary: NDArray[np.int64] = integers[0]
-    return canary
-
-
-def _keys(key: bytes | None, count: int) -> tuple[bytes, list[bytes]]:
-    """A key for signatures, and one for the noise of each table."""
+def _keys(key: bytes | None, which: int, first: int) -> tuple[bytes, bytes]:
+    """A key for signatures and one for noise, for a table and the runs that begin with `first`."""
     if key is None:
-        keys = [secrets.token_bytes(32) for _ in range(count)]
-    else:
-        keys = [hashlib.sha256(b"radoboost/audit/" + bytes([k]) + key).digest() for k in range(count)]
-    return keys[0], keys[1:]
-
-
-def _noise(noise: Noise, key: bytes, scale: float, first: int, count: int, width: int) -> NDArray[np.int64]:
-    """Noise alone, shape (count, width, columns): for these runs, of so many rados or rows each."""
-    return noise(key, scale, first * width, count * width, WIDTH).reshape(-1, width, WIDTH)
+        return secrets.token_bytes(32), secrets.token_bytes(32)
+    place = bytes([which]) + first.to_bytes(8, "little") + key
+    signatures, noise = (hashlib.sha256(b"radoboost/audit/" + what + place).digest() for what in (b"s", b"n"))
+    return signatures, noise
 
 
 def _scored(
     draw: Callable[[int, int], Iterable[NDArray[Any]]],
     scores: Mapping[str, Score],
     runs: int,
-    width: int,
+    at_a_time: int,
     bar: Progress,
     going: Going,
 ) -> Iterator[dict[str, NDArray[np.float64]]]:
-    """All scores of both tables, a batch of runs at a time; a run is the same in whatever batch."""
-    at_a_time = max(1, _ROWS_AT_A_TIME // width)
+    """All scores of both tables, a batch of runs at a time."""
     parts = [np.empty((2, len(scores), 0))]
     for first in range(0, runs, at_a_time):
         if not going():
             break
         count = min(at_a_time, runs - first)
         parts.append(np.array([[score(table) for score in scores.values()] for table in draw(first, count)]))
-        bar("drawing noise", first + count, runs)
+        bar("crafting", first + count, runs)
     for table in np.concatenate(parts, axis=2):
         yield dict(zip(scores, table, strict=True))

@@ -131,7 +131,7 @@ def leak(
     >>> leak(release, X, y, row=3).value
     0.0
     """
-    if release.mechanism["name"] != FeatureBand.name:
+    if release.law != "banded sums":
         raise ArgumentError(
             f"this attack is on the mechanism {FeatureBand.name}, and the release is of {release.mechanism['name']}; "
             "take another attack"
@@ -157,9 +157,9 @@ def _claim(statement: Statement) -> str | None:
 def _label_sign(release: Release, table: Any, y: Any, label: str | None, row: int) -> int:
     rule, first = LabelRule(label or "y", release.classes), 0
     for batch in open_table(table, y, label=label, features=[release.mechanism["feature"]]).batches():
-        rule.see(batch.labels)
+        signs = rule.signs(batch.labels, batch.place)
         if row < first + batch.n_rows:
-            return int(rule.signs(batch.labels)[row - first])
+            return int(signs[row - first])
         first += batch.n_rows
     raise TableError(f"the table has no row {row:,} any more; do not change it meanwhile")
 

@@ -48,16 +48,16 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
     names = [name for name in release.feature_names if name != CONSTANT]
     source = open_table(table, y, label=label, features=names)
     rule = LabelRule(label or "y", release.classes)
-    parts, first = [], 0
+    parts, n_rows = [], 0
     for batch in source.batches():
         values = batch.values()
         if not np.isfinite(values).all():
-            source.refuse_not_finite(first, values)
+            source.refuse_not_finite(batch, values)
         _check_reach(release, values, source.name)
-        rule.see(batch.labels)
-        parts.append(edge_integers(values, rule.signs(batch.labels), release.columns).astype(np.int64))
-        first += batch.n_rows
-    source.check_rows(first)
+        signs = rule.signs(batch.labels, batch.place)
+        parts.append(edge_integers(values, signs, release.columns).astype(np.int64))
+        n_rows += batch.n_rows
+    source.check_rows(n_rows)
     return np.concatenate(parts)
 
 

@@ -290,17 +290,18 @@ def linear(
     >>> recovered.share_right(2.0 * y - 1), recovered.sentence()[:59]
     (1.0, 'Whoever knows the seed gets the label of all 40 records: no')
     """
-    names, mechanism = release.feature_names, release.mechanism["name"]
-    if mechanism not in ("plain", "noisy-rados"):
+    names, law = release.feature_names, release.law
+    if law not in ("sums", "noisy sums"):
         raise ArgumentError(
-            f"this attack is for rados that are sums over a seed's subsets, noise added or not; of {mechanism!r} they "
+            f"this attack is for rados that are sums over a seed's subsets, noise added or not; of "
+            f"{release.mechanism['name']!r} they "
             "are not; use a release by plain or noisy-rados"
         )
     if column not in names:
         raise ArgumentError(f"the release has no column {column!r}; it has {', '.join(names)}")
     left, place, m = deadline(seconds), names.index(column), n_examples(release, rows)
     entry, bound, largest = release.columns[place], 0.0, 2.0**GRID_BITS * release.columns[place].step
-    if mechanism == "noisy-rados":
+    if law == "noisy sums":
         tail = FALSE_ALARM / (2 * release.n_rados)
         bound = float(release.mechanism["noise_std"]) * NormalDist().inv_cdf(1 - tail) + entry.step
         largest = min(largest, float(release.mechanism["clip"]))
@@ -308,7 +309,7 @@ def linear(
     if not _fits(method, release.n_rados, m):  # before signatures take their memory
         return _nothing(column, method, release.n_rados, m, bound, "size")
     inside = inclusion_bits(release, seed, m)
-    if mechanism == "plain" and release.columns[-1].scale == "constant":
+    if law == "sums" and release.columns[-1].scale == "constant":
         check_parity(inside, rado_integers(release)[:, -1] >> GRID_BITS)
     return recover_column(
         inside,

@@ -5,7 +5,7 @@ starts from hardly leans either way, and the canary has nearly the largest weigh
 round. Given what was released before, a stage is a known vector, plus noise, plus the canary's contribution if it is
 there: the log-likelihood ratio of each stage follows, and the stages' add up.
 
-What is run is `Stages`, whole, as crafting runs it.
+What is run is the mechanism's `make`, whole, as crafting runs it.
 """
 
 import hashlib
@@ -18,16 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.holder.mechanisms.moments import FEW_ROUNDS, GRID, Moments
-from radoboost.holder.moments_crafting import Stages, add_tilted
+from radoboost.holder.declared import Declared
+from radoboost.holder.engines import Engine, get_engine
+from radoboost.holder.mechanisms import Asked, Made, Moments
+from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
+from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS
+from radoboost.holder.run import Run
+from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Event
-from radoboost.progress import Progress, silent
-from radoboost.release.columns import Column
-from radoboost.tables import Batch, Table, open_table
-from radoboost.tables.labels import LabelRule
+from radoboost.progress import Progress
+from radoboost.tables import Source, open_table
 
-_LIMIT = 1.0
 _ROW = (6.0, 4.0)  # far beyond the bounds, and with the constant three columns in all
+_BOUNDS = np.array([[-1.0, 1.0]] * len(_ROW))
 _PULL = 80.0  # records for each column in units of the noise: few enough for the smaller number of rounds
 STATISTICS = (
     "second moments", "sum", "whitened moments", "mean rados",
@@ -35,57 +38,64 @@ STATISTICS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Known:
-    """What the adversary knows: the canary, its row on the sphere, and how many pairs there are besides."""
+    """What the adversary knows: the canary's row on the sphere, and how many pairs there are besides."""
 
-    canary: Batch
-    row: NDArray[np.float64]
+    row: NDArray[np.int32]
     pairs: int
     label_unit: bool
+    engine: Engine
 
 
 def attack_moments(
     mechanism: Moments,
     runs: int,
     key: bytes | None,
-    stages: type[Stages],
+    run: type[Run],
     bar: Progress,
     going: Callable[[], bool],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Event]:
     """Statistics of `runs` releases with the canary and of as many without, a row each; and what the claim is about.
 
-    No more runs are begun when `going` says no.
+    `run` is for attacks on faulty noise. No more runs are begun when `going` says no.
     """
     d = len(_ROW) + 1
     pairs = max(1, round(_PULL * d / mechanism.distance(d) / 2))
     others = [1] * pairs + [0] * pairs
     label_unit = mechanism.unit == "label"
-    tables = ([*others, 1], [*others, 0]) if label_unit else ([*others, 1], others)
-    canary = next(iter(_table([1]).batches()))
-    known = _Known(canary, _stages(mechanism, [1], stages).on_sphere(canary)[0][0], pairs, label_unit)
+    tables = [_table(labels) for labels in ([*others, 1], [*others, 0] if label_unit else others)]
+    engine = get_engine("auto")
+    known = _Known(_on_sphere(engine), pairs, label_unit, engine)
     found = np.empty((2, runs, len(STATISTICS)))
-    both = [_stages(mechanism, labels, stages) for labels in tables]
     done, rounds = 0, FEW_ROUNDS[0] if mechanism.sharpen else 0
     while done < runs and going():
-        for which, made in enumerate(both):
-            made.key = _key(key, which, done)
-            made.run()
+        for which, table in enumerate(tables):
+            made = _made(mechanism, run(table, engine, Threads(1), _key(key, which, done)))
             found[which, done] = _statistics(made, known)
-            rounds = made.rounds
+            rounds = made.parameters["rounds"]
         done += 1
         if done % 100 == 0:
             bar("releases with and without the canary", done, runs)
     return found[0, :done], found[1, :done], mechanism.event(d, rounds)
 
 
-def _stages(mechanism: Moments, labels: list[int], stages: type[Stages]) -> Stages:
-    columns = [Column(f"x{k}", "bounds", 1.0, -_LIMIT, _LIMIT) for k in range(len(_ROW))]
-    return stages(mechanism, _table(labels), LabelRule("y", (0, 1)), columns, True, 1, silent)
+def _made(mechanism: Moments, run: Run) -> Made:
+    """What the mechanism makes of a table, as `craft` has it made; of rados the fewest that there can be."""
+    asked = Asked(n_rados=1, signature_key=bytes(32), declared=Declared(_BOUNDS), classes=(0, 1))
+    mechanism.check(asked)
+    return mechanism.make(asked, run)
 
 
-def _table(labels: list[int]) -> Table:
-    return open_table(np.tile(_ROW, (len(labels), 1)), np.array(labels), lenient=True)
+def _table(labels: list[int]) -> Source:
+    return open_table(np.tile(_ROW, (len(labels), 1)), np.array(labels), row_by_row=True)
+
+
+def _on_sphere(engine: Engine) -> NDArray[np.int32]:
+    """The canary on the sphere, shape (columns, 1)."""
+    low, high = _BOUNDS.T
+    rows, _ = engine.sphere(np.array([_ROW]), np.ones(1, np.int8), low.copy(), high.copy(), CONSTANT_VALUE, GRID)
+    return rows
 
 
 def _key(key: bytes | None, which: int, run: int) -> bytes:
@@ -94,20 +104,21 @@ def _key(key: bytes | None, which: int, run: int) -> bytes:
     return hashlib.sha256(b"radoboost/audit/moments/" + bytes([which]) + run.to_bytes(8, "little") + key).digest()
 
 
-def _statistics(made: Stages, known: _Known) -> list[float]:
+def _statistics(made: Made, known: _Known) -> list[float]:
     """Log-likelihood ratios by stage, and differences that should tell nothing more."""
-    others, noise = 2 * known.pairs + known.label_unit, made.noise()
-    q, e = known.row, made.whitened(known.canary, made.blocks["whitening"])[0][0]
+    blocks, noise, others = made.blocks, made.parameters["noise"], 2 * known.pairs + known.label_unit
+    edge = known.engine.whiten(known.row, blocks["whitening"], np.ones(1, np.int8), GRID)
+    q, e = known.row[:, 0].astype(np.float64), edge[:, 0].astype(np.float64)
     opposite = -e if known.label_unit else np.zeros_like(e)  # the canary's part where it is absent
-    parts = [(made.blocks["moment:b"][0] * GRID - opposite, e - opposite, noise["sum"] * GRID)]
+    parts: list[tuple[Any, Any, float]] = [(blocks["moment:b"][0] * GRID - opposite, e - opposite, noise["sum"] * GRID)]
     for mean, theta in zip(*_rounds(made), strict=True):
-        plus, minus = _tilted(e, theta), _tilted(-e, theta)
+        plus, minus = (known.engine.tilt(row, theta, GRID, CAP) for row in (edge, -edge))
         absent = minus if known.label_unit else np.zeros_like(plus)
         known_sum = known.pairs * (plus + minus) + absent
         parts.append((mean * GRID - known_sum, plus - absent, noise["rounds"] * GRID))
     unit = GRID**2
     squares = [
-        (made.blocks[name] * unit - others * np.outer(v, v), np.outer(v, v), noise[stage] * unit)
+        (blocks[name] * unit - others * np.outer(v, v), np.outer(v, v), noise[stage] * unit)
         for name, v, stage in (("moment:C", q, "second"), ("moment:C2", e, "whitened"))
     ]
     second, whitened = (_ratio(*square) for square in squares)
@@ -121,16 +132,11 @@ def _statistics(made: Stages, known: _Known) -> list[float]:
     return [second, total, whitened, sum(means), against, apart, bare]
 
 
-def _rounds(made: Stages) -> Iterator[NDArray[np.float64]]:
+def _rounds(made: Made) -> Iterator[NDArray[np.float64]]:
     """The released mean rados, and the classifiers whose weights they have."""
-    yield made.blocks.get("sharpened", np.empty((0, made.d)))
-    yield made.blocks.get("theta", np.empty((1, made.d)))[:-1]
-
-
-def _tilted(e: NDArray[np.float64], theta: NDArray[np.float64]) -> NDArray[np.int64]:
-    part = np.zeros(len(e), dtype=np.int64)
-    add_tilted(e[None], theta, part)
-    return part
+    d = len(made.columns)
+    yield made.blocks.get("sharpened", np.empty((0, d)))
+    yield made.blocks.get("theta", np.empty((1, d)))[:-1]
 
 
 def _ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:

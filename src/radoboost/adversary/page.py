@@ -14,7 +14,6 @@ from radoboost.adversary.studies import ASSUMED, run_study
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.findings import Findings, figure, found, panel, series, table
 from radoboost.findings.documents import Document, document
-from radoboost.holder.mechanisms import FeatureBand
 from radoboost.progress import Progress, silent
 from radoboost.release import Release, replacing, rounded_up
 from radoboost.release.columns import CONSTANT
@@ -136,7 +135,7 @@ def _growth(given: Given, seconds: float) -> list[Any]:
     release, left = given.release, deadline(seconds)
     m = n_examples(release, given.rows)
     assert given.seed is not None
-    if m > _MOST_DRAWN or release.mechanism["name"] == FeatureBand.name:
+    if m > _MOST_DRAWN or release.law == "banded sums":
         return []
     inside, rados = inclusion_bits(release, given.seed, m), rado_integers(release)[:, :1]
     sizes, shares = sorted({int(n) for n in np.geomspace(1, len(rados), 16)}), []
@@ -178,7 +177,7 @@ def _probe(given: Given, seconds: float) -> Tried:
 def _leak(given: Given, seconds: float) -> Tried:
     from radoboost.adversary.joint_leak import NAME, leak
 
-    if given.release.mechanism["name"] != FeatureBand.name:
+    if given.release.law != "banded sums":
         return given.command(NAME), "Does not apply: the release is not of the mechanism feature-band.", None
     if given.table is None:
         return given.command(NAME, "--table", "TABLE"), "Not tried: no table was given.", None

@@ -112,10 +112,9 @@ def probe(
     >>> probe(release, X, y).members
     (0, 1, 2, 3, 4, 5, 6, 7, 8)
     """
-    name = release.mechanism["name"]
-    if name not in (Plain.name, FeatureBand.name):
+    if release.law not in ("sums", "banded sums"):
         raise ArgumentError(
-            f"the rados of the mechanism {name} hold noise, and this attack needs exact sums; "
+            f"the rados of the mechanism {release.mechanism['name']} hold noise, and this attack needs exact sums; "
             f"it works on {Plain.name} and {FeatureBand.name}"
         )
     edges, support = table_edges(release, table, y, label=label), None

@@ -276,7 +276,7 @@ def reconstruct(
     """
     left = deadline(seconds)
     check_mechanism(release)
-    m, banded = n_examples(release, rows), release.mechanism["name"] == "feature-band"
+    m, banded = n_examples(release, rows), release.law == "banded sums"
     d, unknowns = len(release.columns), m + banded
     if min(release.n_rados, unknowns + SPARE) * (unknowns + d) > _MOST_ENTRIES:  # before signatures take their memory
         nothing, none = np.broadcast_to(np.int64(0), (m, d)), np.broadcast_to(np.bool_(False), (m,))
@@ -320,14 +320,14 @@ def reconstruct(
 def check_mechanism(release: Release) -> None:
     """Refuse a release whose rados are not sums over the examples' own values."""
     name = release.mechanism["name"]
-    if name == "noisy-rados":
+    if release.law == "noisy sums":
         raise ArgumentError("the rados of this release carry noise, so equations do not hold; use the attack linear")
-    if name == "noisy-examples":
+    if release.law == "sums of noisy rows":
         raise ArgumentError(
             "a seed gives back the noisy examples of this release, and noise on examples is what protects them; "
             "there is nothing more to reconstruct"
         )
-    if name not in ("plain", "feature-band"):
+    if release.law not in ("sums", "banded sums"):
         raise ArgumentError(f"the rados of a release by {name!r} are no sums of examples; nothing can be reconstructed")
 
 

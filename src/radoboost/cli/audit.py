@@ -40,10 +40,12 @@ def audit(
     """
     from radoboost.adversary.audits import audit as attack
     from radoboost.describe import describe_audit
+    from radoboost.holder.mechanisms import MECHANISMS
 
     name = mechanism or "moments"
-    protect = "x" if name == "feature-band" else None
-    given = {"epsilon": None if name == "plain" else epsilon, "delta": delta, "feature": protect, "unit": unit}
+    takes = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
+    given = {"delta": delta, "unit": unit, "epsilon": epsilon if "epsilon" in takes else None}
+    given["feature"] = "x" if "feature" in takes else None  # the canary's column has any name
     result = attack(chosen_mechanism(name, given), n_rados=n_rados, n_examples=rows, runs=runs, progress=not as_json)
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
     if not result.holds:

@@ -93,7 +93,7 @@ def check_output(place: Path, sources: list[str]) -> None:
 
 
 def _check_place(place: Path, sources: list[str]) -> None:
-    from radoboost.tables.files import expand_paths
+    from radoboost.tables.paths import expand_paths
 
     parent = place.parent
     if len(os.fsencode(place.name)) > 255:

@@ -22,8 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError, reason
+from radoboost.release import BLOCK_COLUMN
+from radoboost.release.columns import CONSTANT
 from radoboost.tables import open_table, table_types
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelsSeen
 
 BOUNDS_VERSION = 1
 Bounds = Mapping[str, Sequence[float]] | NDArray[np.float64] | str | Path | None
@@ -130,6 +132,14 @@ def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, fl
     return low, high
 
 
+def check_names(names: Sequence[str], intercept: bool) -> None:
+    """Refuse feature names that a release needs for itself."""
+    reserved = {BLOCK_COLUMN, CONSTANT} if intercept else {BLOCK_COLUMN}
+    for name in names:
+        if name in reserved:
+            raise TableError(f"a feature cannot be called {name!r}: a release uses that name; rename or drop it")
+
+
 def limit_arrays(
     limits: Mapping[str, tuple[float, float]], names: Sequence[str]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -167,22 +177,22 @@ def bounds_template(table: Any, *, label: str | None = None, from_data: bool = F
 
 def _fill(table: Any, label: str | None, names: list[str]) -> dict[str, Any]:
     source = open_table(table, label=label, features=names, labelled=False)
-    rule = LabelRule(label or "")
+    seen = LabelsSeen(label or "")
     low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     two_valued = np.full(len(names), True)
-    first = 0
+    n_rows = 0
     for batch in source.batches():
         values = batch.values()
         if not np.isfinite(values).all():
-            source.refuse_not_finite(first, values)
+            source.refuse_not_finite(batch, values)
         if label is not None:
-            rule.see(batch.labels)
+            seen.see(batch.labels, batch.place)
         low, high = np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
         two_valued &= ((values == 0) | (values == 1)).all(axis=0) | ((values == -1) | (values == 1)).all(axis=0)
-        first += batch.n_rows
-    source.check_rows(first)
+        n_rows += batch.n_rows
+    source.check_rows(n_rows)
     columns = {
         name: {"type": "binary" if two_valued[k] and low[k] < high[k] else "number", "low": low[k], "high": high[k]}
         for k, name in enumerate(names)
     }
-    return {"columns": columns, "classes": [None, None] if label is None else list(rule.settle())}
+    return {"columns": columns, "classes": [None, None] if label is None else list(seen.settle().classes)}

@@ -11,7 +11,9 @@ import math
 from dataclasses import dataclass
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.mechanisms.moments import FEW_ROUNDS, GRID, Moments
+from radoboost.holder.mechanisms.moment_passes import GRID
+from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS
+from radoboost.holder.mechanisms.moments import Moments
 
 BEST_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4)
 TYPICAL = 0.2  # the best error by which a table is judged

@@ -19,6 +19,13 @@ from radoboost.release.columns import SCALES, Column, constant_column
 GRID_BITS = 22
 LEAST_BOUND, LARGEST_BOUND = 2.0**-900, 2.0**900
 EXACT_UNIT = -1074  # every float64 is a whole multiple of 2**-1074
+MAX_EXAMPLES = 2**31 - 1  # more, and a rado might not be exact in float64
+
+
+def check_size(name: str, n_rows: int) -> None:
+    """Refuse more rows than can be summed exactly."""
+    if n_rows > MAX_EXAMPLES:
+        raise TableError(f"{name} has {n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly")
 
 
 @dataclass
@@ -41,13 +48,13 @@ class ExactSums:
         self.sums = [0] * self.n_features
         self.squares = [0] * self.n_features
 
-    def merge(self, other: "ExactSums") -> None:
-        """Add what another part of the table gave."""
-        self.n_rows += other.n_rows
-        np.minimum(self.lowest, other.lowest, out=self.lowest)
-        np.maximum(self.highest, other.highest, out=self.highest)
-        self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
-        self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
+    def merge(self, other: "ExactSums") -> "ExactSums":
+        """What this and another part of the table give together."""
+        both = ExactSums(self.n_features, self.n_rows + other.n_rows)
+        both.lowest, both.highest = np.minimum(self.lowest, other.lowest), np.maximum(self.highest, other.highest)
+        both.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
+        both.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
+        return both
 
     def mean_and_std(self, feature: int, name: str) -> tuple[float, float]:
         """The float64 nearest to the exact mean, and the root of the one nearest to the exact variance."""

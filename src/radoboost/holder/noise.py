@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.keystream import _fill
-from radoboost.numba_cache import prepare_cache
+from radoboost.numba_cache import compiled
 
 SCALE_UNIT = 2.0**-20
 LEAST_SCALE, LARGEST_SCALE = 2.0**-6, 2.0**40
@@ -148,9 +148,7 @@ def _finish(
 
 @cache
 def _kernel() -> Callable[[NDArray[np.uint64], np.uint64, NDArray[np.int64]], NDArray[np.int64]]:
-    """The sampler, compiled; numba is imported only now. It returns the rows whose words did not suffice."""
-    prepare_cache()
-    from numba import njit
+    """The sampler, compiled. It returns the rows whose words did not suffice."""
 
     # In numba a uint64 and an int64 make a float64, or an int64, by its version: all that meets a word is a uint64.
     # Beyond its end a row repeats its last word, and is thrown away later. Every loop ends on that word or looks out
@@ -277,6 +275,4 @@ def _kernel() -> Callable[[NDArray[np.uint64], np.uint64, NDArray[np.int64]], ND
                     break
         return short[:n_short]
 
-    compiled: Callable[[NDArray[np.uint64], np.uint64, NDArray[np.int64]], NDArray[np.int64]]
-    compiled = njit(kernel, cache=True, nogil=True, boundscheck=False, error_model="numpy")
-    return compiled
+    return compiled(kernel, boundscheck=False)

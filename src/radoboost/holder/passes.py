@@ -1,122 +1,328 @@
-"""A pass over the rows of a table, shared out among threads.
+"""One sum over the rows of a table, as data.
 
-Each thread owns a worker and takes the next batch when it is free; the workers' integers are added in the end, so
-neither threads nor batches can change a bit.
+Everything that is ever computed from a table is a sum over rows of integers that depend on the row alone, and on what
+was released before. A `Pass` says which sum: it is frozen and can be pickled, so that it can be carried to wherever
+rows are. Its `Sums` are what some rows gave, and merge exactly, in any order. A runner feeds a source to a pass.
 """
 
-import os
-import threading
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, ClippedWarning, TableError, TooLargeError
-from radoboost.holder.engines import Engine
-from radoboost.progress import Progress
-from radoboost.release import BLOCK_COLUMN
-from radoboost.release.columns import CONSTANT, Column
-from radoboost.tables import Batch, Table
+from radoboost import memory
+from radoboost.holder.engines import Engine, Survey
+from radoboost.holder.grid import ExactSums
+from radoboost.holder.keystream import TILE_ROWS
+from radoboost.holder.signatures import Prepared
+from radoboost.release.columns import Column
+from radoboost.tables import Batch, refuse_not_finite
+from radoboost.tables.labels import LabelRule, LabelsSeen
 
-MAX_EXAMPLES = 2**31 - 1  # more, and a rado might not be exact in float64
-
-
-def check_size(table: Table, n_rows: int) -> None:
-    """Refuse more rows than can be summed exactly."""
-    if n_rows > MAX_EXAMPLES:
-        raise TableError(f"{table.name} has {n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly")
+MOST_ROWS = 65536  # in a batch that is read through Arrow
+_MOST_WORK = 1 << 35  # additions in a batch, so that an interrupt does not wait long
 
 
-def counted(table: Table, bar: Progress, verb: str, n_rows: int | None) -> Iterator[tuple[int, Batch]]:
-    """Batches with the number of their first row; the bar shows how far they are."""
-    first = 0
-    for batch in table.batches():
-        yield first, batch
-        first += batch.n_rows
-        bar(f"{verb} rows", first, n_rows or table.expected_rows(first))
+class Sums(Protocol):
+    """What some rows gave."""
+
+    def merge(self, other: Self) -> Self:
+        """What these rows and others give together; neither argument is changed."""
 
 
-Job = TypeVar("Job")
-Worker = TypeVar("Worker")
+S = TypeVar("S", bound=Sums)
 
 
-def share_out(
-    jobs: Iterator[Job],
-    make_worker: Callable[[], Worker],
-    add: Callable[[Worker, Job], None],
-    threads: int,
-    stop: threading.Event,
-) -> list[Worker]:
-    """Feed every job to one of `threads` workers; a free one takes the next, so only that many jobs are in memory."""
-    lock = threading.Lock()
-    failures: list[BaseException] = []
+class Pass(Protocol[S]):
+    """A sum over rows: frozen data that can be pickled."""
 
-    def work(worker: Worker) -> None:
-        try:
-            while not stop.is_set():
-                with lock:
-                    job = next(jobs, None)
-                if job is None:
-                    return
-                add(worker, job)
-        except BaseException as failure:
-            failures.append(failure)
-            stop.set()
+    @property
+    def title(self) -> str:
+        """What a progress bar says, in a few words."""
 
-    workers = [make_worker() for _ in range(threads)]
-    helpers = [threading.Thread(target=work, args=(worker,), daemon=True) for worker in workers[1:]]
-    try:
-        for helper in helpers:
-            helper.start()
-        work(workers[0])
-        for helper in helpers:
-            helper.join()
-    finally:
-        stop.set()  # whatever interrupted the waiting must not leave a thread at work
-        for helper in helpers:
-            if helper.is_alive():
-                helper.join()
-    if failures:
-        raise failures[0]
-    return workers
+    @property
+    def rows_at_a_time(self) -> int | None:
+        """About how many rows a batch should have; None for as many as are good to read."""
+
+    @property
+    def worker_bytes(self) -> int:
+        """Memory that one thread needs."""
+
+    def empty(self) -> S:
+        """What no rows give."""
+
+    def add(self, sums: S, first_row: int, batch: Any) -> None:
+        """Add a batch of a table, or of kept rows, to `sums`; its first row has the global number `first_row`."""
 
 
-def check_threads(threads: int | None) -> int:
-    """How many threads to use: all cores by default."""
-    if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise ArgumentError(f"threads must be a whole number of at least 1; it is {threads!r}")
-    return threads
+class Readable(Protocol):
+    """Where a runner reads batches: a table's `Source`, or rows that were kept."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The table's columns."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """How many rows there are, if that is known."""
+
+    def batches(self, rows: int | None = None) -> Iterator[Any]:
+        """All rows in order, at most so many at a time; as many as are good to read by default."""
+
+    def expected_rows(self, seen: int) -> int | None:
+        """How many rows there will be, as far as one can tell after `seen` of them; for a progress bar."""
 
 
-def fit_threads(engine: Engine, n_rados: int, n_features: int, threads: int) -> int:
-    """As many threads as have room for their sums; refuse if there is room for none."""
-    each = engine.worker_bytes(n_rados, n_features)
-    available = int(psutil.virtual_memory().available)
-    result = 8 * n_rados * n_features
-    if each + result > available:
-        raise TooLargeError(
-            f"{n_rados:,} rados of {n_features:,} features need {(each + result) / 2**30:.1f} GiB of memory and "
-            f"{available / 2**30:.1f} GiB are free; ask for fewer rados, or leave features out"
+class RowPass(Protocol):
+    """Rows of integers made of a table's rows, each of its own row alone."""
+
+    @property
+    def title(self) -> str:
+        """What a progress bar says, in a few words."""
+
+    @property
+    def width(self) -> int:
+        """How many integers a row has."""
+
+    @property
+    def rows_at_a_time(self) -> int | None:
+        """About how many rows a batch should have."""
+
+    def rows(self, batch: Batch) -> NDArray[np.int32]:
+        """The rows of a batch, column-first: shape (width, rows)."""
+
+
+def merged(parts: Iterable[S]) -> S:
+    """What all parts give together.
+
+    >>> merged([Counted(2), Counted(3)]).n_rows
+    5
+    """
+    first, *others = parts
+    for other in others:
+        first = first.merge(other)
+    return first
+
+
+# ---- counting
+
+
+@dataclass
+class Counted:
+    """A number of rows."""
+
+    n_rows: int = 0
+
+    def merge(self, other: "Counted") -> "Counted":
+        """Their sum."""
+        return Counted(self.n_rows + other.n_rows)
+
+
+@dataclass(frozen=True)
+class CountRows:
+    """How many rows there are."""
+
+    title: str = "counting rows"
+    rows_at_a_time: int | None = None
+    worker_bytes: int = 0
+
+    def empty(self) -> Counted:
+        """None."""
+        return Counted()
+
+    def add(self, sums: Counted, first_row: int, batch: Batch) -> None:
+        """Count, and convert nothing."""
+        sums.n_rows += batch.n_rows
+
+
+# ---- the survey
+
+
+@dataclass
+class Surveyed:
+    """Exact statistics and label values of some rows."""
+
+    labels: LabelsSeen
+    taken: ExactSums
+    survey: Survey | None = None
+
+    @property
+    def exact(self) -> ExactSums:
+        """Row count, extremes and exact sums."""
+        return self.taken if self.survey is None else self.taken.merge(self.survey.result())
+
+    def merge(self, other: "Surveyed") -> "Surveyed":
+        """Those of both."""
+        return Surveyed(self.labels.merge(other.labels), self.exact.merge(other.exact))
+
+
+@dataclass(frozen=True, eq=False)
+class SurveyRows:
+    """Count rows, note the classes, refuse values that are not finite, take exact statistics.
+
+    `low` and `high` clip first; without `moments` only extremes are taken.
+    """
+
+    engine: Engine
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    labels: LabelsSeen
+    moments: bool
+    features: tuple[str, ...]
+
+    title = "checking rows"
+    rows_at_a_time = None
+
+    @property
+    def worker_bytes(self) -> int:
+        """As much as a small sum."""
+        return self.engine.worker_bytes(1, len(self.low))
+
+    def empty(self) -> Surveyed:
+        """Nothing seen."""
+        survey = self.engine.survey(self.low, self.high, moments=self.moments)
+        return Surveyed(self.labels.merge(self.labels), ExactSums(len(self.low)), survey)
+
+    def add(self, sums: Surveyed, first_row: int, batch: Batch) -> None:
+        """See labels and values."""
+        sums.labels.see(batch.labels, batch.place)
+        values = batch.values()
+        assert sums.survey is not None
+        if not sums.survey.add(values):
+            refuse_not_finite(self.features, batch, values)
+
+
+# ---- sums of rados
+
+
+@dataclass
+class RadoSums:
+    """Sums of integer rows by rado, and what the holder is told about the rows.
+
+    `totals` has a row for each rado; `clipped` counts by column the values that lay beyond their bounds, `ignored` the
+    rows that gave nothing.
+    """
+
+    totals: NDArray[np.int64]
+    clipped: NDArray[np.int64]
+    n_rows: int = 0
+    ignored: int = 0
+
+    def merge(self, other: "RadoSums") -> "RadoSums":
+        """Those of both."""
+        return RadoSums(
+            self.totals + other.totals,
+            self.clipped + other.clipped,
+            self.n_rows + other.n_rows,
+            self.ignored + other.ignored,
         )
-    return max(1, min(threads, (available - result) // each))
 
 
-def check_names(names: Sequence[str], intercept: bool) -> None:
-    """Refuse feature names that a release needs for itself."""
-    reserved = {BLOCK_COLUMN, CONSTANT} if intercept else {BLOCK_COLUMN}
-    for name in names:
-        if name in reserved:
-            raise TableError(f"a feature cannot be called {name!r}: a release uses that name; rename or drop it")
+def check_memory(engine: Engine, n_rados: int, n_columns: int) -> None:
+    """Refuse rados for which there is no room, before rows are read."""
+    memory.require(
+        engine.worker_bytes(n_rados, n_columns) + 8 * n_rados * n_columns,
+        f"a sum of {n_rados:,} rados of {n_columns:,} features",
+        "ask for fewer rados, or leave features out",
+    )
 
 
-def report_clipped(columns: Sequence[Column], counts: NDArray[np.int64]) -> None:
-    """Tell the holder, and nobody else, how many values lay beyond their bounds."""
-    named = [f"{column.name!r} {count:,}" for column, count in zip(columns, counts, strict=True) if count]
-    if named:
-        shown = ", ".join(named[:8]) + (f" and {len(named) - 8} more columns" if len(named) > 8 else "")
-        warnings.warn(f"values beyond their bounds were clipped: {shown}", ClippedWarning, stacklevel=4)
+def rows_to_sum(n_rados: int, n_columns: int) -> int | None:
+    """Rows of a batch where summing as many as are good to read would take long: whole tiles.
+
+    >>> rows_to_sum(1000, 30), rows_to_sum(524_288, 500)
+    (None, 128)
+    """
+    rows = max(TILE_ROWS, _MOST_WORK // (n_rados * n_columns) // TILE_ROWS * TILE_ROWS)
+    return rows if rows < MOST_ROWS else None
+
+
+@dataclass(frozen=True, eq=False)
+class SumRados:
+    """Rados of edge vectors: scaled, snapped to the grid, times the label, added to every rado that has the row.
+
+    `turned` names a binary column and its two values: where it makes y_i x_i = +1, the example is in the rados whose
+    signature does not have it.
+    """
+
+    engine: Engine
+    columns: tuple[Column, ...]
+    rule: LabelRule
+    n_rados: int
+    prepared: Prepared
+    turned: tuple[int, tuple[float, float]] | None = None
+
+    title = "summing rows"
+
+    @property
+    def rows_at_a_time(self) -> int | None:
+        """So few that an interrupt does not wait long."""
+        return rows_to_sum(self.n_rados, len(self.columns))
+
+    @property
+    def worker_bytes(self) -> int:
+        """What the engine says."""
+        return self.engine.worker_bytes(self.n_rados, len(self.columns))
+
+    def empty(self) -> RadoSums:
+        """Zeros."""
+        return RadoSums(
+            self.engine.totals(self.n_rados, len(self.columns)), np.zeros(len(self.columns), dtype=np.int64)
+        )
+
+    def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
+        """Snap and sum."""
+        values, signs = batch.values(), self.rule.signs(batch.labels, batch.place)
+        prepared = self.prepared
+        if self.turned is not None:
+            place, coding = self.turned
+            prepared = Turned.over(prepared, first_row, column_bits(values[:, place], signs, coding))
+        rows, clipped = self.engine.snap(values, signs, self.columns)
+        self.engine.sum_rows(rows, first_row, prepared, sums.totals)
+        sums.clipped += clipped
+        sums.n_rows += batch.n_rows
+
+
+def column_bits(values: NDArray[Any], signs: NDArray[np.int8], coding: tuple[float, float]) -> NDArray[np.bool_]:
+    """Whether y_i x_i is +1, for a binary column's values (F1)."""
+    bits: NDArray[np.bool_] = (values == coding[1]) == (signs > 0)
+    return bits
+
+
+@dataclass(frozen=True, eq=False)
+class Turned:
+    """Signatures with the bits of some rows turned over, for the tiles of one batch."""
+
+    prepared: Prepared
+    first_tile: int
+    bits: NDArray[np.uint64] = field(repr=False)
+
+    @classmethod
+    def over(cls, prepared: Prepared, first_row: int, rows: NDArray[np.bool_]) -> "Turned":
+        """Those of a batch that starts at `first_row`, turned over where `rows` is true."""
+        return cls(prepared, first_row // TILE_ROWS, tile_words(first_row, rows))
+
+    def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The words, turned over."""
+        out = self.prepared.words(first_tile, n_tiles, out)
+        start = first_tile - self.first_tile
+        out ^= self.bits[start : start + n_tiles, None]
+        return out
+
+
+def tile_words(first_row: int, bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """One bit a row, as the words of the tiles that the rows lie in.
+
+    >>> tile_words(62, np.array([True, False, True])).tolist() == [1 << 62, 1]
+    True
+    """
+    skip = first_row % TILE_ROWS
+    padded = np.zeros(-(-(skip + len(bits)) // TILE_ROWS) * TILE_ROWS, dtype=np.uint8)
+    padded[skip : skip + len(bits)] = bits
+    return np.packbits(padded, bitorder="little").view("<u8").astype(np.uint64)

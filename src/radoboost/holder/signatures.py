@@ -26,16 +26,16 @@ _WEIGHT_BITS, _DRAW_BITS = 256, 384
 class Prepared(Protocol):
     """A signature set with its key, for one table; threads may share it."""
 
-    @property
-    def flipped_by_feature(self) -> bool:
-        """Whether the caller must turn a row's bits over where its edge in the protected column is +1."""
-
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Membership words of a block of tiles, shape (n_tiles, n_rados); rows beyond the table have any bits."""
 
 
 class SignatureSet(Protocol):
-    """What crafting asks of a signature set."""
+    """What crafting asks of a signature set: frozen data."""
+
+    @property
+    def by_coins(self) -> bool:
+        """Whether each example joins each rado by a fair coin of its own, so that their number need not be known."""
 
     @property
     def name(self) -> str:
@@ -63,6 +63,7 @@ class AllSignatures:
     """
 
     name: ClassVar[str] = "all"
+    by_coins: ClassVar[bool] = True
 
     def parameters(self, n_examples: int) -> dict[str, Any]:
         """None."""
@@ -93,6 +94,7 @@ class FixedSupport:
     support: int | float
 
     name: ClassVar[str] = "fixed-support"
+    by_coins: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         support = self.support
@@ -155,6 +157,8 @@ class FeatureInterval:
     high: int
 
     name: ClassVar[str] = "feature-interval"
+    by_coins: ClassVar[bool] = False
+    for_one_column: ClassVar[bool] = True  # so it is for a mechanism to ask for, which knows the column
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
@@ -189,7 +193,7 @@ class FeatureInterval:
             drawn[outside] = self._draw(key, n_examples, outside.tolist()) if len(outside) else 0
             return drawn
 
-        return Corrected(Start(key, n_rados, quarters=2), n_examples, sizes, threads, flipped_by_feature=True)
+        return Corrected(Start(key, n_rados, quarters=2), n_examples, sizes, threads)
 
     def _draw(self, key: bytes, n_examples: int, rados: list[int]) -> list[int]:
         """K of these rados, from the binomial law restricted to the interval."""

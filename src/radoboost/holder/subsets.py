@@ -10,16 +10,15 @@ import itertools
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
-from radoboost.errors import TooLargeError
+from radoboost import memory
 from radoboost.holder import keystream
 from radoboost.holder.keystream import TILE_ROWS
-from radoboost.numba_cache import prepare_cache
+from radoboost.numba_cache import compiled
 
 _SWITCHES_PLANE = 2**32 - 1
 _BLOCK_BYTES = 1 << 21  # keystream made at a time
@@ -35,8 +34,6 @@ class Start:
     n_rados: int
     quarters: int
 
-    flipped_by_feature: ClassVar[bool] = False
-
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Plane 0; with plane 1, both or either."""
         keystream.words(self.key, self.n_rados, first_tile, n_tiles, out=out)
@@ -49,8 +46,6 @@ class Start:
 @dataclass(frozen=True)
 class Everything:
     """Every example in every rado."""
-
-    flipped_by_feature: ClassVar[bool] = False
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Ones."""
@@ -73,9 +68,7 @@ class Corrected:
         n_examples: int,
         wanted_sizes: Callable[[NDArray[np.int64]], NDArray[np.int64]],
         threads: int = 1,
-        flipped_by_feature: bool = False,
     ) -> None:
-        self.flipped_by_feature = flipped_by_feature
         self._start, self._m, self._threads = start, n_examples, threads
         n_rados = start.n_rados
         self._n_tiles = -(-n_examples // TILE_ROWS)
@@ -84,7 +77,6 @@ class Corrected:
         tiles = 1 << min(in_block.bit_length() - 1, 6)
         self._block_tiles = in_block // tiles * tiles
         self._bucket_bits = (TILE_ROWS * tiles).bit_length() - 1
-        self._switch = _compiled(_switch)
         n_buckets = -(-self._n_tiles // tiles)
         self._switches = np.zeros(n_buckets + 1, dtype=np.int64), np.empty(0, dtype=np.uint32)
 
@@ -93,7 +85,11 @@ class Corrected:
         missing = np.abs(sizes - members)
         wanted = (sizes > members).astype(np.uint8)
         wrong = np.where(wanted, n_examples - members, members)
-        _check_memory(int(missing.sum()))
+        memory.require(
+            8 * int(missing.sum()),  # twice 4 bytes while they are put in place
+            "keeping subsets of these sizes",
+            "ask for fewer rados, or a support nearer to 1/4, 1/2 or 3/4 of the rows",
+        )
         drawn = np.zeros(n_rados, dtype=np.int64)
         while len(left := np.flatnonzero(missing)):
             counts = self._enough(missing[left], wrong[left])
@@ -109,7 +105,7 @@ class Corrected:
         self._start.words(first_tile, n_tiles, out)
         starts, entries = self._switches
         if len(entries):
-            self._switch(out, first_tile, self._bucket_bits, starts, entries)
+            _compiled(_switch)(out, first_tile, self._bucket_bits, starts, entries)
         return out
 
     def _blocks(self, use: Callable[[int, NDArray[np.uint64]], None]) -> None:
@@ -144,7 +140,7 @@ class Corrected:
         most, least = 1 / (wrong - missing + 0.5), 1 / (wrong + 0.5)
         need = self._m * np.log(most / least) + 5 * self._m * np.sqrt(most - least) + 16
         budget = max(_LEAST_BUDGET, self._m * self._start.n_rados // 512)
-        budget = min(budget, int(psutil.virtual_memory().available) // 64)  # of which a candidate takes 16 bytes
+        budget = min(budget, memory.available() // 64)  # of which a candidate takes 16 bytes
         if need.sum() > budget:
             need = np.minimum(need, max(16, budget // len(missing)))
         counts: NDArray[np.int64] = need.astype(np.int64)
@@ -205,16 +201,6 @@ class Corrected:
         return starts, entries[: starts[-1]]
 
 
-def _check_memory(n_switches: int) -> None:
-    available = int(psutil.virtual_memory().available)
-    needed = 8 * n_switches  # twice 4 bytes while they are put in place
-    if needed > available:
-        raise TooLargeError(
-            f"subsets of these sizes need {needed / 2**30:.1f} GiB of memory and {available / 2**30:.1f} GiB are free; "
-            "ask for fewer rados, or a support nearer to 1/4, 1/2 or 3/4 of the rows"
-        )
-
-
 Job = TypeVar("Job")
 
 
@@ -254,12 +240,7 @@ _TYPES = {
 
 @functools.cache
 def _compiled(function: Callable[..., None]) -> Callable[..., None]:
-    prepare_cache()
-    from numba import njit
-
-    types = f"void({', '.join(_TYPES[function.__name__])})"
-    compiled: Callable[..., None] = njit(types, cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
+    return compiled(function, f"void({', '.join(_TYPES[function.__name__])})")
 
 
 def _count(words: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.learner.weak import Prudential, Strongest, WeakOracle
-from radoboost.numba_cache import prepare_cache
+from radoboost.numba_cache import compiled
 
 LEAST_EDGE = 1e-12
 MAX_ROUNDS = 10_000_000
@@ -140,12 +140,8 @@ def _run(scaled: NDArray[np.float64], options: tuple[Any, ...], n_rounds: int) -
 
 @cache
 def _kernel() -> Callable[..., int]:
-    """The loop itself, compiled; numba is imported only now."""
-    prepare_cache()
-    from numba import njit
+    """The loop itself, compiled."""
 
-    # Sums may be taken in any order, so that dot products can use vectors; nothing else is relaxed.
-    @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
     def kernel(  # type: ignore[no-untyped-def]
         scaled, oracle, cap, kappa, exponential, clamp, weights, margins, losses, start,
         feature, edge, leverage, log_risk,
@@ -203,4 +199,5 @@ def _kernel() -> Callable[..., int]:
             feature[t], edge[t], leverage[t], log_risk[t] = best, r, half, start
         return len(feature)
 
-    return kernel  # type: ignore[no-any-return]
+    # Sums may be taken in any order, so that dot products can use vectors; nothing else is relaxed.
+    return compiled(kernel, fastmath={"reassoc", "contract"})

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from radoboost.errors import ArgumentError, ReleaseError, TooLargeError
+from radoboost import memory
+from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.release import Release
-from radoboost.release.spectra import LEAST, floored, noise_floor
+from radoboost.release.spectra import HESSIAN_FLOOR, LEAST, floored, noise_floor
 
-_HESSIAN_FLOOR = 0.5
 _LEVEL = 0.95  # of each test that there is more than noise
 _BARELY = 1e-3  # the score of a majority of which nothing is known but which it is
 _LEAST_RATIO = 1e-3  # of an eigenvalue of the covariance to the largest, once noise was taken off
@@ -51,9 +51,9 @@ def noise_variance(release: Release) -> float:
     if "noise_std" not in mechanism:
         return 0.0
     variance = float(mechanism["noise_std"]) ** 2
-    if mechanism.get("noise_on") == "rados":
+    if release.law == "noisy sums":
         return variance
-    if mechanism.get("noise_on") != "examples" or release.n_examples is None:
+    if release.law != "sums of noisy rows" or release.n_examples is None:
         raise ReleaseError("the release carries noise in a way this version does not know; upgrade radoboost")
     share = float(signatures.get("support", release.n_examples / 2)) / release.n_examples
     return share * (1 - share) * release.n_examples * variance
@@ -61,7 +61,7 @@ def noise_variance(release: Release) -> float:
 
 def rado_noise_std(release: Release) -> float:
     """The standard deviation of the noise that one rado carries in each column."""
-    if release.mechanism.get("noise_on") == "examples" and release.n_examples is not None:
+    if release.law == "sums of noisy rows" and release.n_examples is not None:
         support = release.signatures.get("support", release.n_examples / 2)
         return float(release.mechanism["noise_std"]) * math.sqrt(support)
     return math.sqrt(noise_variance(release))
@@ -70,7 +70,7 @@ def rado_noise_std(release: Release) -> float:
 def noise_uncertainty(release: Release) -> float:
     """How uncertain that variance is in any direction, as a share of it: noise on examples is only drawn m times."""
     d = len(release.columns)
-    if release.mechanism.get("noise_on") == "examples" and release.n_examples is not None:
+    if release.law == "sums of noisy rows" and release.n_examples is not None:
         return 2 * math.sqrt(d / min(release.n_rados, release.n_examples))
     return math.sqrt(d / release.n_rados)
 
@@ -85,7 +85,7 @@ def learn_released_moments(release: Release) -> MomentFit:
     told, noise = release.mechanism, release.mechanism["noise"]
     a, second, total = (release.blocks[name] for name in ("whitening", "moment:C", "moment:b"))
     total, d, rounds = total[0], len(a), int(told["rounds"])
-    curvature = _Curvature.of(release.blocks["moment:C2"], noise_floor(noise["whitened"], d, _HESSIAN_FLOOR))
+    curvature = _Curvature.of(release.blocks["moment:C2"], noise_floor(noise["whitened"], d, HESSIAN_FLOOR))
     whitened = release.blocks["theta"][rounds // 2 + 1 :].mean(axis=0) if rounds else 4 * curvature.solve(total)
     has_constant = release.columns[-1].scale == "constant"
     to_columns = a / _typical_stretch(a, second, told["constant"] if has_constant else None)
@@ -231,22 +231,11 @@ def learn_moments(rados: ArrayLike, noise: float = 0.0, uncertainty: float | Non
         raise ArgumentError(f"rados must be a matrix of finite numbers, one rado a row; the shape is {matrix.shape}")
     if len(matrix) < 2:
         raise ArgumentError("the moments of one rado are not defined; use a release with at least two rados")
-    _check_memory(matrix.shape[1])
+    d = matrix.shape[1]
+    memory.require(5 * 8 * d**2, f"the covariance of {d:,} columns", "learn by boosting, or use fewer columns")
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
         return _shrunk(matrix) if noise == 0 else _rid_of_noise(matrix, noise, uncertainty)
-
-
-def _check_memory(n_columns: int) -> None:
-    """Refuse covariances that do not fit, before something else does."""
-    import psutil
-
-    needed, free = 5 * 8 * n_columns**2, int(psutil.virtual_memory().available)
-    if needed > free:
-        raise TooLargeError(
-            f"the covariance of {n_columns:,} columns needs {needed / 2**30:.1f} GiB of memory and "
-            f"{free / 2**30:.1f} GiB are free; learn by boosting, or use fewer columns"
-        )
 
 
 def _shrunk(matrix: NDArray[np.float64]) -> MomentFit:

@@ -16,7 +16,7 @@ from radoboost.errors import OutputError, TableError
 from radoboost.learner.model import Model
 from radoboost.progress import Progress
 from radoboost.release import replacing
-from radoboost.tables import Batch, Table, open_table
+from radoboost.tables import Batch, Source, open_table
 from radoboost.tables.labels import LabelRule
 
 
@@ -57,13 +57,12 @@ def predict_table(model: Model, table: Any, place: Path, bar: Progress, *, label
     n_rows = n_positive = n_wrong = 0
     with replacing(place) as beside, _writer(place, beside, schema) as writer:
         for batch in source.batches():
-            scores = _scores(model, source, batch, n_rows)
+            scores = _scores(model, source, batch)
             positive = scores > 0
             prediction = choices.take(pa.array(positive.astype(np.int8)))
             writer.write(pa.record_batch([pa.array(scores), pa.array(expit(scores)), prediction], schema=schema))
             if rule is not None:
-                rule.see(batch.labels)
-                n_wrong += int((positive != (rule.signs(batch.labels) > 0)).sum())
+                n_wrong += int((positive != (rule.signs(batch.labels, batch.place) > 0)).sum())
             n_rows += batch.n_rows
             n_positive += int(positive.sum())
             bar("scoring rows", n_rows, source.expected_rows(n_rows))
@@ -71,14 +70,14 @@ def predict_table(model: Model, table: Any, place: Path, bar: Progress, *, label
     return Predicted(n_rows, n_positive, None if label is None else n_wrong)
 
 
-def _scores(model: Model, table: Table, batch: Batch, first_row: int) -> Any:
+def _scores(model: Model, source: Source, batch: Batch) -> Any:
     values = batch.values()
     if not np.isfinite(values).all():
-        table.refuse_not_finite(first_row, values)
+        source.refuse_not_finite(batch, values)
     try:
         return model.scores(values)
     except TableError:
-        raise TableError(f"{table.name} has values too large for a score; check their units") from None
+        raise TableError(f"{source.name} has values too large for a score; check their units") from None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from radoboost import memory
 from radoboost.errors import ArgumentError
 from radoboost.findings.documents import Document, document, keep, kept_in, make_folder
 from radoboost.paper.cells import Options, run_cells, seconds_spent
@@ -111,12 +112,10 @@ def _cores() -> int:
 
 def _that_fit(options: Options) -> int:
     """How many processes memory has room for: each holds a domain in about six copies."""
-    import psutil
-
     if not options.domains:
         return _cores()
     places = find(options.data)
     files = [places[name] for name in options.domains if name in places]
     # A number takes about twice as many bytes of text as of memory, and text packs to about a third.
     largest = max((file.stat().st_size * (9 if file.suffix == ".gz" else 3) for file in files), default=1)
-    return max(1, int(psutil.virtual_memory().available // max(largest, 1)))
+    return max(1, memory.available() // max(largest, 1))

@@ -12,7 +12,8 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.files import CSV_BLOCK_BYTES, csv_stream, readable
+from radoboost.tables.csv_files import CSV_BLOCK_BYTES
+from radoboost.tables.paths import csv_stream, readable
 
 _HASHED = 1 << 24  # bytes from the front of a file that tell it from others, with its size
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.learner.boost import Rounds
-from radoboost.numba_cache import prepare_cache
+from radoboost.numba_cache import compiled
 
 N_FOLDS = 10
 N_ROUNDS = 1000
@@ -130,11 +130,8 @@ def best_on_examples(rounds: Rounds, train_edges: NDArray[np.float64], n_feature
 
 @cache
 def _kernel() -> Callable[..., NDArray[np.int64]]:
-    """Twice the number of training errors after each round, compiled; numba is imported only now."""
-    prepare_cache()
-    from numba import njit
+    """Twice the number of training errors after each round, compiled."""
 
-    @njit(cache=True, nogil=True)
     def kernel(columns, feature, leverage):  # type: ignore[no-untyped-def]
         m = columns.shape[1]
         halves = np.zeros(len(feature), dtype=np.int64)
@@ -150,7 +147,7 @@ def _kernel() -> Callable[..., NDArray[np.int64]]:
                 halves[t] += count
         return halves
 
-    return kernel  # type: ignore[no-any-return]
+    return compiled(kernel)
 
 
 def share_wrong(theta: NDArray[np.float64], test_edges: NDArray[np.float64], generator: np.random.Generator) -> float:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import OutputError, ReleaseError, reason
 from radoboost.release.columns import Column, columns_from_json
+from radoboost.release.laws import law_of
 
 FORMAT_VERSION = 1
 BLOCK_COLUMN = "block"
@@ -183,6 +184,11 @@ class Release:
     def n_rados(self) -> int:
         """How many rados there are."""
         return len(self.rados)
+
+    @property
+    def law(self) -> str:
+        """What kind of numbers the blocks hold: one of `radoboost.release.laws.LAWS`, or "unknown"."""
+        return law_of(self.mechanism)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+HESSIAN_FLOOR = 0.5  # of eigenvalues that are inverted, as a share of what noise alone could be
 LEAST_RATIO = 1e-9  # of an eigenvalue to the largest, also where there is no noise
 LEAST = 1e-6  # an eigenvalue, where a record of unit length adds 1 to their sum
 

@@ -1,107 +1,160 @@
-"""Table files of every kind, as Arrow record batches of bounded size."""
+"""Table files as parts: runs of row groups of Parquet, runs of record batches of Arrow, and CSV as the reading says."""
 
-import glob
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from radoboost.errors import RadoError, TableError, reason
+from radoboost.errors import TableError
+from radoboost.tables.columns import Choice, check_types, column_names, row_place
+from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, as_batches
+from radoboost.tables.paths import (
+    Stamp,
+    csv_stream,
+    file_kind,
+    is_gzip,
+    open_file,
+    partition_columns,
+    readable,
+    stamp,
+)
+from radoboost.tables.reading import Reading, Selection
+from radoboost.tables.source import Batch, Part, Source, part_rows, whole_tiles
 
-CSV_BLOCK_BYTES = 1 << 22
-LARGEST_INTEGER = 2**53
-_KINDS = {
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
-
-
-def expand_paths(paths: Any) -> list[Path]:
-    """Paths, with patterns replaced by the sorted files that match."""
-    try:
-        return _expand(paths if isinstance(paths, list | tuple) else [paths])
-    except (OSError, ValueError) as error:
-        if isinstance(error, TableError):
-            raise
-        why = reason(error) if isinstance(error, OSError) else str(error)
-        raise TableError(f"cannot read {str(paths)[:80]!r}: {why}") from None
+_SAMPLE_BYTES = 1 << 20
 
 
-def _expand(items: Sequence[Any]) -> list[Path]:
-    found: list[Path] = []
-    for item in items:
-        if Path(item).exists():
-            found.append(Path(item))
-        elif any(c in str(item) for c in "*?["):
-            matches = sorted(glob.glob(str(item), recursive=True))
-            if not matches:
-                raise TableError(f"no file matches {str(item)!r}; check the pattern")
-            found.extend(Path(match) for match in matches)
-        else:
-            raise TableError(f"no such file: {item}")
-    for path in found:
-        if path.is_dir():
-            raise TableError(f"{path} is a directory; name its files, for instance '{path}/*.parquet'")
-        if path.stat().st_size == 0:
-            raise TableError(f"{path} is empty")
-    return found
+@dataclass(frozen=True)
+class FilePart(ABC):
+    """Rows of one file, which must still be the file that it was when the table was opened."""
+
+    path: Path
+    stamp: Stamp
+    selection: Selection
+    n_rows: int | None  # None where this cannot be known without reading them
+
+    @abstractmethod
+    def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
+        """The features and then the label, about so many rows at a time."""
+
+    @abstractmethod
+    def place(self, row: int) -> str:
+        """Where a row of this part is, in the user's words."""
+
+    def batches(self, most_rows: int) -> Iterator[Batch]:
+        """All its rows, in order."""
+        with readable(self.path):
+            self.check_unchanged()
+            yield from as_batches(self.record_batches(most_rows), self.selection, most_rows, self.place)
+            self.check_unchanged()
+
+    def count(self) -> int:
+        """How many rows it has, by reading them if need be."""
+        if self.n_rows is not None:
+            return self.n_rows
+        with readable(self.path):
+            n_rows: int = sum(batch.num_rows for batch in self.record_batches(BATCH_ROWS))
+            self.check_unchanged()
+        return n_rows
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that changed: what was checked in one pass must be what is summed in the next."""
+        if stamp(self.path) != self.stamp:
+            raise TableError(f"{self.path} changed while it was read; try again once it is at rest")
 
 
-def open_file(path: Path) -> pa.NativeFile:
-    """A file to read from: Arrow's own format is mapped, so that a record batch of any size costs no memory."""
-    return pa.memory_map(str(path)) if file_kind(path) == "arrow" else pa.OSFile(str(path))
+@dataclass(frozen=True)
+class _Run(FilePart):
+    """Pieces of a file, from `first` to `last`, as the file itself is cut; `last` is not one of them."""
+
+    first: int
+    last: int
+    first_row: int
+    alone: bool  # no other file belongs to the table
+
+    def place(self, row: int) -> str:
+        """The number of a row, and the file if there are several."""
+        return row_place(self.first_row + row) + ("" if self.alone else f" of {self.path}")
 
 
-def stamp(path: Path) -> tuple[int, int, int]:
-    """What changes when a file does."""
-    state = os.stat(path)
-    return state.st_ino, state.st_size, state.st_mtime_ns
+class ParquetRun(_Run):
+    """Row groups of a Parquet file."""
+
+    def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
+        """The features and then the label."""
+        names = self.selection.names
+        with open_file(self.path) as file:
+            # Without pre-buffering, and with a buffered stream for each column, a row group of any size is read in
+            # pieces.
+            footer = _footer(self.path, self.stamp)
+            parquet = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=1 << 20)
+            groups = range(self.first, self.last)
+            for batch in parquet.iter_batches(batch_size=most_rows, row_groups=groups, columns=names):
+                yield batch.select(names)
 
 
-def file_kind(path: Path) -> str:
-    """csv, parquet or arrow, by the name."""
-    for ending, kind in _KINDS.items():
-        if path.name.lower().endswith(ending):
-            return kind
-    raise TableError(f"{path}: unknown kind of file; it must end in one of {', '.join(_KINDS)}")
+class ArrowRun(_Run):
+    """Record batches of an Arrow file."""
+
+    def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
+        """The features and then the label."""
+        with open_file(self.path) as file:
+            reader = pa.ipc.open_file(file)
+            for k in range(self.first, self.last):
+                yield reader.get_batch(k).select(self.selection.names)
 
 
-@contextmanager
-def readable(path: Path | str) -> Iterator[None]:
-    """Complaints of libraries about a table, as one line that names it."""
-    try:
-        yield
-    except RadoError:
-        raise
-    except OSError as error:
-        raise TableError(f"cannot read {path}: {reason(error)}") from None
-    except (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
-        raise TableError(f"cannot read {path}: {(str(error) or type(error).__name__).splitlines()[0]}") from None
+class ArrowStream(_Run):
+    """A file in Arrow's stream format, which does not say where its record batches are."""
+
+    def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
+        """The features and then the label."""
+        with open_file(self.path) as file:
+            for batch in pa.ipc.open_stream(file):
+                yield batch.select(self.selection.names)
 
 
-def _parquet_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
-    parquet = pq.ParquetFile(file)
-    return parquet.schema_arrow, parquet.metadata.num_rows
+@lru_cache(maxsize=16)
+def _footer(path: Path, _stamp: Stamp) -> Any:
+    """What a Parquet file says about itself; every part of the file needs it."""
+    with open_file(path) as file:
+        return pq.ParquetFile(file).metadata
 
 
-def _parquet_batches(
-    path: Path, file: pa.NativeFile, wanted: list[str], label: str | None, rows: int
-) -> Iterator[pa.RecordBatch]:
-    # Without pre-buffering, and with a buffered stream for each column, a row group of any size is read in pieces.
-    parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
-    yield from parquet.iter_batches(batch_size=rows, columns=wanted)
+def runs(sizes: Sequence[int], most_rows: int) -> Iterator[tuple[int, int, int, int]]:
+    """Neighbouring pieces of so many rows put together: (rows, first, last, first row), with `last` not one of them.
+
+    >>> list(runs([3, 3, 3, 50, 1], 6))
+    [(6, 0, 2, 0), (3, 2, 3, 6), (50, 3, 4, 9), (1, 4, 5, 59)]
+    """
+    first, first_row, rows = 0, 0, 0
+    for k, size in enumerate(sizes):
+        if rows and rows + size > most_rows:
+            yield rows, first, k, first_row
+            first, first_row, rows = k, first_row + rows, 0
+        rows += size
+    if rows:
+        yield rows, first, len(sizes), first_row
+
+
+# ---- what is in a file
+
+
+def file_schema(path: Path, reading: Reading) -> pa.Schema:
+    """The columns of a file."""
+    kind = file_kind(path)
+    with readable(path):
+        if kind == "csv":
+            return reading.csv_schema(path)
+        if kind == "parquet":
+            return _footer(path, stamp(path)).schema.to_arrow_schema()
+        with open_file(path) as file:
+            return _arrow_reader(file).schema
 
 
 def _arrow_reader(file: pa.NativeFile) -> Any:
@@ -113,119 +166,88 @@ def _arrow_reader(file: pa.NativeFile) -> Any:
         return pa.ipc.open_stream(file)
 
 
-def _arrow_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
-    reader = _arrow_reader(file)
-    return reader.schema, reader.count_rows() if hasattr(reader, "count_rows") else None
+def _arrow_sizes(path: Path, column: str) -> list[int] | None:
+    """Rows of each record batch of an Arrow file; None for a stream."""
+    with open_file(path) as file:
+        reader = _arrow_reader(file)
+        if not hasattr(reader, "num_record_batches"):
+            return None
+        # One column is enough to count rows, and where the file is compressed the others take time.
+        options = pa.ipc.IpcReadOptions(included_fields=[reader.schema.get_field_index(column)])
+        reader = pa.ipc.open_file(file, options=options)
+        return [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
 
 
-def _arrow_batches(
-    path: Path, file: pa.NativeFile, wanted: list[str], label: str | None, rows: int
-) -> Iterator[pa.RecordBatch]:
-    reader = _arrow_reader(file)
-    if hasattr(reader, "num_record_batches"):
-        found: Iterable[pa.RecordBatch] = (reader.get_batch(i) for i in range(reader.num_record_batches))
-    else:
-        found = reader
-    for batch in found:
-        yield batch.select(wanted)
+def _file_parts(path: Path, schema: pa.Schema, selection: Selection, alone: bool) -> Sequence[Part]:
+    """The rows of a file, cut as the file itself is."""
+    kind, mark = file_kind(path), stamp(path)
+    if kind == "csv":
+        return selection.reading.csv_parts(path, schema, selection)
+    n_features = len(selection.features)
+    most_rows = part_rows(n_features, whole_tiles(min(BATCH_ROWS, BATCH_VALUES // n_features)))
+    if kind == "parquet":
+        footer = _footer(path, mark)
+        groups = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
+        return [ParquetRun(path, mark, selection, *run, alone) for run in runs(groups, most_rows)]
+    batches = _arrow_sizes(path, selection.features[0])
+    if batches is None:
+        return [ArrowStream(path, mark, selection, None, 0, 0, 0, alone)]
+    return [ArrowRun(path, mark, selection, *run, alone) for run in runs(batches, most_rows)]
 
 
-def csv_stream(path: Path, file: pa.NativeFile) -> Any:
-    """The bytes of a CSV file, unpacked."""
-    return pa.CompressedInputStream(file, "gzip") if path.name.lower().endswith(".gz") else file
+def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Source:
+    """Files of one kind or several, as if they were one table; columns are matched by name."""
+    name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    schemas = [file_schema(path, reading) for path in paths]
+    features: tuple[str, ...] = ()
+    for path, schema in zip(paths, schemas, strict=True):
+        with readable(path):
+            names = column_names(schema)
+        chosen = _without_folders(choice, paths, names).columns(names, str(path))
+        check_types(schema, chosen)
+        features = features or chosen
+        if sorted(features) != sorted(chosen):
+            odd = sorted(set(features) ^ set(chosen))[0]
+            raise TableError(f"{paths[0]} and {path} differ in column {odd!r}; all files must have the same")
+    selection = Selection(features, choice.label, reading)
+    parts: list[Part] = []
+    for path, schema in zip(paths, schemas, strict=True) if features else ():
+        with readable(path):
+            parts += _file_parts(path, schema, selection, len(paths) == 1)
+    return Source(name, features, choice.label, parts, BATCH_VALUES, BATCH_ROWS, partial(_guess_rows, parts))
 
 
-def _csv_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
-    """Types as the first block suggests: they tell truth values and text from numbers."""
-    with pa.csv.open_csv(csv_stream(path, file), **_csv_options()) as reader:
-        return reader.schema, None
+def _without_folders(choice: Choice, paths: Sequence[Path], names: Sequence[str]) -> Choice:
+    """The choice without columns that only folders name, which are not read: somebody must have said so."""
+    lost = {name: folder for name, folder in partition_columns(paths).items() if name not in names}
+    for name, folder in lost.items() if choice.features is None else ():
+        if name not in choice.drop:
+            raise TableError(
+                f"the files have no column {name!r}, which only folders such as {folder!r} name; "
+                f"write it into the files, or drop {name!r}"
+            )
+    return Choice(choice.label, choice.features, tuple(name for name in choice.drop if name not in lost))
 
 
-def _csv_batches(
-    path: Path, file: pa.NativeFile, wanted: list[str], label: str | None, rows: int
-) -> Iterator[pa.RecordBatch]:
-    with open_file(path) as first:
-        guessed, _ = _csv_schema(path, first)
-    kinds = {name: pa.bool_() if guessed.field(name).type == pa.bool_() else pa.float64() for name in wanted}
-    if label is not None:
-        kinds[label] = pa.string()
-    whole = [name for name in wanted if pa.types.is_integer(guessed.field(name).type) and name != label]
-    options = pa.csv.ConvertOptions(column_types=kinds, include_columns=wanted, strings_can_be_null=True)
-    row = 0
-    try:
-        with pa.csv.open_csv(csv_stream(path, file), **_csv_options(), convert_options=options) as reader:
-            for batch in reader:
-                for name in whole:
-                    check_integers(batch.column(name).drop_null().to_numpy(), name, row, LARGEST_INTEGER - 1)
-                yield batch
-                row += batch.num_rows
-    except pa.ArrowInvalid as error:
-        raise TableError(f"cannot read {path}: {_csv_complaint(error, guessed)}") from None
+# ---- about how many rows
 
 
-def _csv_options() -> dict[str, Any]:
-    return {
-        "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-        "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
-    }
+def _guess_rows(parts: Sequence[Part]) -> int | None:
+    """About how many rows there are, by the size of files and of the first rows in them."""
+    known = sum(part.n_rows or 0 for part in parts)
+    paths = list(dict.fromkeys(part.path for part in parts if isinstance(part, FilePart) and part.n_rows is None))
+    with readable(paths[0]):
+        rows, size = _sample(paths[0])
+        total = sum(path.stat().st_size for path in paths)
+    return known + round(rows * total / size) if size else None
 
 
-def _csv_complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
-    """Arrow names a column by its number; people know it by its name."""
-    text = str(error).splitlines()[0]
-    if "straddling" in text:
-        return f"a row is longer than {CSV_BLOCK_BYTES >> 20} MiB"
-    _, found, rest = text.partition("In CSV column #")
-    number, _, reason = rest.partition(":")
-    if not found or not number.isdigit():
-        return text
-    return f"column {schema.names[int(number)]!r}:{reason}; text columns must be dropped or encoded first"
-
-
-def read_schema(path: Path, file: pa.NativeFile) -> tuple[pa.Schema, int | None]:
-    """The columns of a file, and how many rows it has if it says so."""
-    return _SCHEMAS[file_kind(path)](path, file)
-
-
-def read_batches(
-    path: Path, file: pa.NativeFile, wanted: list[str], label: str | None, rows: int
-) -> Iterator[pa.RecordBatch]:
-    """The wanted columns of a file, about so many rows at a time."""
-    yield from _READERS[file_kind(path)](path, file, wanted, label, rows)
-
-
-_SCHEMAS = {"csv": _csv_schema, "parquet": _parquet_schema, "arrow": _arrow_schema}
-_READERS = {"csv": _csv_batches, "parquet": _parquet_batches, "arrow": _arrow_batches}
-
-
-def coalesced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `rows` rows, and not much fewer."""
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for piece in sliced(batches, rows):
-        # Files may hold the same columns in different types.
-        if waiting and (count + piece.num_rows > rows or piece.schema != waiting[0].schema):
-            yield pa.concat_batches(waiting)
-            waiting, count = [], 0
-        waiting.append(piece)
-        count += piece.num_rows
-    if waiting:
-        yield pa.concat_batches(waiting)
-
-
-def sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `rows` rows, each a part of one that was there."""
-    for batch in batches:
-        for start in range(0, batch.num_rows, rows):
-            yield batch.slice(start, rows)
-
-
-def check_integers(values: NDArray[Any], name: str, first_row: int, largest: int = LARGEST_INTEGER) -> None:
-    """Refuse integers that float64 cannot tell apart."""
-    if values.dtype.itemsize < 8 or not len(values):
-        return
-    if values.max() > largest or values.min() < -largest:
-        row = first_row + int(np.argmax((values > largest) | (values < -largest)))
-        raise TableError(
-            f"column {name!r} has an integer beyond 2**53 (row {row:,}), which float64 cannot hold; rescale it"
-        )
+def _sample(path: Path) -> tuple[int, int]:
+    """How many rows the first bytes of a file have, and how many bytes these are."""
+    with open_file(path) as file:
+        if file_kind(path) == "arrow":
+            first = next(iter(pa.ipc.open_stream(file)), None)
+            return 0 if first is None else first.num_rows, file.tell()
+        stream = csv_stream(path, file)  # which closes the file when it goes
+        block = stream.read(_SAMPLE_BYTES)
+        return len(block.splitlines()) - 1, file.tell() if is_gzip(path) else len(block)

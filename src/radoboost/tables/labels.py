@@ -2,7 +2,9 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,11 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 # No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LONGEST_LABEL = 1024  # characters; a longer text is not a number and not a class
+_EXACT_IN_FLOAT32 = 2**24
+_PLAIN_NUMBERS = {
+    pa.from_numpy_dtype(kind): np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
+}
+Place = Callable[[int], str]
 
 
 def labels_array(y: Any) -> pa.Array:
@@ -39,39 +46,42 @@ def labels_array(y: Any) -> pa.Array:
     raise TableError(f"labels must be numbers, truth values or text; their type is {array.dtype}")
 
 
-def canonical_label(found: Any) -> Any:
+def canonical_label(spelling: Any) -> Any:
     """One value for all spellings of a class: a text that reads as a number is that number.
 
     >>> [canonical_label(v) for v in ("1", "1.0", 1.0, True, "true", "yes")]
     [1, 1, 1, True, True, 'yes']
     """
-    if isinstance(found, np.generic):
-        found = found.item()
-    if isinstance(found, str):
-        if len(found) > LONGEST_LABEL:
-            return found
-        text = found.strip()
+    if isinstance(spelling, np.generic):
+        spelling = spelling.item()
+    if isinstance(spelling, str):
+        if len(spelling) > LONGEST_LABEL:
+            return spelling
+        text = spelling.strip()
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
         if _WHOLE.fullmatch(text) and len(text) < 20:
             return int(text)
         if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
-            return found
-        found = float(text)
-    if isinstance(found, float) and found.is_integer() and abs(found) < 2**53:
-        return int(found)
-    return found
+            return spelling
+        spelling = float(text)
+    if isinstance(spelling, float) and spelling.is_integer() and abs(spelling) < 2**53:
+        return int(spelling)
+    return spelling
 
 
-def _check_kinds(name: str, values: Sequence[Any]) -> None:
-    """Refuse two classes of different kinds, and numbers that no column can hold."""
-    kinds = {"truth values" if isinstance(v, bool) else "text" if isinstance(v, str) else "numbers" for v in values}
-    if len(kinds) > 1:
-        raise TableError(f"the label {name!r} mixes {' and '.join(sorted(kinds))}, {list(values)}; make them one kind")
-    if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values):
-        raise TableError(
-            f"the label {name!r} has an integer beyond 64 bits; use text or smaller numbers for the classes"
-        )
+def check_classes(classes: Any) -> tuple[Any, Any]:
+    """(negative, positive) as the caller declares them: two different values, spelled as labels are compared."""
+    try:
+        pair = tuple(canonical_label(value) for value in classes)
+        usable = len(pair) == len(set(pair)) == 2 and not isinstance(classes, str)
+        usable = usable and all(len(str(value)) <= LONGEST_LABEL for value in pair)
+    except TypeError:
+        usable = False
+    if not usable:
+        raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
+    negative, positive = pair
+    return negative, positive
 
 
 def _simple(labels: pa.Array) -> pa.Array:
@@ -88,94 +98,168 @@ def _simple(labels: pa.Array) -> pa.Array:
     return labels.cast(pa.float32()) if pa.types.is_float16(labels.type) else labels
 
 
+# ---- which labels a table has
+
+
+@dataclass
+class LabelsSeen:
+    """Which label values were seen so far; what several readers saw can be merged, in any order.
+
+    Where `classes` are declared, any other value is refused.
+
+    >>> first, second = LabelsSeen("y"), LabelsSeen("y")
+    >>> first.see(pa.array(["yes", "yes"]))
+    >>> second.see(pa.array(["no", "yes"]))
+    >>> first.merge(second).settle()
+    LabelRule(name='y', classes=('no', 'yes'))
+    """
+
+    name: str
+    classes: Sequence[Any] | None = None
+    # With their types: True, 1 and 1.0 are one class, and which of them it is called must not depend on the order.
+    values: set[tuple[str, Any]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.classes is not None:
+            self.classes = check_classes(self.classes)
+
+    def see(self, labels: pa.Array, place: Place | None = None) -> None:
+        """Note the labels of a batch; `place` says where a row of it is, for messages."""
+        kind = labels.type
+        try:
+            self._see(_simple(labels), place)
+        except (pa.ArrowException, UnicodeError):
+            raise TableError(f"the label {self.name!r} holds {kind}; it must be numbers or text") from None
+
+    def merge(self, other: "LabelsSeen") -> "LabelsSeen":
+        """What both saw, as a new state."""
+        merged = LabelsSeen(self.name, self.classes, self.values | other.values)
+        merged._check_number(str)
+        return merged
+
+    def settle(self) -> "LabelRule":
+        """Which of the two classes is which, once every label was seen.
+
+        Without declared classes, the smaller or earlier of the two values is -1 and the other +1: so 0 and 1, -1
+        and 1, or False and True mean what they say.
+        """
+        values = self._distinct()
+        if len(values) < 2:
+            how_many = f"one class only ({values[0]!r})" if values else "no values"
+            raise TableError(f"the label {self.name!r} has {how_many}; it must have exactly two")
+        _check_kinds(self.name, self.classes or values)
+        return LabelRule(self.name, check_classes(self.classes or sorted(values)))
+
+    def _see(self, labels: pa.Array, place: Place | None) -> None:
+        missing = labels.is_null(nan_is_null=pa.types.is_floating(labels.type))
+        if pc.any(missing).as_py():
+            where = _where(place, missing, pa.scalar(True))
+            raise TableError(f"the label {self.name!r} has a missing value{where}; fill in or drop such rows")
+        for spelling in pc.unique(labels):
+            where_it_is = partial(_where, place, labels, spelling)
+            value = canonical_label(spelling.as_py())
+            self._check(value, labels.type, where_it_is)
+            self.values.add((type(value).__name__, value))
+            self._check_number(where_it_is)
+
+    def _check(self, value: Any, kind: pa.DataType, where: Callable[[], str]) -> None:
+        """Refuse a value that cannot be a class."""
+        if not isinstance(value, bool | int | float | str) or value in (math.inf, -math.inf):
+            raise TableError(
+                f"the label {self.name!r} holds {value!r} ({kind}){where()}; it must be finite numbers or text"
+            )
+        if isinstance(value, str) and len(value) > LONGEST_LABEL:
+            raise TableError(
+                f"the label {self.name!r} has a text of {len(value):,} characters{where()}; "
+                f"a class has {LONGEST_LABEL:,} at most"
+            )
+        if self.classes is not None and value not in self.classes:
+            raise TableError(
+                f"the label {self.name!r} has the value {value!r}{where()}, which is not one of the declared classes "
+                f"{self.classes[0]!r} and {self.classes[1]!r}"
+            )
+
+    def _check_number(self, where: Callable[[], str]) -> None:
+        """Refuse a third class."""
+        values = self._distinct()
+        if len(values) > 2:
+            shown = ", ".join(repr(value) for value in values[:3])
+            raise TableError(
+                f"the label {self.name!r} has more than two classes ({shown}, ...){where()}; it must have exactly two"
+            )
+
+    def _distinct(self) -> list[Any]:
+        """The classes, each once: as numbers where all are spelled so, else as truth values, else as they are."""
+        spellings: dict[Any, dict[str, Any]] = {}
+        for kind, value in sorted(self.values):
+            spellings.setdefault(value, {})[kind] = value
+        for kinds in (("int", "float"), ("bool",), ("int", "float", "bool", "str")):
+            chosen = [[kinds_of[kind] for kind in kinds if kind in kinds_of][:1] for kinds_of in spellings.values()]
+            if all(chosen):
+                return [value for values in chosen for value in values]
+        return []
+
+
+def _where(place: Place | None, labels: pa.Array, value: pa.Scalar) -> str:
+    """Where the first label with this value is, for a message: finding out may take long."""
+    return "" if place is None else f" ({place(pc.index(labels, value).as_py())})"
+
+
+def _check_kinds(name: str, values: Sequence[Any]) -> None:
+    """Refuse two classes of different kinds, and numbers that no column can hold."""
+    kinds = {"truth values" if isinstance(v, bool) else "text" if isinstance(v, str) else "numbers" for v in values}
+    if len(kinds) > 1:
+        raise TableError(f"the label {name!r} mixes {' and '.join(sorted(kinds))}, {list(values)}; make them one kind")
+    if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values):
+        raise TableError(
+            f"the label {name!r} has an integer beyond 64 bits; use text or smaller numbers for the classes"
+        )
+
+
+# ---- which label is which
+
+
+@dataclass(frozen=True)
 class LabelRule:
-    """Which labels are -1 and which +1, learned while the table is read for the first time.
+    """Which labels are -1 and which +1: `classes` are (negative, positive).
 
-    Without `classes`, the smaller or earlier of the two values found is -1 and the other +1: so 0 and 1, -1 and 1, or
-    False and True mean what they say.
-
-    >>> rule = LabelRule("y")
-    >>> rule.see(pa.array(["no", "yes", "no"]))
-    >>> rule.settle()
-    ('no', 'yes')
+    >>> rule = LabelRule("y", ("no", "yes"))
     >>> rule.signs(pa.array(["yes", "no"]))
     array([ 1, -1], dtype=int8)
     """
 
-    def __init__(self, name: str, classes: Sequence[Any] | None = None) -> None:
-        self.name = name
-        # By Arrow type and then by value: files may spell a class in different types, and in several ways.
-        self._found: dict[pa.DataType, dict[Any, set[pa.Scalar]]] = {}
-        self._declared: tuple[Any, ...] | None = None
-        if classes is not None:
-            try:
-                self._declared = tuple(canonical_label(value) for value in classes)
-                fine = len(self._declared) == len(set(self._declared)) == 2 and not isinstance(classes, str)
-                fine = fine and all(len(str(value)) <= LONGEST_LABEL for value in self._declared)
-            except TypeError:
-                fine = False
-            if not fine:
-                raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
-        self._positive: Any = self._declared[1] if self._declared else None
+    name: str
+    classes: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", check_classes(self.classes))
 
     @property
-    def declared(self) -> tuple[Any, Any]:
-        """(negative, positive), as declared."""
-        assert self._declared is not None
-        negative, positive = self._declared
-        return negative, positive
+    def negative(self) -> Any:
+        """The class that is -1."""
+        return self.classes[0]
 
-    def see(self, labels: pa.Array) -> None:
-        """Note the labels of a batch."""
-        kind = labels.type
-        try:
-            self._see(_simple(labels))
-        except (pa.ArrowException, UnicodeError):
-            raise TableError(f"the label {self.name!r} holds {kind}; it must be numbers or text") from None
+    @property
+    def positive(self) -> Any:
+        """The class that is +1."""
+        return self.classes[1]
 
-    def _see(self, labels: pa.Array) -> None:
-        missing = labels.null_count or (pa.types.is_floating(labels.type) and pc.any(pc.is_nan(labels)).as_py())
-        if missing:
-            raise TableError(f"the label {self.name!r} has a missing value; fill in or drop such rows")
-        found = self._found.setdefault(labels.type, {})
-        for spelling in pc.unique(labels):
-            value = self._check(canonical_label(spelling.as_py()), labels.type)
-            found.setdefault(value, set()).add(spelling)
-            if len(self._values()) > 2:
-                shown = ", ".join(repr(value) for value in self._values())
-                raise TableError(
-                    f"the label {self.name!r} has more than two classes ({shown}, ...); it must have exactly two"
-                )
-
-    def _check(self, value: Any, kind: pa.DataType) -> Any:
-        if not isinstance(value, bool | int | float | str) or value in (math.inf, -math.inf):
-            raise TableError(f"the label {self.name!r} holds {value!r} ({kind}); it must be finite numbers or text")
-        if self._declared is not None and value not in self._declared:
-            raise TableError(
-                f"the label {self.name!r} has the value {value!r}, which is not one of the declared classes "
-                f"{self._declared[0]!r} and {self._declared[1]!r}"
-            )
-        return value
-
-    def _values(self) -> list[Any]:
-        return list(dict.fromkeys(value for found in self._found.values() for value in found))
-
-    def settle(self) -> tuple[Any, Any]:
-        """(negative, positive), once every label was seen."""
-        values = self._values()
-        if len(values) == 1:
-            raise TableError(f"the label {self.name!r} has one class only ({values[0]!r}); it must have exactly two")
-        _check_kinds(self.name, self._declared or values)
-        negative, positive = self._declared or sorted(values)
-        self._positive = positive
-        return negative, positive
+    def signs(self, labels: pa.Array, place: Place | None = None) -> NDArray[np.int8]:
+        """The labels of a batch as -1 and +1, refusing any other; `place` says where a row is, for messages."""
+        signs = self.signs_or_zero(labels)
+        if not signs.all():
+            LabelsSeen(self.name, self.classes).see(labels, place)  # which says what is wrong with them
+            raise TableError(f"the label {self.name!r} has values of neither class; do not change the table meanwhile")
+        return signs
 
     def signs_or_zero(self, labels: pa.Array) -> NDArray[np.int8]:
-        """The labels of a batch as -1 and +1, and 0 where one is missing or not of a declared class.
+        """The labels of a batch as -1 and +1, and 0 where one is missing or of neither class.
 
-        >>> LabelRule("y", ["no", "yes"]).signs_or_zero(pa.array(["yes", None, "maybe", "no"]))
+        >>> LabelRule("y", ("no", "yes")).signs_or_zero(pa.array(["yes", None, "maybe", "no"]))
         array([ 1,  0,  0, -1], dtype=int8)
         """
+        if labels.type in _PLAIN_NUMBERS and len(labels) and not labels.null_count and self._are_small:
+            return self._compare(labels)
         try:
             encoded = _simple(labels).dictionary_encode()
         except pa.ArrowNotImplementedError:  # on account of the type, whatever the values are
@@ -183,8 +267,21 @@ class LabelRule:
         except pa.ArrowException:
             return np.array([self._sign_at(labels, row) for row in range(len(labels))], dtype=np.int8)
         signs = np.array([*map(self._sign, encoded.dictionary), 0], dtype=np.int8)
-        found: NDArray[np.int8] = signs[encoded.indices.fill_null(len(signs) - 1).to_numpy(zero_copy_only=False)]
-        return found
+        taken: NDArray[np.int8] = signs[encoded.indices.fill_null(len(signs) - 1).to_numpy(zero_copy_only=False)]
+        return taken
+
+    @property
+    def _are_small(self) -> bool:
+        """Whether the classes are whole numbers that every type of number holds exactly or not at all."""
+        return all(isinstance(value, int) and abs(value) < _EXACT_IN_FLOAT32 for value in self.classes)
+
+    def _compare(self, labels: pa.Array) -> NDArray[np.int8]:
+        """Signs of plain numbers, straight from memory: it is exact, as `_sign` is, and does not wake pandas."""
+        kind = _PLAIN_NUMBERS[labels.type]
+        numbers = np.frombuffer(labels.buffers()[1], kind, len(labels), labels.offset * kind.itemsize)
+        is_positive, is_negative = numbers == int(self.positive), numbers == int(self.negative)
+        signs: NDArray[np.int8] = is_positive.view(np.int8) - is_negative.view(np.int8)
+        return signs
 
     def _sign_at(self, labels: pa.Array, row: int) -> int:
         """The sign of one row, where the batch cannot be read as one."""
@@ -194,22 +291,11 @@ class LabelRule:
             return 0
 
     def _sign(self, spelling: pa.Scalar) -> int:
-        assert self._declared is not None
         try:
-            found = spelling.as_py()
-            if isinstance(found, str | bytes) and len(found) > LONGEST_LABEL:
+            text = spelling.as_py()
+            if isinstance(text, str | bytes) and len(text) > LONGEST_LABEL:
                 return 0
-            value = canonical_label(found.decode() if isinstance(found, bytes) else found)
-            return int(value == self._declared[1]) - int(value == self._declared[0])
+            value = canonical_label(text.decode() if isinstance(text, bytes) else text)
+            return int(value == self.positive) - int(value == self.negative)
         except (ValueError, TypeError, OverflowError, pa.ArrowException):
             return 0
-
-    def signs(self, labels: pa.Array) -> NDArray[np.int8]:
-        """The labels of a batch as -1 and +1."""
-        labels = _simple(labels)
-        member = np.zeros(len(labels), dtype=np.int8)
-        for spelling in self._found[labels.type].get(self._positive, ()):
-            same = pc.equal(labels, spelling).cast(pa.int8())
-            # Straight from memory, again without waking pandas.
-            member |= np.frombuffer(same.buffers()[1], dtype=np.int8, count=len(same), offset=same.offset)
-        return member * np.int8(2) - np.int8(1)

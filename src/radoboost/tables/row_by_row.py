@@ -5,96 +5,80 @@ a CSV file is one line, whatever is in it. A cell that is no number is NaN. A la
 is refused on account of names and types, never of values.
 """
 
-import csv
 import math
-from collections.abc import Iterator, Sequence
-from io import BytesIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.files import CSV_BLOCK_BYTES, csv_stream
+from radoboost.tables.csv_lines import csv_names, csv_parts
+from radoboost.tables.frames import sliced
+from radoboost.tables.labels import labels_array
+from radoboost.tables.reading import Selection
+from radoboost.tables.source import Part, Source
 
-LONGEST_LINE = 1 << 20  # a longer line is a row of which nothing can be used
-_TEXT_BYTES = 1 << 24  # of empty rows, given to Arrow at a time
 _NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$"
 
 
-# ---- CSV, a line a row
+@dataclass(frozen=True)
+class RowByRow:
+    """Reading for which no value matters but in its own row; see `Reading` for what each method is for."""
+
+    def labels(self, y: Any) -> pa.Array:
+        """Labels one by one, unless their type says that all are alike."""
+        alike = isinstance(y, np.ndarray) and y.dtype.kind in "biuf" and not isinstance(y, np.ma.MaskedArray)
+        return labels_array(y.astype(y.dtype.newbyteorder("="))) if alike else each_label(y)
+
+    def is_frame(self, table: Any) -> bool:
+        """Data frames, whose columns have types; those of a dict would get one from all their values."""
+        return hasattr(table, "__arrow_c_stream__")
+
+    def array(self, table: Any) -> Any:
+        """An array or sparse matrix as it is, with NaN for what is masked; nothing else is made into an array."""
+        if not isinstance(table, np.ndarray) and not hasattr(table, "toarray"):
+            raise TableError(
+                f"a private mechanism takes NumPy arrays, sparse matrices, data frames and files; this is a "
+                f"{type(table).__name__}"
+            )
+        if isinstance(table, np.ma.MaskedArray):
+            return np.ma.filled(table.astype(np.float64), np.nan) if table.dtype.kind in "fiub" else np.asarray(table)
+        return table if hasattr(table, "toarray") else np.asarray(table)
+
+    def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, pa.Array | None]:
+        """The columns that were asked for, and labels one by one if they are Python objects."""
+        columns, labels = take_columns(table, features, label)
+        return pa.table(columns), labels
+
+    def check_array(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> None:
+        """Refuse nothing."""
+
+    def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
+        """A column as numbers, NaN where it has none."""
+        return numbers_or_nan(column)
+
+    def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+        """Slices of batches; they are not put together, which could fail on account of a value."""
+        return sliced(batches, rows)
+
+    def csv_schema(self, path: Path) -> pa.Schema:
+        """The columns that the first line names; the cells of a CSV file have no type."""
+        return pa.schema([(name, pa.null()) for name in csv_names(path)])
+
+    def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
+        """Ranges of bytes, in which a row is a line."""
+        return csv_parts(path, schema.names, selection)
+
+    def check_opened(self, source: Source) -> None:
+        """Refuse nothing: the table may have no rows."""
 
 
-def csv_names(path: Path, file: pa.NativeFile) -> list[str]:
-    """The columns that the first line names."""
-    lines = next(_lines(csv_stream(path, file)), [b""])
-    names = _cells(lines[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r"))
-    if names is None or not any(names):
-        raise TableError(f"cannot read {path}: its first line names no columns")
-    return [name.decode("utf-8", "backslashreplace") for name in names]
-
-
-def csv_batches(path: Path, file: pa.NativeFile, names: Sequence[str], wanted: list[str]) -> Iterator[pa.RecordBatch]:
-    """The wanted columns as bytes, a few megabytes at a time."""
-    blank = b",".join([b'""'] * len(names))
-    read = pa.csv.ReadOptions(column_names=names, use_threads=False)
-    parse = pa.csv.ParseOptions(ignore_empty_lines=False)
-    convert = pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(wanted, pa.binary()), include_columns=wanted, check_utf8=False
-    )
-    header, most = True, max(1, _TEXT_BYTES // len(blank))
-    for lines in _lines(csv_stream(path, file)):
-        rows = lines[1:] if header else lines
-        header = False
-        for start in range(0, len(rows), most):
-            # An empty row goes first: of the first one Arrow would take a byte-order mark away, and of no other.
-            part = [blank, *(_row(line, len(names), blank) for line in rows[start : start + most])]
-            text = b"\n".join(part) + b"\n"
-            read.block_size = len(text) + 1  # one block, so that no row lies across two
-            table = pa.csv.read_csv(BytesIO(text), read_options=read, parse_options=parse, convert_options=convert)
-            yield from table.slice(1).to_batches()
-
-
-def _lines(stream: Any) -> Iterator[list[bytes]]:
-    """The lines of a file, some at a time; of one that is too long only that it is there."""
-    rest, too_long = b"", False
-    while chunk := stream.read(CSV_BLOCK_BYTES):
-        *lines, rest = (rest + chunk).split(b"\n")
-        if too_long and lines:
-            lines[0], too_long = b"", False
-        if too_long or len(rest) > LONGEST_LINE + 1:  # of which one may be a carriage return
-            rest, too_long = b"", True
-        if lines:
-            yield lines
-    if rest or too_long:
-        yield [rest]
-
-
-def _row(line: bytes, n_cells: int, blank: bytes) -> bytes:
-    """The line as one that certainly is one row of so many cells."""
-    line = line.removesuffix(b"\r")
-    if b'"' not in line and b"\r" not in line and len(line) <= LONGEST_LINE:
-        return line if line.count(b",") == n_cells - 1 and (line or n_cells > 1) else blank
-    cells = _cells(line)
-    if cells is None or len(cells) != n_cells:
-        return blank
-    return b",".join(b'"' + cell.replace(b'"', b'""') + b'"' for cell in cells)
-
-
-def _cells(line: bytes) -> list[bytes] | None:
-    """The cells of one line, by the usual rules of quoting; None where they give none."""
-    if len(line) > LONGEST_LINE:
-        return None
-    try:
-        # One byte is one character here, so that nothing is lost or refused.
-        cells = next(csv.reader([line.decode("latin-1").replace("\r", " ").replace("\n", " ")]), [])
-    except csv.Error:
-        return None
-    return [cell.encode("latin-1") for cell in cells]
+ROW_BY_ROW = RowByRow()
 
 
 def numbers_or_nan(column: pa.Array) -> NDArray[np.float64]:

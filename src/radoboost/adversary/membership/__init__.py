@@ -9,14 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from radoboost.adversary.canaries import (
-    WIDTH,
-    Going,
-    Noise,
-    moments_runs,
-    noisy_examples_runs,
-    noisy_rados_runs,
-)
+from radoboost.adversary.canaries import WIDTH, Going, Runs, moments_runs, noisy_rows_runs, noisy_sums_runs
 from radoboost.adversary.known import DEFAULT_SECONDS, deadline
 from radoboost.adversary.membership.findings import HALVED, membership_findings
 from radoboost.adversary.membership.plain_laws import Floats, PlainTable, plain_runs
@@ -29,12 +22,12 @@ from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados, Plain
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
 from radoboost.holder.mechanisms.moments import UNITS
-from radoboost.holder.moments_crafting import Stages
-from radoboost.holder.noise import round_scale_up, rounded_normals
+from radoboost.holder.run import Run
 from radoboost.holder.signatures import check_n_rados
-from radoboost.privacy import Relation, band
+from radoboost.privacy import Event, Relation, band
 from radoboost.progress import Progress, silent
 from radoboost.release import Release
+from radoboost.release.laws import LAWS
 
 NAME = "membership"
 TITLE = "Was this record in the table?"
@@ -46,21 +39,21 @@ ASSUMES = (
 DEFAULT_RUNS = 10_000
 REPLACED = "one record replaced by another"
 _GRANTED = {
-    "noisy-rados": (
+    "noisy sums": (
         "all other records, and which of them each rado sums: so their part can be taken off, and the table may be the "
         "canary alone, or nobody",
         "the canary, a record at the largest norm that the noise is for; but not which rados it is in, nor the noise",
     ),
-    "noisy-examples": (
+    "sums of noisy rows": (
         "all other rows, and the noisy edge vectors themselves, which rados are only sums of",
         "that the row is one of two opposite ones, both at the largest norm that the noise is for",
     ),
-    "moments": (
+    "noisy moments": (
         "all other records, which are pairs of opposite edge vectors along the canary's own: so it has nearly the "
         "largest weight that a record can have in every mean rado",
         "every block of the release; the canary, but not whether it is there (for labels: which label it has)",
     ),
-    "plain": (
+    "sums": (
         "all other records, of values drawn from the normal law (-1 and +1 in the column of a band), and two records, "
         "A and B, either of which is the last one; but not which records a rado sums",
     ),
@@ -173,15 +166,14 @@ def membership(
     key: bytes | None = None,
     seconds: float = DEFAULT_SECONDS,
     claim: Claim | None = None,
-    noise: Noise = rounded_normals,
-    stages: type[Stages] = Stages,
+    run: type[Run] = Run,
     bar: Progress = silent,
 ) -> Membership:
     """Attack a mechanism in so many runs of either table, or as many as there is time for.
 
     `n_examples` and `n_columns` are those of the tables for plain rados and feature bands; a canary has columns of its
-    own. `claim` is what to hold the attack against, by default what the mechanism accounts for; `noise` and `stages`
-    are for attacks on faulty ones; `key` makes the attack repeatable.
+    own. `claim` is what to hold the attack against, by default what the mechanism accounts for; `run` is for
+    attacks on faulty noise; `key` makes the attack repeatable.
 
     >>> found = membership(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32))
     >>> found.beats_claim, found.neighbours
@@ -196,47 +188,81 @@ def membership(
     def going() -> bool:
         return left() > 0
 
-    if isinstance(mechanism, FeatureBand):
-        of = PlainTable(n_examples, n_columns, n_rados, band(n_examples, mechanism.epsilon))
-        return _of_plain(mechanism, of, runs, key, going, bar)
-    if isinstance(mechanism, Plain):
-        return _of_plain(mechanism, PlainTable(n_examples, n_columns, n_rados), runs, key, going, bar)
-    granted = _GRANTED[mechanism.name]
-    if isinstance(mechanism, NoisyRados):
-        made = noisy_rados_runs(mechanism, n_rados=n_rados, runs=runs, key=key, noise=noise, bar=bar, going=going)
-        own = made.event
-    elif isinstance(mechanism, NoisyExamples):
-        clipped = with_clip(mechanism, n_columns)
-        made = noisy_examples_runs(clipped, runs=runs, key=key, noise=noise, bar=bar, going=going)
-        own = mechanism.plan(1, WIDTH, 2).event
-        if mechanism.clip is None:
-            granted = (granted[0], _UNCLIPPED)
-    else:
-        assert isinstance(mechanism, Moments)
-        made = moments_runs(mechanism, runs=runs, key=key, stages=stages, bar=bar, going=going)
-        own = made.event
+    given = _Given(n_rados, n_examples, n_columns, runs, key, run, going, bar)
+    if mechanism.law in _PLAIN_TABLES:
+        return _of_plain(mechanism.name, _PLAIN_TABLES[mechanism.law](mechanism, given), runs, key, going, bar)
+    made, own, granted = _RUNS[mechanism.law](mechanism, given)
     held = claim or Claim(own, getattr(mechanism, "delta", DEFAULT_DELTA))
     return _judged(mechanism.name, held.neighbours, granted, made.ratios, held)
 
 
+@dataclass(frozen=True)
+class _Given:
+    """The size of an attack, and how it is run."""
+
+    n_rados: int
+    n_examples: int
+    n_columns: int
+    runs: int
+    key: bytes | None
+    run: type[Run]
+    going: Going
+    bar: Progress
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What every attack with a canary takes."""
+        return {"runs": self.runs, "key": self.key, "run": self.run, "bar": self.bar, "going": self.going}
+
+
+def _noisy_sums(mechanism: Any, given: _Given) -> tuple[Runs, Event, tuple[str, ...]]:
+    made = noisy_sums_runs(mechanism, n_rados=given.n_rados, **given.common)
+    return made, made.event, _GRANTED[mechanism.law]
+
+
+def _noisy_rows(mechanism: Any, given: _Given) -> tuple[Runs, Event, tuple[str, ...]]:
+    made = noisy_rows_runs(with_clip(mechanism, given.n_columns), **given.common)
+    granted = _GRANTED[mechanism.law]
+    if mechanism.clip is None:
+        granted = (granted[0], _UNCLIPPED)
+    return made, mechanism.plan(1, WIDTH, 2).event, granted
+
+
+def _noisy_moments(mechanism: Any, given: _Given) -> tuple[Runs, Event, tuple[str, ...]]:
+    made = moments_runs(mechanism, **given.common)
+    return made, made.event, _GRANTED[mechanism.law]
+
+
+def _plain_table(mechanism: Any, given: _Given) -> PlainTable:
+    return PlainTable(given.n_examples, given.n_columns, given.n_rados)
+
+
+def _banded_table(mechanism: Any, given: _Given) -> PlainTable:
+    limits = band(given.n_examples, mechanism.epsilon)
+    return PlainTable(given.n_examples, given.n_columns, given.n_rados, limits)
+
+
+_RUNS = {"noisy sums": _noisy_sums, "sums of noisy rows": _noisy_rows, "noisy moments": _noisy_moments}
+_PLAIN_TABLES = {"sums": _plain_table, "banded sums": _banded_table}
+
+
 def _check(mechanism: Any, runs: Any, key: Any) -> None:
-    known = (Plain, FeatureBand, NoisyExamples, NoisyRados, Moments)
-    if not isinstance(mechanism, known):
-        raise ArgumentError(
-            f"mechanism must be one of {', '.join(kind.__name__ for kind in known)}; it is {mechanism!r}"
-        )
+    if isinstance(mechanism, type) or getattr(mechanism, "law", None) not in LAWS:
+        raise ArgumentError(f"mechanism must be one whose law is known here, such as Moments(1.0); it is {mechanism!r}")
+    _check_runs(runs, key)
+
+
+def _check_runs(runs: Any, key: Any) -> None:
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
         raise ArgumentError(f"the attack needs at least {LEAST_RUNS:,} runs; it is given {runs!r}")
     if key is not None and not (isinstance(key, bytes) and key):
         raise ArgumentError("key must be bytes, or None for one from the operating system")
 
 
-def _of_plain(
-    mechanism: Mechanism, of: PlainTable, runs: int, key: bytes | None, going: Going, bar: Progress
-) -> Membership:
-    granted = (*_GRANTED["plain"], _COUNTED if of.counted else _NORMAL)
+def _of_plain(name: str, of: PlainTable, runs: int, key: bytes | None, going: Going, bar: Progress) -> Membership:
+    granted = (*_GRANTED["sums"], _COUNTED if of.counted else _NORMAL)
     ratios = plain_runs(of, runs=runs, key=key, bar=bar, going=going)
-    return _judged(mechanism.name, REPLACED, granted, ratios, None)
+    return _judged(name, REPLACED, granted, ratios, None)
 
 
 def _judged(
@@ -275,7 +301,7 @@ def membership_of(
     >>> membership_of(release, runs=2000, key=bytes(32)).beats_claim
     False
     """
-    if release.mechanism["name"] in (Plain.name, FeatureBand.name):
+    if release.law in _PLAIN_TABLES:
         return _of_plain_release(release, runs, key, seconds, bar)
     mechanism = rebuilt(release)
     return membership(
@@ -292,9 +318,8 @@ def membership_of(
 
 def _of_plain_release(release: Release, runs: int, key: bytes | None, seconds: float, bar: Progress) -> Membership:
     left = deadline(seconds)
-    mechanism = Plain() if release.mechanism["name"] == Plain.name else FeatureBand("x", 1.0)
-    _check(mechanism, runs, key)
-    found = _of_plain(mechanism, plain_table(release), runs, key, lambda: left() > 0, bar)
+    _check_runs(runs, key)
+    found = _of_plain(release.mechanism["name"], plain_table(release), runs, key, lambda: left() > 0, bar)
     if any(column.scale == "standard" for column in release.columns):
         found = replace(found, granted=(*found.granted, _CONSTANTS))
     return found
@@ -344,13 +369,16 @@ def _cases(quick: bool) -> list[tuple[str, Mechanism, dict[str, Any]]]:
         ("plain, 100 rados of 100 records", Plain(), plain),
         ("feature-band, 100 rados of 100 records", FeatureBand("x", 1.0), plain),
         *private,
-        (HALVED, NoisyRados(4.0), {"n_rados": n_rados, "runs": many, "noise": _halved}),
+        (HALVED, NoisyRados(4.0), {"n_rados": n_rados, "runs": many, "run": _Halved}),
     ]
+
+
+class _Halved(Run):
+    """A run that adds half of the noise that it is asked for."""
+
+    def noise(self, scale: float, shape: tuple[int, ...]) -> Any:
+        return super().noise(scale / 2, shape)
 
 
 def _titled(name: str, epsilon: float, relation: Relation) -> str:
     return f"{name}, epsilon {epsilon:g} for {relation.value}"
-
-
-def _halved(key: bytes, scale: float, first_row: int, n_rows: int, n_columns: int) -> Any:
-    return rounded_normals(key, round_scale_up(scale / 2), first_row, n_rows, n_columns)

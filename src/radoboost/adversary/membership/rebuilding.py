@@ -5,7 +5,7 @@ not run, or that contradicts itself, is refused: an attack on something else wou
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,8 +15,9 @@ from radoboost.adversary.canaries import WIDTH, check_distance
 from radoboost.adversary.membership.plain_laws import PlainTable
 from radoboost.adversary.membership.roc import Claim
 from radoboost.errors import ArgumentError, ReleaseError
-from radoboost.holder.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
-from radoboost.holder.mechanisms.moments import CAP, CONSTANT_VALUE, FEW_ROUNDS, GRID, MANY_ROUNDS
+from radoboost.holder.mechanisms import Moments, NoisyExamples, NoisyRados
+from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
+from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
 from radoboost.holder.signatures import AllSignatures, FeatureInterval
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
@@ -34,22 +35,29 @@ def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
     >>> rebuilt(release).plan(10, 2, None).noise_std == NoisyRados(epsilon=4.0).plan(10, 2, None).noise_std
     True
     """
-    given, delta = release.mechanism, release.statement.delta
+    make = _REBUILT.get(release.law)
+    if make is None:
+        name = release.mechanism["name"]
+        raise ReleaseError(f"what the mechanism {name!r} of this release does is not known here; upgrade radoboost")
     with _refused(release):
-        if given["name"] == NoisyRados.name:
-            _expect(release, noise_on=NoisyRados.noise_on, inclusion=INCLUSION)
-            _expect_around(release, AllSignatures.name, hides_size=True)
-            rados = NoisyRados(delta=delta, clip=given["clip"], noise_std=given["noise_std"])
-            rados.plan(release.n_rados, WIDTH, None)
-            return rados
-        if given["name"] == NoisyExamples.name:
-            _expect(release, noise_on=NoisyExamples.noise_on)  # rados are made of noisy rows, by whatever signatures
-            examples = NoisyExamples(delta=delta, clip=given["clip"], noise_std=given["noise_std"])
-            with_clip(examples, len(release.columns)).plan(1, WIDTH, 2)
-            return examples
-        if given["name"] == Moments.name:
-            return _moments(release)
-    raise ReleaseError(f"the mechanism {given['name']!r} is not known here; upgrade radoboost")
+        return make(release)
+
+
+def _noisy_rados(release: Release) -> NoisyRados:
+    given = release.mechanism
+    _expect(release, noise_on=NoisyRados.noise_on, inclusion=INCLUSION)
+    _expect_around(release, AllSignatures.name, hides_size=True)
+    made = NoisyRados(delta=release.statement.delta, clip=given["clip"], noise_std=given["noise_std"])
+    made.plan(release.n_rados, WIDTH, None)
+    return made
+
+
+def _noisy_examples(release: Release) -> NoisyExamples:
+    given = release.mechanism
+    _expect(release, noise_on=NoisyExamples.noise_on)  # rados are made of noisy rows, by whatever signatures
+    made = NoisyExamples(delta=release.statement.delta, clip=given["clip"], noise_std=given["noise_std"])
+    with_clip(made, len(release.columns)).plan(1, WIDTH, 2)
+    return made
 
 
 def _moments(release: Release) -> "_Released":
@@ -71,6 +79,13 @@ def _moments(release: Release) -> "_Released":
             noise_scale(scale)
     check_distance(made)
     return made
+
+
+_REBUILT: dict[str, Callable[[Release], NoisyRados | NoisyExamples | Moments]] = {
+    "noisy sums": _noisy_rados,
+    "sums of noisy rows": _noisy_examples,
+    "noisy moments": _moments,
+}
 
 
 def with_clip(mechanism: NoisyExamples, n_columns: int) -> NoisyExamples:
@@ -116,7 +131,7 @@ def plain_table(release: Release) -> PlainTable:
     PlainTable(n_examples=3, n_columns=2, n_rados=4, band=None)
     """
     signatures, m, band = release.signatures, release.n_examples, None
-    banded = release.mechanism["name"] == FeatureBand.name
+    banded = release.law == "banded sums"
     with _refused(release):
         if signatures["name"] != (FeatureInterval.name if banded else AllSignatures.name):
             raise ReleaseError(
@@ -149,9 +164,7 @@ def claimed(release: Release, mechanism: NoisyRados | NoisyExamples | Moments) -
     4.0
     """
     stated = release.statement
-    relation = Relation.RECORD if isinstance(mechanism, NoisyRados) else Relation.EDGE
-    if isinstance(mechanism, Moments):
-        relation = mechanism.relation
+    relation = mechanism.relation
     with _refused(release):
         event = event_from_dict(stated.event)
         if event.relation is None or not 0 < stated.delta < 1:
@@ -188,7 +201,7 @@ def _check_promises(release: Release, banded: bool) -> None:
         nothing = any(isinstance(leaf, NotPrivate) for leaf in flatten(event))
         fine = nothing and set(epsilons) == {math.inf} and stated.best_guess == 1 and not stated.promises
     if not fine:
-        name = FeatureBand.name if banded else Plain.name
+        name = release.mechanism["name"]
         raise ReleaseError(
             f"its statement promises what its mechanism does not ({name} promises nothing about records); do not "
             "trust it"

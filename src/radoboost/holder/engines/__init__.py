@@ -1,10 +1,15 @@
-"""The summation, by several engines that give the same integers.
+"""What is computed for a block of rows, by several engines that give the same integers.
 
-An engine makes two kinds of workers. Each thread owns one worker and feeds it blocks of rows; what the workers hold is
-merged at the end. Integers do not mind the order.
+An engine turns values into integers on the grid (`snap`), adds integer rows to the rados whose signature has them
+(`sum_rows`), takes exact statistics (`survey`), and has the row kernels of the mechanism `moments`: `sphere`, `whiten`,
+`tilt` and `products`. It knows nothing of tables, labels or mechanisms. Whoever calls it owns the sums, and adds those
+of several threads or machines in the end: integers do not mind the order.
+
+An engine is an object without state that can be pickled, so that a pass can carry it to wherever rows are.
 """
 
 import importlib
+import importlib.util
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
@@ -13,22 +18,17 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.grid import ExactSums
+from radoboost.holder.signatures import Prepared
 from radoboost.numba_cache import prepare_cache
 from radoboost.release.columns import Column
 
-_MODULES = {"kernel": "radoboost.holder.engines.kernel", "reference": "radoboost.holder.engines.reference"}
-ENGINES = tuple(_MODULES)
-
-
-class Words(Protocol):
-    """Membership words of a block of tiles, written into `out`: a signature set with its key."""
-
-    def __call__(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Shape (n_tiles, n_rados)."""
+_CLASSES = {"kernel": ("radoboost.holder.engines.kernel", "Kernel"),
+            "reference": ("radoboost.holder.engines.reference", "Reference")}  # fmt: skip
+ENGINES = tuple(_CLASSES)
 
 
 class Survey(Protocol):
-    """The first pass: exact statistics of the clipped values."""
+    """Exact statistics of clipped values, as far as rows were added."""
 
     def add(self, values: NDArray[Any]) -> bool:
         """Take a block of rows, float32 or float64; False if a value is not finite."""
@@ -37,41 +37,83 @@ class Survey(Protocol):
         """What all blocks gave."""
 
 
-class Summation(Protocol):
-    """The second pass: rados of the edge integers."""
-
-    def add(self, first_row: int, values: NDArray[Any], labels: NDArray[np.int8]) -> None:
-        """Take a block of rows that starts at the global row `first_row`."""
-
-    def result(self) -> NDArray[np.int64]:
-        """Sums of grid integers, shape (n_rados, n_features)."""
-
-    @property
-    def clipped(self) -> NDArray[np.int64]:
-        """How many values lay beyond their bounds, by column."""
-
-
 class Engine(Protocol):
-    """What crafting asks of an engine."""
+    """What passes ask of an engine.
+
+    Rows of integers are int32, at most 2**22 in magnitude. Row kernels of `moments` have their rows column-first, shape
+    (columns, rows), so that a vector's lanes are rows and the order of operations within a row is fixed.
+    """
 
     def survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> Survey:
-        """A worker for the first pass; without `moments` it sees to range and finiteness alone."""
+        """A new survey; without `moments` it sees to range and finiteness alone."""
 
-    def summation(self, columns: Sequence[Column], n_rados: int, words: Words) -> Summation:
-        """A worker for the second pass."""
+    def snap(
+        self, values: NDArray[Any], signs: NDArray[np.int8], columns: Sequence[Column]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Edge vectors on the grid, shape (rows, at least columns), and how many values were clipped by column.
 
-    def worker_bytes(self, n_rados: int, n_features: int) -> int:
-        """Memory that one summation worker needs."""
+        What stands in further columns means nothing.
+        """
+
+    def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
+        """Sums to begin with: zeros, shape (n_rados, n_columns), laid out as this engine likes it."""
+
+    def sum_rows(self, rows: NDArray[np.int32], first_row: int, prepared: Prepared, totals: NDArray[np.int64]) -> None:
+        """Add rows to the rados whose signature has them; the first is the global row `first_row`."""
+
+    def worker_bytes(self, n_rados: int, n_columns: int) -> int:
+        """Memory that one thread needs for `survey`, `snap`, `sum_rows` and its sums."""
+
+    def sphere(
+        self,
+        values: NDArray[Any],
+        signs: NDArray[np.int8],
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+        constant: float | None,
+        grid: int,
+    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Rows scaled by their bounds and put on the sphere, as integers, and which are good; a bad row is zero."""
+
+    def whiten(
+        self, rows: NDArray[np.int32], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int
+    ) -> NDArray[np.int32]:
+        """Rows on the sphere mapped by `a`, put on the sphere again, and multiplied by their signs."""
+
+    def tilt(self, rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) -> NDArray[np.int64]:
+        """The sum of rows under the logistic weights of theta, capped; rows are int16 or int32."""
+
+    def products(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The sum of the rows' products, shape (columns, columns), and of the rows."""
 
 
-def get_engine(name: str) -> Engine:
-    """The engine of that name, imported only now: "auto" is the kernel.
+def get_engine(engine: str | Engine) -> Engine:
+    """The engine of that name, imported only now; "auto" is the kernel, or the reference where there is no numba.
+
+    An object that is an engine is taken as it is.
 
     >>> get_engine("reference").worker_bytes(1000, 10) > 0
     True
     """
-    module = _MODULES.get("kernel" if name == "auto" else name) if isinstance(name, str) else None
-    if module is None:
-        raise ArgumentError(f"engine must be 'auto' or one of {', '.join(ENGINES)}; it is {name!r}")
+    if not isinstance(engine, str):
+        if not all(callable(getattr(engine, name, None)) for name in ("survey", "snap", "sum_rows", "totals")):
+            raise ArgumentError(f"engine must be 'auto', one of {', '.join(ENGINES)}, or an engine; it is {engine!r}")
+        return engine
+    if engine == "auto":
+        engine = "kernel" if has_numba() else "reference"
+    if engine not in _CLASSES:
+        raise ArgumentError(f"engine must be 'auto' or one of {', '.join(ENGINES)}; it is {engine!r}")
+    module, name = _CLASSES[engine]
     prepare_cache()
-    return cast(Engine, importlib.import_module(module))
+    try:
+        return cast(Engine, getattr(importlib.import_module(module), name)())
+    except ImportError as error:
+        raise ArgumentError(f"the engine {engine!r} cannot be loaded ({error}); use engine='reference'") from None
+
+
+def has_numba() -> bool:
+    """Whether numba can be imported."""
+    try:
+        return importlib.util.find_spec("numba") is not None
+    except ValueError:  # it was ruled out
+        return False

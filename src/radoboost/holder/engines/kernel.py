@@ -6,6 +6,9 @@ pay for large tables: below 256 the tables are over 4 rows. Neither choice can c
 """
 
 import functools
+import itertools
+import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +16,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from radoboost.holder.engines import Words
+from radoboost.holder.engines import kernel_rows
 from radoboost.holder.engines.vectors import (
     SCAN_COLUMNS,
     add_chosen,
@@ -28,6 +31,7 @@ from radoboost.holder.engines.vectors import (
 )
 from radoboost.holder.grid import EXACT_UNIT, GRID_BITS, ExactSums
 from radoboost.holder.keystream import TILE_ROWS
+from radoboost.holder.signatures import Prepared
 from radoboost.release.columns import Column
 
 _FLUSH_TILES = 7  # 448 integers of at most 2**22 fit int32
@@ -289,9 +293,9 @@ def _sum_tiles(lanes: int, bits: int) -> Callable[..., None]:
     )
     def kernel(edges, first_column, words, table, narrow, wide):  # type: ignore[no-untyped-def]
         n_tiles, n_rados = words.shape
-        row, edge_row = _U(4 * lanes), _U(4 * edges.shape[1])
+        row, edge_row, wide_row = _U(4 * lanes), _U(4 * edges.shape[1]), _U(8 * wide.shape[1])
         edge, entry = _U(edges.ctypes.data) + _U(4 * first_column), _U(table.ctypes.data)
-        small, large = _U(narrow.ctypes.data), _U(wide.ctypes.data)
+        small, large = _U(narrow.ctypes.data), _U(wide.ctypes.data) + _U(8 * first_column)
         for start in range(0, n_rados, _BLOCK_RADOS):
             stop = min(n_rados, start + _BLOCK_RADOS)
             for tile in range(n_tiles):
@@ -308,69 +312,121 @@ def _sum_tiles(lanes: int, bits: int) -> Callable[..., None]:
                     add_chosen(small + _U(j - start) * row, entry, words[tile, j], lanes, bits)
                 if tile % _FLUSH_TILES == _FLUSH_TILES - 1 or tile == n_tiles - 1:
                     for j in range(start, stop):
-                        flush(large + _U(2 * j) * row, small + _U(j - start) * row, lanes)
+                        flush(large + _U(j) * wide_row, small + _U(j - start) * row, lanes)
 
     return kernel  # type: ignore[no-any-return]
 
 
-class Summation:
-    """Rados by table lookup, in panels of 32, 16 or 8 features."""
+def _snapping(columns: Sequence[Column]) -> tuple[Any, ...]:
+    """Bounds, which columns have any, the constants of the one formula in blocks, and the constant feature's place."""
+    features = [column for column in columns if column.scale != "constant"]
+    # The step is a power of two: multiplying by its inverse is dividing by it.
+    low, high, *constants = np.array([(*column.constants, 1.0 / column.step) for column in features]).T
+    bounded = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
+    return low, high, bounded, _in_blocks(np.array(constants)), len(features) if len(features) < len(columns) else -1
 
-    def __init__(self, columns: Sequence[Column], n_rados: int, words: Words) -> None:
-        self._words = words
-        self._n_features = len(columns)
-        features = [column for column in columns if column.scale != "constant"]
-        # The step is a power of two: multiplying by its inverse is dividing by it.
-        rows = [(*column.constants, 1.0 / column.step) for column in features]
-        self._low, self._high, *constants = np.array(rows).T
-        self._bounded = np.flatnonzero(np.isfinite(self._low) | np.isfinite(self._high))
-        self._constants = _in_blocks(np.array(constants))
-        self._constant = len(features) if len(features) < len(columns) else -1
-        self.clipped = np.zeros(len(columns), dtype=np.int64)
 
-        lanes = _panel_lanes(len(columns))
+class _Scratch(threading.local):
+    """What a thread needs while it snaps and sums, kept from one block of rows to the next."""
+
+    shape: tuple[int, int] | None = None
+    columns: Sequence[Column] | None = None
+    snapping: tuple[Any, ...] = ()
+
+    def constants(self, columns: Sequence[Column]) -> tuple[Any, ...]:
+        """Those of `_snapping`; a pass asks for the same columns again and again."""
+        if self.columns is not columns:
+            self.columns, self.snapping = columns, _snapping(columns)
+        return self.snapping
+
+    def prepare(self, n_rados: int, lanes: tuple[int, ...]) -> None:
+        if self.shape == (n_rados, max(lanes)):
+            return
         bits = _table_bits(n_rados)
-        self._panels = [
-            (first, _sum_tiles(width, bits), _aligned((n_rados, width), np.int64))
-            for first, width in zip(np.cumsum([0, *lanes]).tolist(), lanes, strict=False)
-        ]
-        self._table = _aligned(((-(-TILE_ROWS // bits) << bits) * max(lanes),), np.int32)
-        self._narrow = _aligned((min(n_rados, _BLOCK_RADOS) * max(lanes),), np.int32)
-        # Rows start on a cache line, as the vectors of all panels need.
-        self._edges = _aligned((0, -(-sum(lanes) // 16) * 16), np.int32)
-        self._word_tiles = max(1, _WORD_BYTES // (8 * n_rados))
-        self._buffer = np.empty((self._word_tiles, n_rados), dtype=np.uint64)
+        self.table = _aligned(((-(-TILE_ROWS // bits) << bits) * max(lanes),), np.int32)
+        self.narrow = _aligned((min(n_rados, _BLOCK_RADOS) * max(lanes),), np.int32)  # zero between blocks
+        self.words = np.empty((max(1, _WORD_BYTES // (8 * n_rados)), n_rados), dtype=np.uint64)
+        self.shape = n_rados, max(lanes)
 
-    def add(self, first_row: int, values: NDArray[Any], labels: NDArray[np.int8]) -> None:
-        first_tile, skip = divmod(first_row, TILE_ROWS)
-        n_tiles = -(-(skip + len(values)) // TILE_ROWS)
-        self._fill_edges(values, labels, skip, n_tiles * TILE_ROWS)
-        for tile in range(0, n_tiles, self._word_tiles):
-            count = min(self._word_tiles, n_tiles - tile)
-            words = self._words(first_tile + tile, count, self._buffer[:count])
-            edges = self._edges[tile * TILE_ROWS : (tile + count) * TILE_ROWS]
-            for first, sum_tiles, totals in self._panels:
-                sum_tiles(edges, first, words, self._table, self._narrow, totals)
 
-    def _fill_edges(self, values: NDArray[Any], labels: NDArray[np.int8], skip: int, n_rows: int) -> None:
-        """Edge integers of whole tiles; rows that are not in the block are zero, and so in no sum."""
-        if len(self._edges) < n_rows:
-            self._edges = _aligned((n_rows, self._edges.shape[1]), np.int32)
-        end = skip + len(values)
-        self._edges[:skip] = 0
-        self._edges[end:n_rows] = 0
-        if len(self._bounded):
-            part, low, high = values[:, self._bounded], self._low[self._bounded], self._high[self._bounded]
-            outside = (part < low) | (part > high)
+_scratch = _Scratch()
+
+
+class Kernel:
+    """The engine: rados by table lookup, in panels of 32, 16 or 8 features."""
+
+    def survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> Survey:
+        return Survey(low, high, moments)
+
+    def snap(
+        self, values: NDArray[Any], signs: NDArray[np.int8], columns: Sequence[Column]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        low, high, bounded, constants, constant = _scratch.constants(columns)
+        clipped = np.zeros(len(columns), dtype=np.int64)
+        if len(bounded):
+            part = values[:, bounded]
+            outside = (part < low[bounded]) | (part > high[bounded])
             if outside.any():
-                self.clipped[self._bounded] += outside.sum(axis=0)
+                clipped[bounded] = outside.sum(axis=0)
                 values = values.astype(np.float64)  # a bound need not be a float32
-                values[:, self._bounded] = np.minimum(np.maximum(part, low), high)
+                values[:, bounded] = np.minimum(np.maximum(part, low[bounded]), high[bounded])
         values = _wide_enough(values)
-        _snap(values.dtype.name)(values, labels, self._constants, self._edges[skip:end], self._constant)
+        rows = _aligned((len(values), _row_width(len(columns))), np.int32, zeros=False)
+        _snap(values.dtype.name)(values, signs, constants, rows, constant)
+        return rows, clipped
 
-    def result(self) -> NDArray[np.int64]:
-        return np.hstack([totals for _, _, totals in self._panels])[:, : self._n_features]
+    def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
+        return _aligned((n_rados, sum(_panel_lanes(n_columns))), np.int64)[:, :n_columns]
+
+    def sum_rows(self, rows: NDArray[np.int32], first_row: int, prepared: Prepared, totals: NDArray[np.int64]) -> None:
+        """Whole tiles are summed where they lie; the rest goes through a tile in which other rows are zero."""
+        whole = _with_padding(totals)
+        if whole is None:  # not made here: sums of another engine, or merged ones
+            fresh = self.totals(*totals.shape)
+            self.sum_rows(rows, first_row, prepared, fresh)
+            totals += fresh
+            return
+        width = _row_width(totals.shape[1])
+        if rows.shape[1] != width or not rows.flags.c_contiguous or rows.ctypes.data % 64:
+            padded = _aligned((len(rows), width), np.int32)
+            padded[:, : rows.shape[1]] = rows
+            rows = padded
+        done = 0
+        while done < len(rows):
+            tile, skip = divmod(first_row + done, TILE_ROWS)
+            count = (len(rows) - done) // TILE_ROWS * TILE_ROWS
+            if skip or not count:
+                count = min(TILE_ROWS - skip, len(rows) - done)
+                part = _aligned((TILE_ROWS, width), np.int32)
+                part[skip : skip + count] = rows[done : done + count]
+            else:
+                part = rows[done : done + count]
+            self._sum_tiles(part, tile, prepared, whole)
+            done += count
+
+    def _sum_tiles(
+        self, edges: NDArray[np.int32], first_tile: int, prepared: Prepared, totals: NDArray[np.int64]
+    ) -> None:
+        n_rados, lanes = len(totals), _panel_lanes(totals.shape[1])
+        _scratch.prepare(n_rados, lanes)
+        panels = [
+            (first, _sum_tiles(width, _table_bits(n_rados)))
+            for first, width in zip(itertools.accumulate((0, *lanes)), lanes, strict=False)
+        ]
+        n_tiles = len(edges) // TILE_ROWS
+        for tile in range(0, n_tiles, len(_scratch.words)):
+            count = min(len(_scratch.words), n_tiles - tile)
+            words = prepared.words(first_tile + tile, count, _scratch.words[:count])
+            block = edges[tile * TILE_ROWS : (tile + count) * TILE_ROWS]
+            for first, sum_tiles in panels:
+                sum_tiles(block, first, words, _scratch.table, _scratch.narrow, totals)
+
+    def worker_bytes(self, n_rados: int, n_columns: int) -> int:
+        """Totals, twice while they are put together, the keystream buffer, and the survey's bins if all are used."""
+        return 16 * n_rados * sum(_panel_lanes(n_columns)) + max(_WORD_BYTES, 8 * n_rados) + 32 * _BINS * n_columns
+
+    sphere, whiten = staticmethod(kernel_rows.sphere), staticmethod(kernel_rows.whiten)
+    tilt, products = staticmethod(kernel_rows.tilt), staticmethod(kernel_rows.products)
 
 
 def _table_bits(n_rados: int) -> int:
@@ -378,29 +434,32 @@ def _table_bits(n_rados: int) -> int:
     return 4 if n_rados < 256 else 6
 
 
-def _panel_lanes(n_features: int) -> list[int]:
-    """Panels of 32 features, the last one as narrow as the rest allows."""
-    whole, rest = divmod(n_features, 32)
-    return [32] * whole + [lanes for lanes in (8, 16, 32) if rest <= lanes][: rest > 0]
+@functools.cache
+def _panel_lanes(n_columns: int) -> tuple[int, ...]:
+    """Panels of 32 columns, the last one as narrow as the rest allows; what they add up to has the same panels."""
+    whole, rest = divmod(n_columns, 32)
+    return (32,) * whole + tuple(lanes for lanes in (8, 16, 32) if rest <= lanes)[: rest > 0]
 
 
-def _aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Zeros that start on a page, as the vector loads need."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + 4096, dtype=np.uint8)
+def _with_padding(totals: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """The array that `totals` is the first columns of, padding and all; None where it was not made by `_aligned`."""
+    shape, base = (len(totals), sum(_panel_lanes(totals.shape[1]))), totals.base
+    if base is None or base.dtype != np.uint8 or base.nbytes != 8 * math.prod(shape) + 4096:
+        return None
+    start = totals.ctypes.data - base.ctypes.data
+    return np.ndarray(shape, np.int64, base, start) if start == -base.ctypes.data % 4096 else None
+
+
+@functools.cache
+def _row_width(n_columns: int) -> int:
+    """Rows start on a cache line, as the vectors of all panels need."""
+    return -(-sum(_panel_lanes(n_columns)) // 16) * 16
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any, *, zeros: bool = True) -> NDArray[Any]:
+    """An array that starts on a page, as the vector loads need; zeros, or whatever is there."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    raw = (np.zeros if zeros else np.empty)(size + 4096, dtype=np.uint8)
     start = -raw.ctypes.data % 4096
     aligned: NDArray[Any] = raw[start : start + size].view(dtype).reshape(shape)
     return aligned
-
-
-def survey(low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> Survey:
-    return Survey(low, high, moments)
-
-
-def summation(columns: Sequence[Column], n_rados: int, words: Words) -> Summation:
-    return Summation(columns, n_rados, words)
-
-
-def worker_bytes(n_rados: int, n_features: int) -> int:
-    """Totals, twice while they are put together, the keystream buffer, and the first pass's bins if all are used."""
-    return 16 * n_rados * sum(_panel_lanes(n_features)) + max(_WORD_BYTES, 8 * n_rados) + 32 * _BINS * n_features

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.holder.engines import Words
+from radoboost.holder.engines import reference_rows
 from radoboost.holder.grid import EXACT_UNIT, ExactSums, edge_integers
 from radoboost.holder.keystream import TILE_ROWS
+from radoboost.holder.signatures import Prepared
 from radoboost.release.columns import Column
 
 _LIMB_BITS, _LIMBS = 18, 3  # 3 limbs of 18 bits hold a 53-bit significand; their products add up in int64
@@ -32,7 +33,7 @@ class Survey:
         if self._moments:
             for k in range(clipped.shape[1]):
                 part.sums[k], part.squares[k] = _exact_sums(clipped[:, k])
-        self._sums.merge(part)
+        self._sums = self._sums.merge(part)
         return True
 
     def result(self) -> ExactSums:
@@ -63,43 +64,40 @@ def _shifted(value: int, shift: int) -> int:
     return value << shift if shift >= 0 else value >> -shift
 
 
-class Summation:
-    """Rados as one integer matrix product a block."""
+class Reference:
+    """The engine: every method is a few lines of NumPy."""
 
-    def __init__(self, columns: Sequence[Column], n_rados: int, words: Words) -> None:
-        self._columns, self._words = columns, words
-        self._totals = np.zeros((n_rados, len(columns)), dtype=np.int64)
-        self.clipped = np.zeros(len(columns), dtype=np.int64)
+    def survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> Survey:
+        return Survey(low, high, moments)
 
-    def add(self, first_row: int, values: NDArray[Any], labels: NDArray[np.int8]) -> None:
-        for k, column in enumerate(self._columns):
+    def snap(
+        self, values: NDArray[Any], signs: NDArray[np.int8], columns: Sequence[Column]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        clipped = np.zeros(len(columns), dtype=np.int64)
+        for k, column in enumerate(columns):
             if column.scale != "constant":
                 low, high = column.constants[:2]
                 x = values[:, k].astype(np.float64)
-                self.clipped[k] += ((x < low) | (x > high)).sum()
-        edges = edge_integers(values, labels, self._columns).astype(np.int64)
-        row, end = first_row, first_row + len(edges)
+                clipped[k] = ((x < low) | (x > high)).sum()
+        return edge_integers(values, signs, columns), clipped
+
+    def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
+        return np.zeros((n_rados, n_columns), dtype=np.int64)
+
+    def sum_rows(self, rows: NDArray[np.int32], first_row: int, prepared: Prepared, totals: NDArray[np.int64]) -> None:
+        row, end = first_row, first_row + len(rows)
         while row < end:
             tile, skip = divmod(row, TILE_ROWS)
             stop = min(end, (tile + 1) * TILE_ROWS)
-            word = self._words(tile, 1, np.empty((1, len(self._totals)), dtype=np.uint64))
+            word = prepared.words(tile, 1, np.empty((1, len(totals)), dtype=np.uint64))
             bit = np.arange(skip, skip + stop - row, dtype=np.uint64)
             member = (word[0, :, None] >> bit & np.uint64(1)).astype(np.int64)
-            self._totals += member @ edges[row - first_row : stop - first_row]
+            totals += member @ rows[row - first_row : stop - first_row, : totals.shape[1]].astype(np.int64)
             row = stop
 
-    def result(self) -> NDArray[np.int64]:
-        return self._totals
+    def worker_bytes(self, n_rados: int, n_columns: int) -> int:
+        """The totals, and a tile's membership as int64."""
+        return 8 * n_rados * (n_columns + TILE_ROWS)
 
-
-def survey(low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> Survey:
-    return Survey(low, high, moments)
-
-
-def summation(columns: Sequence[Column], n_rados: int, words: Words) -> Summation:
-    return Summation(columns, n_rados, words)
-
-
-def worker_bytes(n_rados: int, n_features: int) -> int:
-    """The totals, and a tile's membership as int64."""
-    return 8 * n_rados * (n_features + TILE_ROWS)
+    sphere, whiten = staticmethod(reference_rows.sphere), staticmethod(reference_rows.whiten)
+    tilt, products = staticmethod(reference_rows.tilt), staticmethod(reference_rows.products)

@@ -1,10 +1,10 @@
 """What is done to rados before they leave, one file a mechanism.
 
-A mechanism is a frozen description. It says whether it promises something about records (`private`), how columns are
-scaled unless the holder says otherwise, and what its statement may claim.
+A mechanism is a frozen description that makes its own release. It says whether it promises something about records
+(`private`), what kind of numbers it releases (`law`), and what its statement may claim.
 """
 
-from radoboost.holder.mechanisms.contract import Circumstances, Mechanism, Plan, PrivateMechanism
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Mechanism, Plan, Question
 from radoboost.holder.mechanisms.feature_band import FeatureBand
 from radoboost.holder.mechanisms.moments import Moments
 from radoboost.holder.mechanisms.noisy_examples import NoisyExamples
@@ -17,13 +17,15 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 
 __all__ = [
     "MECHANISMS",
+    "Asked",
     "Circumstances",
     "FeatureBand",
+    "Made",
     "Mechanism",
     "Moments",
     "NoisyExamples",
     "NoisyRados",
     "Plain",
     "Plan",
-    "PrivateMechanism",
+    "Question",
 ]

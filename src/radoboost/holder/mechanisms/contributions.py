@@ -68,9 +68,7 @@ def contributions(
 
 
 def beyond_bounds(values: NDArray[Any], good: NDArray[np.bool_], columns: Sequence[Column]) -> NDArray[np.int64]:
-    """How many values lie beyond their bounds, by column."""
-    counts = np.zeros(len(columns), dtype=np.int64)
-    for k in range(values.shape[1]):
-        low, high = columns[k].constants[:2]
-        counts[k] = (good & ((values[:, k] < low) | (values[:, k] > high))).sum()
+    """How many values of good rows lie beyond their bounds, by column."""
+    low, high = np.array([column.constants[:2] for column in columns]).T
+    counts: NDArray[np.int64] = (((values < low) | (values > high)) & good[:, None]).sum(axis=0)
     return counts

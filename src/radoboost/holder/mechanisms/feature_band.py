@@ -5,21 +5,20 @@ nothing else. Proof, and where we differ from the paper: docs/proofs/feature-ban
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from radoboost.errors import ArgumentError, TableError
-from radoboost.holder.grid import EXACT_UNIT, ExactSums
+from radoboost.holder.grid import EXACT_UNIT, ExactSums, grid_step, make_columns
 from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, check_epsilon, make_statement
-from radoboost.holder.mechanisms.contract import Circumstances
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question
 from radoboost.holder.mechanisms.plain import exposed_by_scale
+from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey
+from radoboost.holder.run import Run
 from radoboost.holder.signatures import FeatureInterval, size_law_error
 from radoboost.privacy import (
+    Event,
     Repeated,
     TruncatedBinomialShift,
     band,
@@ -27,7 +26,8 @@ from radoboost.privacy import (
     epsilon_at,
     least_band_epsilon,
 )
-from radoboost.release import Statement, rounded_up
+from radoboost.release import Statement, finite_or_word, rounded_up
+from radoboost.release.columns import Column
 
 _CODINGS = ((0.0, 1.0), (-1.0, 1.0))
 
@@ -54,7 +54,7 @@ class FeatureBand:
 
     name: ClassVar[str] = "feature-band"
     private: ClassVar[bool] = False
-    default_scale: ClassVar[str] = "standard"
+    law: ClassVar[str] = "banded sums"
 
     def __post_init__(self) -> None:
         if not isinstance(self.feature, str):
@@ -62,6 +62,27 @@ class FeatureBand:
         check_epsilon(self.epsilon, self.delta)
         if self.values is not None and self.values not in _CODINGS:
             raise ArgumentError(f"values must be (0, 1) or (-1, 1); they are {self.values!r}")
+
+    def check(self, asked: Asked) -> None:
+        """Refuse a scale that cannot be, and signatures beside the band's own."""
+        check_scale(asked)
+        if asked.signatures is not None:
+            raise ArgumentError("FeatureBand brings its own signatures; leave signatures out")
+
+    def make(self, asked: Asked, run: Run) -> Made:
+        """Rados whose sum of the column stays within the band."""
+        features = run.source.features
+        if self.feature not in features:
+            raise TableError(f"{run.source.name} has no feature {self.feature!r} for the band; name another")
+        place = features.index(self.feature)
+        seen = survey(asked, run, unbounded=self.feature)
+        subsets = self.signatures(seen.exact.n_rows, asked.n_rados)
+        low, high = coding = self.coding(seen.exact, place)
+        columns = list(make_columns(features, seen.scale, seen.limits, seen.exact, intercept=asked.intercept))
+        columns[place] = Column(self.feature, "bounds", grid_step(1.0, self.feature), low, high)
+        band = {"band": [subsets.low, subsets.high]}
+        parameters = {"feature": self.feature, "band_epsilon": self.epsilon, **band}
+        return sum_rados(asked, run, seen, tuple(columns), subsets, parameters, (place, coding))
 
     def signatures(self, n_examples: int, n_rados: int) -> FeatureInterval:
         """The signature set for so many rows, refused where the claim would be vacuous (F5)."""
@@ -102,10 +123,6 @@ class FeatureBand:
             "real values"
         )
 
-    def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
-        """The column, the paper's epsilon of one rado, and the band it gives."""
-        return {"feature": self.feature, "band_epsilon": self.epsilon, "band": list(self._band(circumstances))}
-
     def statement(self, circumstances: Circumstances) -> Statement:
         """Exact (epsilon, delta) of the marginal of one column over all rados (F6)."""
         m, n, name = circumstances.n_examples, circumstances.n_rados, repr(self.feature)
@@ -143,20 +160,33 @@ class FeatureBand:
             adversary=f"Who sees the column {name} of the rados and no other, knows everything else",
         )
 
+    @classmethod
+    def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
+        """What the marginal costs over all rados, and what it would without a band."""
+        question.refuse_columns(cls.name)
+        n_examples, n_rados = question.n_examples, question.n_rados
+        if question.epsilon is None or n_examples is None:
+            raise ArgumentError("feature-band needs the epsilon of one rado, and the number of examples (--rows)")
+        if isinstance(n_examples, bool) or not isinstance(n_examples, int) or n_examples < 1:
+            raise ArgumentError(f"the number of examples must be at least 1; it is {n_examples!r}")
+        epsilon, delta = check_epsilon(question.epsilon, question.delta)
+        low, high = band(n_examples, epsilon)
+        one = TruncatedBinomialShift(n_examples, low, high)
+        plain = TruncatedBinomialShift(n_examples, 0, n_examples)
+        return Repeated(one, n_rados), {
+            "n_rados": n_rados,
+            "n_examples": n_examples,
+            "band": [low, high],
+            "one_rado": {"epsilon": epsilon, "delta": delta_at(one, epsilon)},
+            "plain_one_rado": {"epsilon": epsilon, "delta": delta_at(plain, epsilon)},
+            "plain_epsilon": finite_or_word(epsilon_at(Repeated(plain, n_rados), delta)),
+            "least_epsilon": least_band_epsilon(n_examples, n_rados, delta),
+        }
+
     def event(self, n_examples: int, n_rados: int) -> Repeated:
         """What is done to the column's marginal."""
         return self._event(n_examples, n_rados, *band(n_examples, self.epsilon))
 
-    def _band(self, circumstances: Circumstances) -> tuple[int, int]:
-        assert circumstances.n_examples is not None
-        return band(circumstances.n_examples, self.epsilon)
-
     def _event(self, n_examples: int, n_rados: int, low: int, high: int) -> Repeated:
         variation = size_law_error(n_examples)
         return Repeated(TruncatedBinomialShift(n_examples, low, high, variation, self.feature), n_rados)
-
-
-def column_bits(values: NDArray[Any], signs: NDArray[np.int8], coding: tuple[float, float]) -> NDArray[np.bool_]:
-    """Whether y_i x_i is +1, for a binary column's values (F1)."""
-    bits: NDArray[np.bool_] = (values == coding[1]) == (signs > 0)
-    return bits

@@ -1,27 +1,31 @@
 """Private moments of whitened edge vectors, sharpened by a few private mean rados.
 
-Proof: docs/proofs/moments.md, steps M1 to M9. The constants are those of the recipe that was tuned once, on the paper's
-domains: the shares of the budget, the floors of eigenvalues, the cap on logistic weights and the rule for K.
+Proof: docs/proofs/moments.md, steps M1 to M9. The shares of the budget are those of the recipe that was tuned once, on
+the paper's domains. What is done in each stage is in `moment_stages`, what a record contributes in `moment_passes`.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from radoboost.errors import ArgumentError
-from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
-from radoboost.holder.mechanisms.contract import Circumstances
-from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
-from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated, epsilon_at, gaussian_multiplier
-from radoboost.release import Statement
+import numpy as np
 
-GRID = 2**15  # an edge vector has at most this norm, in integers
-CONSTANT_VALUE = 0.5  # of the constant feature, before rows are projected to the sphere
-CAP = 0.5  # on the logistic weight of a record
-WHITENING_FLOOR, HESSIAN_FLOOR = 0.75, 0.5  # of eigenvalues, as shares of what noise alone could be
-FEW_ROUNDS, MANY_ROUNDS = (8, 1.0), (32, 4.0)  # how many mean rados, and how far each one goes
+from radoboost.errors import ArgumentError
+from radoboost.holder.grid import grid_step
+from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question
+from radoboost.holder.mechanisms.drawn_rados import draw_rados
+from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID, SphereRows
+from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, Stages
+from radoboost.holder.mechanisms.noisy_rados import check_noise
+from radoboost.holder.mechanisms.records import check_declared, declared_columns
+from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
+from radoboost.holder.run import Run
+from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated, epsilon_at, gaussian_multiplier
+from radoboost.release import RADOS, Statement
+from radoboost.tables.labels import LabelRule
+
 UNITS = ("record", "label")
 _SHARES = {
     ("record", True): {"second": 0.1, "sum": 0.1, "whitened": 0.1, "rounds": 0.7},
@@ -49,7 +53,7 @@ class Moments:
 
     name: ClassVar[str] = "moments"
     private: ClassVar[bool] = True
-    default_scale: ClassVar[str] = "bounds"
+    law: ClassVar[str] = "noisy moments"
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon, self.delta)
@@ -68,9 +72,56 @@ class Moments:
         """Which tables are neighbours."""
         return Relation.RECORD if self.unit == "record" else Relation.LABEL
 
-    def check(self, n_rados: int, n_columns: int) -> None:
-        """Refuse noise that cannot be had."""
-        self.distance(n_columns)
+    def check(self, asked: Asked) -> None:
+        """Refuse what is not declared, noise that cannot be had, and an epsilon that so few rows cannot carry."""
+        if asked.seeded and asked.may_seed:
+            raise ArgumentError("moments has no signatures for a seed to fix; leave it out")
+        if not asked.subsets.by_coins:
+            raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
+        n_columns = check_declared(asked)
+        if n_columns is not None:
+            self.distance(n_columns)
+        if asked.rows is not None:
+            self._check_carries(asked.rows, len(asked.declared.limits) + asked.intercept)
+
+    def _check_carries(self, rows: int, n_columns: int) -> None:
+        """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
+        from radoboost.holder.expected_error import expect
+
+        found = expect(self, rows, n_columns)
+        if not found.carries:
+            raise ArgumentError(
+                f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, would be "
+                f"spent for next to nothing: {found.sentence()}; leave rows out to craft all the same"
+            )
+
+    def make(self, asked: Asked, run: Run) -> Made:
+        """Stages, each with its noise, and rados drawn from what they released."""
+        assert asked.classes is not None
+        columns = declared_columns(asked, run.source.features, 1.0)
+        features = columns[: len(columns) - asked.intercept]
+        rule = LabelRule(asked.label_name, asked.classes)
+        stages = Stages(self, run, SphereRows(run.engine, rule, features, asked.intercept))
+        stages.run()
+        n_rows = None if self.hides_size else stages.n_rows
+        blocks = stages.blocks
+        rados = draw_rados(blocks["moment:b"][0], blocks["moment:C2"], blocks["whitening"], asked.n_rados)
+        if asked.intercept:
+            rados[:, -1] /= CONSTANT_VALUE  # for a constant of 1, as everywhere else
+        step = grid_step(float(np.abs(rados).max()), "")
+        return Made(
+            blocks={RADOS: np.rint(rados / step) * step, **blocks},
+            columns=tuple(replace(column, step=step) for column in columns),
+            classes=(rule.negative, rule.positive),
+            circumstances=Circumstances("bounds", asked.seeded, asked.n_rados, stages.d, n_rows, asked.earlier),
+            parameters={
+                "unit": self.unit, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
+                "noise": stages.noise(), "rounds": stages.rounds, "eta": stages.eta,
+            },
+            signatures={"name": "drawn"},
+            clipped=np.append(stages.clipped, [0] * asked.intercept),
+            ignored=stages.ignored,
+        )  # fmt: skip
 
     @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, n_columns: int) -> float:
@@ -123,10 +174,6 @@ class Moments:
             events.append(Repeated(one, n_rounds))
         return Composed(tuple(events))
 
-    def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
-        """What is protected, and how; the noise of each stage stands beside its block."""
-        return {"unit": self.unit, "sharpen": self.sharpen, "grid": GRID}
-
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
         rounds = (FEW_ROUNDS[0], MANY_ROUNDS[0]) if self.sharpen else (0,)
@@ -142,6 +189,43 @@ class Moments:
             promises=_RECORD_PROMISES if record else _LABEL_PROMISES,
             not_protected=(*(_RECORD_EXPOSED if record else _LABEL_EXPOSED), *COMMON),
         )
+
+    @classmethod
+    def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
+        """What all stages cost together; and what error to expect, of so many rows and columns."""
+        question.check_one()
+        epsilon, noise, rows, features = question.epsilon, question.noise, question.n_examples, question.n_features
+        if (rows is None) != (features is None):
+            raise ArgumentError(
+                "what error to expect takes both the number of rows (--rows) and of columns (--columns)"
+            )
+        check_noise(epsilon, question.delta, noise)
+        extra = {}
+        if rows is not None and features is not None:
+            if epsilon is None:
+                raise ArgumentError("what error to expect goes by epsilon; give that in place of noise")
+            extra = {"expected": _expected(cls(epsilon, question.delta, question.unit), rows, features)}
+        relation = cls(epsilon or 1.0, question.delta, question.unit).relation
+        moved = 2 if question.unit == "label" else 1  # norms that a sum is moved by
+        if noise is None:
+            assert epsilon is not None
+            noise = moved * gaussian_multiplier(epsilon, question.delta, relation)
+        return Gaussian(noise / moved, relation), {"noise": noise, **extra}
+
+
+def _expected(mechanism: Moments, rows: int, features: int) -> dict[str, Any]:
+    from radoboost.holder.expected_error import expect
+
+    found = expect(mechanism, rows, features + 1)
+    return {
+        "rows": rows,
+        "columns": features,
+        "carries": found.carries,
+        "enough": found.enough().removeprefix("; "),
+        "errors": [{"without_noise": best, "expected": error} for best, error in found.errors],
+        "enough_rows": found.enough_rows,
+        "enough_epsilon": found.enough_epsilon,
+    }
 
 
 _RECORD_PROMISES = (

@@ -4,18 +4,19 @@ Proof: docs/proofs/noisy-examples.md, steps E1 to E6.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, make_statement
-from radoboost.holder.mechanisms.contract import Circumstances, Plan
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question
 from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
 from radoboost.holder.mechanisms.noisy_rados import check_noise, noise_scale
+from radoboost.holder.mechanisms.records import check_declared, count_rows, declared_columns, sum_records
 from radoboost.holder.noise import TOTAL_VARIATION
+from radoboost.holder.run import Run
 from radoboost.privacy import Event, Gaussian, NotPrivate, Relation, gaussian_multiplier
 from radoboost.release import Statement
 
@@ -49,8 +50,9 @@ class NoisyExamples:
 
     name: ClassVar[str] = "noisy-examples"
     private: ClassVar[bool] = True
-    default_scale: ClassVar[str] = "bounds"
+    law: ClassVar[str] = "sums of noisy rows"
     noise_on: ClassVar[str] = "examples"
+    relation: ClassVar[Relation] = Relation.EDGE
     hides_size: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -60,9 +62,21 @@ class NoisyExamples:
         if self.clip is not None:
             check_clip(self.clip)
 
-    def check(self, n_rados: int, n_columns: int) -> None:
-        """Refuse noise that cannot be had."""
-        self.plan(n_rados, n_columns, 1)
+    def check(self, asked: Asked) -> None:
+        """Refuse what is not declared, and noise that cannot be had."""
+        asked.refuse_rows()
+        n_columns = check_declared(asked)
+        if n_columns is not None:
+            self.plan(asked.n_rados, n_columns, 1)
+
+    def make(self, asked: Asked, run: Run) -> Made:
+        """Clip, add noise to every row, sum."""
+        n_rows = count_rows(run)
+        n_columns = len(run.source.features) + asked.intercept
+        plan = self.plan(asked.n_rados, n_columns, n_rows)
+        columns = declared_columns(asked, run.source.features, plan.step)
+        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on)
+        return replace(made, parameters={"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on})
 
     @cache  # noqa: B019 - a mechanism is small, and calibration is not
     def plan(self, n_rados: int, n_columns: int, n_examples: int | None) -> Plan:
@@ -88,11 +102,6 @@ class NoisyExamples:
             event = Gaussian(math.nextafter(scale / reach, 0.0), Relation.EDGE, total_variation=variation)
         return Plan(step, self.clip, scale, event)
 
-    def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
-        """The clipping norm, the noise, and where it is."""
-        plan = self._plan(circumstances)
-        return {"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on}
-
     def statement(self, circumstances: Circumstances) -> Statement:
         """(epsilon, delta) for one edge vector replaced; any number of rados is post-processing (E4, E5)."""
         return make_statement(
@@ -107,6 +116,18 @@ class NoisyExamples:
             ),
             not_protected=(*(_NOT_PROTECTED if self.clip is not None else (_NO_CLIP, *_NOT_PROTECTED[:-1])), *COMMON),
         )
+
+    @classmethod
+    def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
+        """What any number of rados cost, and the noise in multiples of the clipping norm."""
+        question.check_one()
+        question.refuse_columns(cls.name)
+        epsilon, noise = question.epsilon, question.noise
+        check_noise(epsilon, question.delta, noise)
+        if noise is None:
+            assert epsilon is not None
+            noise = 2 * gaussian_multiplier(epsilon, question.delta, Relation.EDGE)
+        return Gaussian(noise / 2, Relation.EDGE), {"noise": noise}
 
     def _plan(self, circumstances: Circumstances) -> Plan:
         return self.plan(circumstances.n_rados, circumstances.n_columns, circumstances.n_examples)

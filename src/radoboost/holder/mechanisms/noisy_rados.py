@@ -4,18 +4,19 @@ Proof: docs/proofs/noisy-rados.md, steps R1 to R7.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
-from radoboost.holder.mechanisms.contract import Circumstances, Plan
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question
 from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
+from radoboost.holder.mechanisms.records import check_coins, check_declared, declared_columns, sum_records
 from radoboost.holder.noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_scale_up
-from radoboost.privacy import Event, Repeated, SubsampledGaussian, subsampled_multiplier
+from radoboost.holder.run import Run
+from radoboost.privacy import Event, Relation, Repeated, SubsampledGaussian, subsampled_multiplier
 from radoboost.release import Statement
 
 INCLUSION = 0.5
@@ -45,17 +46,39 @@ class NoisyRados:
 
     name: ClassVar[str] = "noisy-rados"
     private: ClassVar[bool] = True
-    default_scale: ClassVar[str] = "bounds"
+    law: ClassVar[str] = "noisy sums"
     noise_on: ClassVar[str] = "rados"
+    relation: ClassVar[Relation] = Relation.RECORD
     hides_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_noise(self.epsilon, self.delta, self.noise_std)
         check_clip(self.clip)
 
-    def check(self, n_rados: int, n_columns: int) -> None:
-        """Refuse noise that cannot be had."""
-        self.plan(n_rados, n_columns, None)
+    def check(self, asked: Asked) -> None:
+        """Refuse what is not declared, and noise that cannot be had."""
+        asked.refuse_rows()
+        check_coins(asked, self.name)
+        n_columns = check_declared(asked)
+        if n_columns is not None:
+            self.plan(asked.n_rados, n_columns, None)
+
+    def make(self, asked: Asked, run: Run) -> Made:
+        """Clip, sum by secret coins, add noise to every rado."""
+        n_rows = None
+        n_columns = len(run.source.features) + asked.intercept
+        plan = self.plan(asked.n_rados, n_columns, n_rows)
+        columns = declared_columns(asked, run.source.features, plan.step)
+        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on)
+        return replace(
+            made,
+            parameters={
+                "clip": self.clip,
+                "noise_std": plan.noise_std,
+                "noise_on": self.noise_on,
+                "inclusion": INCLUSION,
+            },
+        )
 
     @cache  # noqa: B019 - a mechanism is small, and calibration is not
     def plan(self, n_rados: int, n_columns: int, n_examples: int | None) -> Plan:
@@ -74,11 +97,6 @@ class NoisyRados:
         event: Event = SubsampledGaussian(actual, INCLUSION, total_variation=per_rado)
         return Plan(step, self.clip, scale, Repeated(event, n_rados))
 
-    def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
-        """The clipping norm, the noise, and where it is."""
-        plan = self._plan(circumstances)
-        return {"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on, "inclusion": INCLUSION}
-
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of all rados, for one record added or removed (R6)."""
         return make_statement(
@@ -94,6 +112,18 @@ class NoisyRados:
             ),
             not_protected=(*_NOT_PROTECTED, *COMMON),
         )
+
+    @classmethod
+    def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
+        """What so many rados cost, and the noise in multiples of the clipping norm."""
+        question.check_one()
+        question.refuse_columns(cls.name)
+        epsilon, noise, n_rados = question.epsilon, question.noise, question.n_rados
+        check_noise(epsilon, question.delta, noise)
+        if noise is None:
+            assert epsilon is not None
+            noise = subsampled_multiplier(epsilon, question.delta, INCLUSION, n_rados)
+        return Repeated(SubsampledGaussian(noise, INCLUSION), n_rados), {"noise": noise, "n_rados": n_rados}
 
     def _plan(self, circumstances: Circumstances) -> Plan:
         return self.plan(circumstances.n_rados, circumstances.n_columns, None)

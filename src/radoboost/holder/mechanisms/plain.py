@@ -1,11 +1,14 @@
 """Plain rados: nothing is added, and nothing is promised."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from radoboost.holder.grid import make_columns
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, make_statement
-from radoboost.holder.mechanisms.contract import Circumstances
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made
+from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey
+from radoboost.holder.run import Run
+from radoboost.holder.signatures import check_enough_examples
 from radoboost.privacy import NotPrivate, Relation
 from radoboost.release import Statement
 
@@ -41,11 +44,18 @@ class Plain:
 
     name: ClassVar[str] = "plain"
     private: ClassVar[bool] = False
-    default_scale: ClassVar[str] = "standard"
+    law: ClassVar[str] = "sums"
 
-    def parameters(self, circumstances: Circumstances) -> Mapping[str, Any]:
-        """There are none."""
-        return {}
+    def check(self, asked: Asked) -> None:
+        """Refuse a scale that cannot be."""
+        check_scale(asked)
+
+    def make(self, asked: Asked, run: Run) -> Made:
+        """Rados as they are."""
+        seen = survey(asked, run)
+        columns = make_columns(run.source.features, seen.scale, seen.limits, seen.exact, intercept=asked.intercept)
+        check_enough_examples(asked.n_rados, seen.exact.n_rows, asked.subsets)
+        return sum_rados(asked, run, seen, columns, asked.subsets, {})
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """No guarantee: epsilon is infinite whatever tables are called neighbours."""

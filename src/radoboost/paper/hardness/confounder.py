@@ -156,7 +156,7 @@ def confound(
     >>> confounder.construction, confounder.keeps_constant
     ('flip', True)
     """
-    if isinstance(columns, Release) and columns.mechanism["name"] not in (Plain.name, FeatureBand.name):
+    if isinstance(columns, Release) and columns.law not in ("sums", "banded sums"):
         raise ArgumentError(
             f"the rados of {columns.mechanism['name']!r} are no sums of edge vectors alone, so none are the same; "
             f"this is about {Plain.name} and {FeatureBand.name}"

@@ -1,0 +1,236 @@
+"""The passes of the mechanism `moments`: each is a sum of what records contribute.
+
+Given what earlier passes released, a record's contribution is a function of that record alone: the engine's row kernels
+go through columns in one order, and there is no matrix product before values are integers (M2). Sums of integers are
+exact, in whatever order (M3).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.holder.declared import limit_arrays
+from radoboost.holder.engines import Engine
+from radoboost.holder.mechanisms.contributions import beyond_bounds
+from radoboost.release.columns import Column
+from radoboost.tables import Batch
+from radoboost.tables.labels import LabelRule
+
+GRID = 2**15  # an edge vector has at most this norm, in integers
+CONSTANT_VALUE = 0.5  # of the constant feature, before rows are projected to the sphere
+CAP = 0.5  # on the logistic weight of a record
+
+
+_MOST_ROWS, _MOST_NUMBERS = 1 << 15, 1 << 21
+
+
+def column_rows(width: int) -> int:
+    """Rows of a batch whose columns lie one after the other.
+
+    In 16 bits a column is then an odd number of cache lines: else all columns of a row would compete for the same few
+    places in the cache.
+
+    >>> column_rows(29), column_rows(29) * 2 // 64 % 2
+    (32736, 1)
+    """
+    return max(1, min(_MOST_ROWS, _MOST_NUMBERS // width) // 64 - 1) * 64 + 32
+
+
+class Rows(Protocol):
+    """A batch of integer rows."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many."""
+
+    def rows(self) -> NDArray[Any]:
+        """The rows, column-first."""
+
+
+@dataclass
+class Moments:
+    """Sums of rows and of their products, and what the holder is told about the rows."""
+
+    products: NDArray[np.int64]
+    vector: NDArray[np.int64]
+    clipped: NDArray[np.int64]
+    n_rows: int = 0
+    ignored: int = 0
+
+    def merge(self, other: "Moments") -> "Moments":
+        """Those of both."""
+        return Moments(
+            self.products + other.products,
+            self.vector + other.vector,
+            self.clipped + other.clipped,
+            self.n_rows + other.n_rows,
+            self.ignored + other.ignored,
+        )
+
+
+@dataclass
+class Vector:
+    """A sum of rows."""
+
+    vector: NDArray[np.int64]
+
+    def merge(self, other: "Vector") -> "Vector":
+        """That of both."""
+        return Vector(self.vector + other.vector)
+
+
+@dataclass(frozen=True, eq=False)
+class SphereRows:
+    """Rows scaled by declared bounds and put on the sphere, as integers, without labels; a bad row is zero (M1)."""
+
+    engine: Engine
+    rule: LabelRule
+    columns: tuple[Column, ...]
+    intercept: bool
+
+    title = "second moments"
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """As the columns of a batch go well into the cache."""
+        return column_rows(self.width)
+
+    @property
+    def width(self) -> int:
+        """The columns, and the constant one."""
+        return len(self.columns) + self.intercept
+
+    @property
+    def worker_bytes(self) -> int:
+        """Products, while they are added too."""
+        return 24 * self.width**2
+
+    @cached_property
+    def _limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return limit_arrays({c.name: c.constants[:2] for c in self.columns}, [c.name for c in self.columns])
+
+    def empty(self) -> Moments:
+        """Zeros."""
+        d = self.width
+        return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), np.zeros(len(self.columns), np.int64))
+
+    def add(self, sums: Moments, first_row: int, batch: Batch) -> None:
+        """Add products, and count for the holder what was clipped and left out."""
+        rows, good = self.on_sphere(batch)
+        products, vector = self.engine.products(rows)
+        sums.products += products
+        sums.vector += vector
+        sums.n_rows += batch.n_rows
+        sums.ignored += int((~good).sum())
+        values = batch.values()
+        if not (good.all() and self._within_bounds(values)):
+            with np.errstate(all="ignore"):
+                sums.clipped += beyond_bounds(values, good, self.columns)
+
+    def _within_bounds(self, values: NDArray[Any]) -> bool:
+        """Whether no value lies beyond its bounds: mostly so, and found out sooner than a count."""
+        endless = np.full(len(self.columns), np.inf)
+        survey = self.engine.survey(-endless, endless, moments=False)
+        survey.add(values)
+        extremes, (low, high) = survey.result(), self._limits
+        return bool((extremes.lowest >= low).all() and (extremes.highest <= high).all())
+
+    def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """The rows of a batch, and which are good."""
+        constant = CONSTANT_VALUE if self.intercept else None
+        with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
+            signs = self.rule.signs_or_zero(batch.labels)
+            return self.engine.sphere(batch.values(), signs, *self._limits, constant, GRID)
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedRows:
+    """Edge vectors of rows on the sphere, mapped by `a` and put on the sphere again, as integers (M2)."""
+
+    sphere: SphereRows
+    a: NDArray[np.float64]
+
+    title = "whitening rows"
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """As many as on the sphere."""
+        return self.sphere.rows_at_a_time
+
+    @property
+    def width(self) -> int:
+        """That of the rows on the sphere."""
+        return self.sphere.width
+
+    def rows(self, batch: Batch) -> NDArray[np.int32]:
+        """The edge vectors of a batch."""
+        rows, _ = self.sphere.on_sphere(batch)
+        return self.sphere.engine.whiten(rows, self.a, self.sphere.rule.signs_or_zero(batch.labels), GRID)
+
+
+@dataclass(frozen=True, eq=False)
+class SumProducts:
+    """Sums of integer rows and of their products (M3)."""
+
+    engine: Engine
+    width: int
+
+    title = "whitened moments"
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """As the columns of a batch go well into the cache."""
+        return column_rows(self.width)
+
+    @property
+    def worker_bytes(self) -> int:
+        """Products, while they are added too."""
+        return 24 * self.width**2
+
+    def empty(self) -> Moments:
+        """Zeros."""
+        d = self.width
+        return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), np.zeros(d, np.int64))
+
+    def add(self, sums: Moments, first_row: int, batch: Rows) -> None:
+        """Add products and rows."""
+        products, vector = self.engine.products(batch.rows())
+        sums.products += products
+        sums.vector += vector
+        sums.n_rows += batch.n_rows
+
+
+@dataclass(frozen=True, eq=False)
+class MeanRado:
+    """The sum of edge vectors under the logistic weights of theta, each capped (M2)."""
+
+    engine: Engine
+    theta: NDArray[np.float64]
+    number: int
+    in_all: int
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """As the columns of a batch go well into the cache."""
+        return column_rows(len(self.theta))
+
+    @property
+    def title(self) -> str:
+        """Which of them it is."""
+        return f"mean rado {self.number} of {self.in_all}"
+
+    @property
+    def worker_bytes(self) -> int:
+        """A vector."""
+        return 64 * len(self.theta)
+
+    def empty(self) -> Vector:
+        """Zeros."""
+        return Vector(np.zeros(len(self.theta), np.int64))
+
+    def add(self, sums: Vector, first_row: int, batch: Rows) -> None:
+        """Add the tilted rows."""
+        sums.vector += self.engine.tilt(batch.rows(), self.theta, GRID, CAP)

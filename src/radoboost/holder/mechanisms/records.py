@@ -1,0 +1,192 @@
+"""What mechanisms share that promise something about records: the table decides nothing but the sums.
+
+Columns, bounds and classes are declared, and whatever is missing is refused before the table is opened. What a record
+gives is a function of that record (`contributions`), a bad record gives nothing, and neither whether a release comes
+out nor its shape depends on a value.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from radoboost.errors import ArgumentError
+from radoboost.holder.declared import check_bounds, check_names
+from radoboost.holder.engines import Engine
+from radoboost.holder.grid import check_size
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan
+from radoboost.holder.mechanisms.contributions import LARGEST, beyond_bounds, contributions
+from radoboost.holder.passes import CountRows, RadoSums, check_memory, rows_to_sum
+from radoboost.holder.run import Noise, RowNoise, Run
+from radoboost.holder.signatures import Prepared, check_enough_examples
+from radoboost.release import RADOS
+from radoboost.release.columns import Column, constant_column
+from radoboost.tables import Batch
+from radoboost.tables.labels import LabelRule
+
+MAX_COLUMNS = 2**18
+NO_BOUNDS = (
+    "a promise about records needs declared bounds: what is read off the table tells of it; "
+    "write a template with: rado bounds TABLE --label COL, fill it in from public knowledge, and give it as bounds"
+)
+
+
+def check_declared(asked: Asked) -> int | None:
+    """Refuse what would have to be read off the table; the number of columns, where the declaration names them."""
+    if asked.seeded and not asked.may_seed:
+        raise ArgumentError(
+            "a seed makes the signatures known, and every promise with it; leave it out, or say i_know"
+            " (--i-know) to get a release with an infinite epsilon"
+        )
+    if asked.scale not in ("auto", "bounds"):
+        raise ArgumentError(
+            f"scale={asked.scale!r} takes its constants from the table; a private mechanism needs scale='bounds' (or "
+            "'auto')"
+        )
+    if asked.declared.from_data:
+        raise ArgumentError(
+            "these bounds were read off the table (from_data), so they tell of it; fill in a template from public "
+            "knowledge instead, made by rado bounds without --from-data"
+        )
+    if len(asked.declared.limits) == 0:
+        raise ArgumentError(NO_BOUNDS)
+    if asked.classes is None:
+        raise ArgumentError(
+            "a private mechanism needs the classes declared: give classes=(negative, positive), or --classes NEG POS"
+        )
+    LabelRule(asked.label_name, asked.classes)
+    names = declared_features(asked)
+    if names is None:
+        return None
+    check_names(names, asked.intercept)
+    given = dict(asked.declared.limits)
+    check_bounds(replace(asked.declared, limits={name: given[name] for name in names}), names, "bounds")
+    return check_width(len(names) + asked.intercept)
+
+
+def declared_features(asked: Asked) -> list[str] | None:
+    """The declared columns to use; None where bounds go by position."""
+    declared, features = asked.declared, asked.features
+    if declared.names is None:
+        return None
+    chosen = declared.names if features is None else [features] if isinstance(features, str) else list(features)
+    dropped = {asked.drop} if isinstance(asked.drop, str) else set(asked.drop)
+    missing = [name for name in chosen if name not in declared.names]
+    if missing:
+        raise ArgumentError(f"the bounds do not declare {missing[0]!r}; add its low and high, or leave it out")
+    return [name for name in chosen if name not in dropped]
+
+
+def declared_columns(asked: Asked, features: Sequence[str], step: float) -> tuple[Column, ...]:
+    """The columns of a release by declared bounds; the constant feature last."""
+    declared = asked.declared
+    if declared.names is not None:
+        given = dict(declared.limits)
+        declared = replace(declared, limits={name: given[name] for name in features})
+    check_names(features, asked.intercept)
+    limits = check_bounds(declared, features, "bounds")
+    check_width(len(features) + asked.intercept)
+    columns = [Column(name, "bounds", step, *limits[name]) for name in features]
+    return (*columns, *([constant_column(step)] * asked.intercept))
+
+
+def check_width(n_columns: int) -> int:
+    """The number of columns, if the sum of their squares fits 64 bits (C3)."""
+    if n_columns > MAX_COLUMNS:
+        raise ArgumentError(f"a private mechanism takes at most {MAX_COLUMNS:,} columns; there are {n_columns:,}")
+    return n_columns
+
+
+def check_coins(asked: Asked, name: str) -> None:
+    """Refuse signatures that need the number of examples, where that is protected."""
+    if not asked.subsets.by_coins:
+        raise ArgumentError(
+            f"{name} draws each example by a secret coin; leave signatures out (a fixed support needs the "
+            "number of examples, which is protected)"
+        )
+
+
+def count_rows(run: Run) -> int:
+    """How many rows there are, where that is public."""
+    n_rows = run.source.n_rows
+    if n_rows is None:
+        n_rows = run.sum(CountRows()).n_rows
+    run.source.check_rows(n_rows)
+    check_size(run.source.name, n_rows)
+    return n_rows
+
+
+@dataclass(frozen=True, eq=False)
+class SumContributions:
+    """Rados of what records contribute: clipped, rounded towards zero, zeros where a record is bad.
+
+    `row_noise` is noise on every row, whatever becomes of it.
+    """
+
+    engine: Engine
+    columns: tuple[Column, ...]
+    rule: LabelRule
+    n_rados: int
+    prepared: Prepared
+    clip: float | None
+    step: float
+    row_noise: RowNoise | None = None
+
+    title = "summing rows"
+
+    @property
+    def rows_at_a_time(self) -> int | None:
+        """So few that an interrupt does not wait long."""
+        return rows_to_sum(self.n_rados, len(self.columns))
+
+    @property
+    def worker_bytes(self) -> int:
+        """What the engine says."""
+        return self.engine.worker_bytes(self.n_rados, len(self.columns))
+
+    def empty(self) -> RadoSums:
+        """Zeros."""
+        width = len(self.columns)
+        return RadoSums(self.engine.totals(self.n_rados, width), np.zeros(width, dtype=np.int64))
+
+    def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
+        """Add what each record of a batch contributes."""
+        with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
+            values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
+            rows, good = contributions(values, signs, self.columns, self.clip, self.step)
+            if self.row_noise is not None:
+                rows += self.row_noise.rows(first_row, *rows.shape)
+                np.clip(rows, -LARGEST, LARGEST, out=rows)  # of what has noise already: post-processing
+            self.engine.sum_rows(rows.astype(np.int32), first_row, self.prepared, sums.totals)
+            sums.clipped[: values.shape[1]] += beyond_bounds(values, good, self.columns[: values.shape[1]])
+        sums.ignored += int((~good).sum())
+        sums.n_rows += batch.n_rows
+
+
+def sum_records(
+    asked: Asked, run: Run, plan: Plan, columns: tuple[Column, ...], n_rows: int | None, *, noise_on: str
+) -> Made:
+    """Rados of records' contributions with the noise of a plan, on "rados" or on "examples"."""
+    assert asked.classes is not None
+    rule, n_rados = LabelRule(asked.label_name, asked.classes), asked.n_rados
+    check_memory(run.engine, n_rados, len(columns))
+    if n_rows is not None:
+        check_enough_examples(n_rados, n_rows, asked.subsets)
+    prepared = asked.subsets.prepare(asked.signature_key, n_rados, n_rows or 0, run.threads)
+    on_rows = noise_on == "examples"
+    row_noise = run.row_noise(plan.noise_scale) if on_rows else None
+    task = SumContributions(run.engine, columns, rule, n_rados, prepared, plan.clip, plan.step, row_noise)
+    sums = run.noisy_sum(task, *(() if on_rows else (Noise("totals", plan.noise_scale),)))
+    if n_rows is not None:
+        run.source.check_rows(sums.n_rows)
+    circumstances = Circumstances("bounds", asked.seeded, n_rados, len(columns), n_rows, asked.earlier)
+    return Made(
+        blocks={RADOS: sums.totals * np.float64(plan.step)},
+        columns=columns,
+        classes=(rule.negative, rule.positive),
+        circumstances=circumstances,
+        parameters={},
+        signatures={"name": asked.subsets.name, **asked.subsets.parameters(n_rows or 0)},
+        clipped=sums.clipped,
+        ignored=sums.ignored,
+    )

@@ -1,0 +1,96 @@
+"""The table in hand, as a mechanism has it: passes over it, noise on their sums, rows to keep.
+
+A mechanism never sees rows. It asks for sums, with noise or without. Noise is integer, and is added once, after the
+sums of all parts were merged; its key comes from the operating system, is used for one release, and is nowhere else.
+"""
+
+import secrets
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.holder.engines import Engine
+from radoboost.holder.noise import round_scale_up, rounded_normals
+from radoboost.holder.passes import Pass, Readable, RowPass, S
+from radoboost.holder.runners import Runner
+from radoboost.tables import Source
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise on one array of a sum, of standard deviation `scale` in its integer steps; 0 is none.
+
+    Noise on a `symmetric` array has that deviation on the diagonal, and `scale` / sqrt(2) beside it, the same on both
+    sides.
+    """
+
+    array: str
+    scale: float
+    symmetric: bool = False
+
+
+@dataclass(frozen=True)
+class RowNoise:
+    """Noise on every row of a table: one draw a row, by its number."""
+
+    key: bytes = field(repr=False)
+    scale: float
+
+    def rows(self, first_row: int, n_rows: int, n_columns: int) -> NDArray[np.int64]:
+        """The noise of so many rows from `first_row` on."""
+        return rounded_normals(self.key, self.scale, first_row, n_rows, n_columns)
+
+
+class Run:
+    """One release in the making: a source, an engine, a runner, and the key of its noise."""
+
+    def __init__(self, source: Source, engine: Engine, runner: Runner, noise_key: bytes | None = None) -> None:
+        self.source, self.engine, self._runner = source, engine, runner
+        self.noise_key = secrets.token_bytes(32) if noise_key is None else noise_key  # never from a seed
+        self._plane = 0
+
+    @property
+    def threads(self) -> int:
+        """How many threads there are on this machine for work that is not a pass."""
+        return self._runner.threads
+
+    def expect(self, passes: int) -> None:
+        """How many passes there will be in all, as far as is known by now."""
+        self._runner.expect(passes)
+
+    def sum(self, task: Pass[S], source: Readable | None = None) -> S:
+        """What all rows give."""
+        return self._runner.run(task, self.source if source is None else source)
+
+    def noisy_sum(self, task: Pass[S], *noises: Noise, source: Readable | None = None) -> S:
+        """What all rows give, with noise on some of its arrays."""
+        total = self.sum(task, source)
+        for noise in noises:
+            array: NDArray[np.int64] = getattr(total, noise.array)
+            array += self._noise_for(array, noise)  # in place: a sum of integers takes no noise that is not integer
+        return total
+
+    def row_noise(self, scale: float) -> RowNoise:
+        """Noise for the rows of one pass; it takes up the first plane of the key."""
+        assert self._plane == 0, "no plane of a key serves twice"
+        self._plane = 1
+        return RowNoise(self.noise_key, round_scale_up(scale))
+
+    def keep(self, task: RowPass, n_rows: int | None) -> Readable:
+        """The rows that `task` makes of the table's, for passes to come: about so many; None for a single pass."""
+        return self._runner.keep(self.source, task, n_rows)
+
+    def _noise_for(self, array: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
+        if not noise.symmetric:
+            return self.noise(noise.scale, array.reshape(-1, array.shape[-1]).shape).reshape(array.shape)
+        diagonal = self.noise(noise.scale, (1, len(array)))[0]
+        beside = np.triu(self.noise(noise.scale / np.sqrt(2), array.shape), 1)
+        return np.diag(diagonal) + beside + beside.T
+
+    def noise(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Noise alone, from a plane of the key that was not used before; zeros where `scale` is 0."""
+        plane, self._plane = self._plane, self._plane + 1
+        if scale == 0:
+            return np.zeros(shape, dtype=np.int64)
+        return rounded_normals(self.noise_key, round_scale_up(scale), 0, shape[0], shape[1], plane=plane)

@@ -1,0 +1,28 @@
+"""Where passes run: a runner feeds the parts of a source to a pass and adds up what they give.
+
+Whatever a runner does, the sums are the same to the last bit. `threads` is the one that is there.
+"""
+
+from typing import Protocol
+
+from radoboost.holder.passes import Pass, Readable, RowPass, S
+
+
+class Runner(Protocol):
+    """What a `Run` asks of a runner."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads there are on this machine."""
+
+    def expect(self, passes: int) -> None:
+        """How many passes there will be in all, as far as is known by now, for the progress bar."""
+
+    def run(self, task: Pass[S], source: Readable) -> S:
+        """What all rows of the source give."""
+
+    def keep(self, source: Readable, task: RowPass, n_rows: int | None) -> Readable:
+        """A source of the rows that `task` makes, kept where they were made for passes to come.
+
+        There are about `n_rows` of them; None says that there will be a single pass, for which nothing need be kept.
+        """

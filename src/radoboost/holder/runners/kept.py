@@ -1,0 +1,170 @@
+"""Rows of integers that were made once and are kept for the passes to come: in memory, in a file, or not at all.
+
+A file has no name and is gone with the process. What is kept is 16 bits wide where it fits. A value of exactly 2**15
+does not: the rows beside it are then kept in 32 bits.
+"""
+
+import mmap
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost import memory
+from radoboost.holder.passes import Readable, RowPass
+from radoboost.tables import Batch
+
+
+class RowBatch(NamedTuple):
+    """Rows of integers, column-first, when they are asked for."""
+
+    n_rows: int
+    rows: Callable[[], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """How much of the free memory, and of the free disk, kept rows may take."""
+
+    memory_share: float = 0.4
+    disk_share: float = 0.5
+
+    def place(self, n_bytes: int) -> "Place | None":
+        """Where so many bytes can be kept; None where nowhere.
+
+        >>> Keeping(memory_share=0.0, disk_share=0.0).place(1) is None
+        True
+        """
+        if n_bytes <= self.memory_share * memory.available():
+            return InMemory()
+        if n_bytes <= self.disk_share * shutil.disk_usage(tempfile.gettempdir()).free:
+            return InFile()
+        return None
+
+
+class Place(Protocol):
+    """Something that keeps arrays; several threads may put at once."""
+
+    def put(self, rows: NDArray[Any]) -> Any:
+        """Keep an array; what is returned finds it again."""
+
+    def get(self, ticket: Any) -> NDArray[Any]:
+        """The array of a ticket."""
+
+
+class InMemory:
+    """Arrays as they are."""
+
+    def put(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """The array is its own ticket."""
+        return rows
+
+    def get(self, ticket: NDArray[Any]) -> NDArray[Any]:
+        """The array."""
+        return ticket
+
+
+class InFile:
+    """Arrays in a temporary file that nobody else can open: it has no name, and is gone when it is closed."""
+
+    def __init__(self) -> None:
+        self._file, name = tempfile.mkstemp(prefix="radoboost-")
+        os.unlink(name)
+        weakref.finalize(self, os.close, self._file)
+        self._lock, self._end = threading.Lock(), 0
+        self._map: mmap.mmap | None = None
+
+    def put(self, rows: NDArray[Any]) -> tuple[int, tuple[int, ...], Any]:
+        """Write the array behind the others."""
+        with self._lock:
+            start, self._end = self._end, self._end + rows.nbytes
+        view, done = rows.data.cast("B"), 0
+        while done < len(view):
+            done += os.pwrite(self._file, view[done:], start + done)
+        return start, rows.shape, rows.dtype
+
+    def get(self, ticket: tuple[int, tuple[int, ...], Any]) -> NDArray[Any]:
+        """The array, straight from the file's pages."""
+        start, shape, kind = ticket
+        with self._lock:
+            if self._map is None:
+                self._map = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ)
+        found: NDArray[Any] = np.ndarray(shape, kind, self._map, start)
+        return found
+
+
+class KeptRows:
+    """A source of kept rows."""
+
+    def __init__(self, source: Readable, place: Place, tickets: list[tuple[int, Any]]) -> None:
+        self.name, self.features = source.name, source.features
+        self._place, self._tickets = place, tickets
+        self.n_rows: int | None = sum(count for count, _ in tickets)
+
+    def batches(self, rows: int | None = None) -> Iterator[RowBatch]:
+        """All rows, as they were kept."""
+        for count, ticket in self._tickets:
+            yield RowBatch(count, partial(self._place.get, ticket))
+
+    def expected_rows(self, seen: int) -> int | None:
+        """As many as there are."""
+        return self.n_rows
+
+
+class MadeAgain:
+    """A source of rows that are made whenever they are read."""
+
+    def __init__(self, source: Readable, task: RowPass) -> None:
+        self.name, self.features, self.n_rows = source.name, source.features, source.n_rows
+        self._source, self._task = source, task
+
+    def batches(self, rows: int | None = None) -> Iterator[RowBatch]:
+        """All rows, made now."""
+        for batch in self._source.batches(rows):
+            yield RowBatch(batch.n_rows, partial(self._task.rows, batch))
+
+    def expected_rows(self, seen: int) -> int | None:
+        """As many as the table has."""
+        return self._source.expected_rows(seen)
+
+
+def keep_rows(
+    source: Readable,
+    task: RowPass,
+    place: Place,
+    share: Callable[[Callable[[Any, tuple[int, Batch]], None]], object],
+) -> "KeptRows | MadeAgain":
+    """Make all rows and keep them; `share` hands every numbered batch to what it is given, in several threads.
+
+    Where the disk turns out to be full, they are made again in every pass.
+    """
+    kept: dict[int, tuple[int, Any]] = {}
+
+    def add(_: Any, job: tuple[int, Batch]) -> None:
+        first, batch = job
+        kept[first] = batch.n_rows, place.put(narrowed(task.rows(batch)))
+
+    try:
+        share(add)
+    except OSError:
+        return MadeAgain(source, task)
+    return KeptRows(source, place, [kept[first] for first in sorted(kept)])
+
+
+def narrowed(rows: NDArray[np.int32]) -> NDArray[Any]:
+    """The same rows in 16 bits, if they fit.
+
+    >>> narrowed(np.array([[-(2**15), 7]], np.int32)).dtype, narrowed(np.array([[2**15, 7]], np.int32)).dtype
+    (dtype('int16'), dtype('int32'))
+    """
+    limits = np.iinfo(np.int16)
+    fits = rows.size == 0 or (rows.max() <= limits.max and rows.min() >= limits.min)
+    return np.ascontiguousarray(rows, dtype=np.int16 if fits else np.int32)

@@ -1,0 +1,129 @@
+"""Passes shared out among the threads of one process.
+
+Each thread has sums of its own and takes the next batch when it is free. A lock guards the reader, so that about as
+many batches are in memory as there are threads, and each knows the number of its first row. Converting a batch to
+numbers is the thread's own work. The sums are merged in the end: integers, so neither threads nor batches can change a
+bit.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from radoboost import memory
+from radoboost.errors import ArgumentError
+from radoboost.holder.keystream import TILE_ROWS
+from radoboost.holder.passes import Pass, Readable, RowPass, S, merged
+from radoboost.holder.runners.kept import Keeping, MadeAgain, keep_rows
+from radoboost.progress import Progress, silent
+from radoboost.tables import Batch
+
+
+class Threads:
+    """The runner of one machine.
+
+    `keeping` says how much of the free memory and of the free disk kept rows may take.
+    """
+
+    def __init__(self, threads: int | None = None, bar: Progress = silent, keeping: Keeping | None = None) -> None:
+        self.threads, self._bar = check_threads(threads), bar
+        self._keeping = Keeping() if keeping is None else keeping
+        self._passes, self._done = 0, 0
+
+    def expect(self, passes: int) -> None:
+        """How many passes there will be in all."""
+        self._passes = passes
+
+    def run(self, task: Pass[S], source: Readable) -> S:
+        """What all rows of the source give."""
+        threads = self.threads
+        if source.n_rows is not None:
+            threads = max(1, min(threads, -(-source.n_rows // TILE_ROWS)))
+        if threads > 1:
+            threads = max(1, min(threads, memory.available() // max(task.worker_bytes, 1)))
+
+        def add(sums: S, job: tuple[int, Batch]) -> None:
+            task.add(sums, *job)
+
+        batches = self._numbered(source, task.title, task.rows_at_a_time)
+        total = merged(share_out(batches, [task.empty() for _ in range(threads)], add))
+        self._done += 1
+        return total
+
+    def keep(self, source: Readable, task: RowPass, n_rows: int | None) -> Readable:
+        """The rows in memory, or else in a file that has no name, or else made again whenever they are read."""
+        place = None if n_rows is None else self._keeping.place(2 * n_rows * task.width)
+        if place is None:
+            return MadeAgain(source, task)
+        batches = self._numbered(source, task.title, task.rows_at_a_time)
+        kept = keep_rows(source, task, place, lambda add: share_out(batches, [None] * self.threads, add))
+        self._done += 1
+        return kept
+
+    def _numbered(self, source: Readable, title: str, rows_at_a_time: int | None) -> Iterator[tuple[int, Batch]]:
+        """Batches with the number of their first row; the bar shows how far they are."""
+        first = 0
+        for batch in source.batches(rows_at_a_time):
+            yield first, batch
+            first += batch.n_rows
+            rows = source.n_rows or source.expected_rows(first)
+            if rows is None:
+                self._bar(title, first, None)
+            else:
+                self._bar(title, self._done * rows + first, max(self._passes, self._done + 1) * rows)
+
+
+def check_threads(threads: int | None) -> int:
+    """How many threads to use: all cores by default.
+
+    >>> check_threads(3)
+    3
+    """
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ArgumentError(f"threads must be a whole number of at least 1; it is {threads!r}")
+    return threads
+
+
+Job = TypeVar("Job")
+Worker = TypeVar("Worker")
+
+
+def share_out(jobs: Iterator[Job], workers: list[Worker], add: Callable[[Worker, Job], None]) -> list[Worker]:
+    """Feed every job to one of the workers, each in a thread of its own; a free one takes the next.
+
+    >>> sorted(len(jobs) for jobs in share_out(iter(range(10)), [[]], lambda worker, job: worker.append(job)))
+    [10]
+    """
+    lock, stop = threading.Lock(), threading.Event()
+    failures: list[BaseException] = []
+
+    def work(worker: Worker) -> None:
+        try:
+            while not stop.is_set():
+                with lock:
+                    job = next(jobs, None)
+                if job is None:
+                    return
+                add(worker, job)
+        except BaseException as failure:
+            failures.append(failure)
+            stop.set()
+
+    helpers = [threading.Thread(target=work, args=(worker,), daemon=True) for worker in workers[1:]]
+    try:
+        for helper in helpers:
+            helper.start()
+        work(workers[0])
+        for helper in helpers:
+            helper.join()
+    finally:
+        stop.set()  # whatever interrupted the waiting must not leave a thread at work
+        for helper in helpers:
+            if helper.is_alive():
+                helper.join()
+    if failures:
+        raise failures[0]
+    return workers

@@ -1,0 +1,102 @@
+"""NumPy arrays and sparse matrices as parts: slices of rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from radoboost.errors import TableError
+from radoboost.tables.columns import Choice, row_place
+from radoboost.tables.frames import check_length, packed, unpacked
+from radoboost.tables.reading import Reading
+from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
+
+SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array, where a batch costs nothing
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPart:
+    """The rows of `x` from `start` to `stop`; the first row of `x` is row `first_row` of the table."""
+
+    x: Any
+    labels: pa.Array | None
+    features: tuple[str, ...]
+    reading: Reading
+    start: int
+    stop: int
+    first_row: int = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rows = self.x[self.start : self.stop]
+        labels = None if self.labels is None else packed(pa.table([self.labels[self.start : self.stop]], ["label"]))
+        return _own_rows, (rows, labels, self.features, self.reading, self.first_row + self.start)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it has."""
+        return self.stop - self.start
+
+    def count(self) -> int:
+        """How many rows it has."""
+        return self.n_rows
+
+    def batches(self, most_rows: int) -> Iterator[Batch]:
+        """All its rows, in order."""
+        for start in range(self.start, self.stop, most_rows):
+            stop = min(start + most_rows, self.stop)
+            labels = None if self.labels is None else self.labels[start:stop]
+            place = partial(_place, self.first_row + start)
+            yield Batch(stop - start, labels, partial(self._values, start, stop, place), place)
+
+    def _values(self, start: int, stop: int, place: Any) -> NDArray[Any]:
+        rows = self.x[start:stop]
+        rows = rows.toarray() if hasattr(rows, "toarray") else rows
+        self.reading.check_array(rows, self.features, place)
+        kind = rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
+        return np.ascontiguousarray(rows, dtype=kind)
+
+
+def _own_rows(
+    x: Any, labels: pa.Buffer | None, features: tuple[str, ...], reading: Reading, first_row: int
+) -> ArrayPart:
+    """A part that was sent here: it has its own rows only."""
+    column = None if labels is None else unpacked(labels).column(0).combine_chunks()
+    return ArrayPart(x, column, features, reading, 0, x.shape[0], first_row)
+
+
+def _place(first_row: int, row: int) -> str:
+    return row_place(first_row + row)
+
+
+def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Reading) -> Source:
+    """An array or a sparse matrix; its columns are called x0, x1, ...
+
+    The labels are given, or one of the columns.
+    """
+    x = reading.array(table)
+    if x.ndim != 2:
+        raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
+    if hasattr(x, "toarray"):
+        x = x.tocsr()
+    if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
+        raise TableError(f"the array must hold real numbers; its dtype is {x.dtype}; convert it first")
+    places = {f"x{k}": k for k in range(x.shape[1])}
+    features = choice.columns(list(places), "the array")
+    if choice.label is not None:
+        column = x[:, [places[choice.label]]]
+        labels = reading.labels(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())
+    n_rows = x.shape[0]
+    check_length(labels, n_rows)
+    chosen = [places[name] for name in features]
+    if chosen != list(range(x.shape[1])):
+        x = x[:, chosen]
+    label = None if labels is None else choice.label or "y"
+    rows = part_rows(max(1, len(features)), whole_tiles(min(SLICE_ROWS, SLICE_VALUES // max(1, len(features)))))
+    parts = [
+        ArrayPart(x, labels, features, reading, start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)
+    ]
+    return Source("the array", features, label, parts, SLICE_VALUES, SLICE_ROWS)

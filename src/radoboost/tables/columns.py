@@ -1,0 +1,121 @@
+"""The columns of a table: which of them are features, and which types are numbers."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, TableError
+
+LARGEST_INTEGER = 2**53
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which columns the caller asked for: the label's name, the features (None: all others), and what to drop."""
+
+    label: str | None
+    features: tuple[str, ...] | None
+    drop: tuple[str, ...]
+
+    @classmethod
+    def of(cls, label: Any, features: Any, drop: Any) -> "Choice":
+        """A choice as callers give it: names, each alone or in a list.
+
+        >>> Choice.of("y", None, "age").drop
+        ('age',)
+        """
+        if label is not None and not isinstance(label, str):
+            raise ArgumentError(f"label must be the name of a column; it is {label!r}")
+        return cls(label, None if features is None else _names("features", features), _names("drop", drop))
+
+    def columns(self, names: Sequence[str], where: str) -> tuple[str, ...]:
+        """The features among the columns of a table.
+
+        >>> Choice.of("y", None, "age").columns(["age", "dose", "y"], "the table")
+        ('dose',)
+        """
+        asked = {*(self.features or ()), self.label}
+        used = list(names) if self.features is None else [name for name in names if name in asked]
+        for listed in (used, list(self.features or ())):
+            twice = [name for name, count in Counter(listed).items() if count > 1]
+            if twice:
+                raise TableError(f"{where}: several columns are called {twice[0]!r}; features need different names")
+        known = set(names)
+        if self.label is not None and self.label not in known:
+            raise TableError(f"{where} has no column {self.label!r} for the label; its columns are {_listed(names)}")
+        for name in self.drop:
+            if name not in known:
+                raise TableError(f"{where} has no column {name!r}; its columns are {_listed(names)}")
+        missing = [name for name in self.features or () if name not in known]
+        if missing:
+            others = [name for name in names if name not in asked]
+            besides = f"it has {_listed(others)} instead" if others else "all its other columns are asked for as well"
+            raise TableError(f"{where} has no column {_listed(missing)}; {besides}")
+        if self.label is not None and self.label in (self.features or ()):
+            raise ArgumentError(f"{self.label!r} is the label; it cannot be a feature too")
+        left_out = {self.label, *self.drop}
+        return tuple(name for name in (self.features or names) if name not in left_out)
+
+
+def _names(argument: str, value: Any) -> tuple[str, ...]:
+    """Column names, given as one or several."""
+    names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise ArgumentError(f"{argument} must be names of columns; {name!r} is not one")
+    return names
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:8])
+    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def column_names(schema: pa.Schema) -> list[str]:
+    """Column names, without the index that pandas writes beside the columns."""
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [name for name in schema.names if name not in index]
+
+
+def storage(kind: pa.DataType) -> str:
+    """What a column of this type holds: "number", "binary" for truth values, or "text"."""
+    if pa.types.is_boolean(kind):
+        return "binary"
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return "number" if numeric or pa.types.is_null(kind) else "text"
+
+
+def check_types(schema: pa.Schema, features: Sequence[str]) -> None:
+    """Refuse features that are not columns of numbers."""
+    for name in features:
+        kind = schema.field(name).type
+        if storage(kind) == "text":
+            what = "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
+            raise TableError(f"column {name!r} holds {what}, not numbers; drop it, or encode it as numbers first")
+
+
+def check_integers(
+    values: NDArray[Any], name: str, place: Callable[[int], str], largest: int = LARGEST_INTEGER
+) -> None:
+    """Refuse integers that float64 cannot tell apart."""
+    if values.dtype.itemsize < 8 or not len(values):
+        return
+    if values.max() > largest or values.min() < -largest:
+        row = int(np.argmax((values > largest) | (values < -largest)))
+        raise TableError(
+            f"column {name!r} has an integer beyond 2**53 ({place(row)}), which float64 cannot hold; rescale it"
+        )
+
+
+def row_place(row: int) -> str:
+    """Where a row is that has no other name than its number: people count from 1.
+
+    >>> row_place(17)
+    'row 18'
+    """
+    return f"row {row + 1:,}"

@@ -1,0 +1,99 @@
+"""CSV files read strictly, as Arrow reads them: quotes may hold line breaks, so a file is one part."""
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from radoboost.errors import TableError
+from radoboost.tables.columns import LARGEST_INTEGER, check_integers
+from radoboost.tables.files import FilePart
+from radoboost.tables.paths import csv_stream, is_gzip, open_file
+
+CSV_BLOCK_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class CsvFile(FilePart):
+    """A whole CSV file; `schema` has the types that its first rows suggest."""
+
+    schema: pa.Schema
+
+    def place(self, row: int) -> str:
+        """The line on which a row begins."""
+        return f"line {line_of_row(self.path, row):,} of {self.path}"
+
+    def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
+        """The features as float64, or as truth values if they begin as such; the label as text."""
+        guessed = self.schema
+        features, names = self.selection.features, self.selection.names
+        kinds = {name: pa.bool_() if guessed.field(name).type == pa.bool_() else pa.float64() for name in features}
+        if self.selection.label is not None:
+            kinds[self.selection.label] = pa.string()
+        whole = [name for name in features if pa.types.is_integer(guessed.field(name).type)]
+        options = pa.csv.ConvertOptions(column_types=kinds, include_columns=names, strings_can_be_null=True)
+        row = 0
+        try:
+            with (
+                open_file(self.path) as file,
+                pa.csv.open_csv(csv_stream(self.path, file), **_options(), convert_options=options) as reader,
+            ):
+                for batch in reader:
+                    for name in whole:
+                        numbers = batch.column(name).fill_null(0).to_numpy()
+                        check_integers(numbers, name, partial(self._place, row), LARGEST_INTEGER - 1)
+                    yield batch
+                    row += batch.num_rows
+        except pa.ArrowInvalid as error:
+            raise TableError(f"cannot read {self.path}: {_complaint(error, guessed)}") from None
+
+    def _place(self, first: int, row: int) -> str:
+        return self.place(first + row)
+
+
+def csv_schema(path: Path) -> pa.Schema:
+    """Types as the first block suggests: they tell truth values and text from numbers."""
+    with open_file(path) as file, pa.csv.open_csv(csv_stream(path, file), **_options()) as reader:
+        return reader.schema
+
+
+def line_of_row(path: Path, row: int) -> int:
+    """The line on which a row begins, counted from 1: the header is a line, and so are empty lines and quoted breaks.
+
+    The file is read again up to there, so this is for messages only.
+    """
+    opened: Any = gzip.open if is_gzip(path) else open
+    quoted, rows = False, -1  # the header is no row
+    number = 0
+    with opened(path, "rt", encoding="latin-1") as lines:
+        for number, line in enumerate(lines, 1):
+            if not quoted and line != "\n":
+                if rows == row:
+                    return number
+                rows += 1
+            quoted ^= line.count('"') % 2 == 1
+    return number
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+        "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
+    }
+
+
+def _complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
+    """Arrow names a column by its number; people know it by its name."""
+    text = str(error).splitlines()[0]
+    if "straddling" in text:
+        return f"a row is longer than {CSV_BLOCK_BYTES >> 20} MiB"
+    _, mark, rest = text.partition("In CSV column #")
+    number, _, reason = rest.partition(":")
+    if not mark or not number.isdigit():
+        return text
+    return f"column {schema.names[int(number)]!r}:{reason}; text columns must be dropped or encoded first"

@@ -1,0 +1,164 @@
+"""CSV files in which a row is one line, whatever is in it; so a file can be cut into ranges of bytes.
+
+A part owns the lines that begin in its range. What a line gives does not depend on where the cuts are.
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from radoboost.errors import TableError
+from radoboost.tables.files import FilePart
+from radoboost.tables.paths import csv_stream, is_gzip, open_file, readable, stamp
+from radoboost.tables.reading import Selection
+
+LONGEST_LINE = 1 << 20  # a longer line is a row of which nothing can be used
+RANGE_BYTES = 1 << 25  # of a file, for a part
+BLOCK_BYTES = 1 << 22  # read at a time
+TEXT_BYTES = 1 << 24  # of empty rows, given to Arrow at a time
+
+
+def csv_names(path: Path) -> list[str]:
+    """The columns that the first line names."""
+    with open_file(path) as file:
+        lines = next(_lines(_whole(csv_stream(path, file))), [b""])
+    names = _cells(lines[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r"))
+    if names is None or not any(names):
+        raise TableError(f"cannot read {path}: its first line names no columns")
+    return [name.decode("utf-8", "backslashreplace") for name in names]
+
+
+def csv_parts(path: Path, names: Sequence[str], selection: Selection) -> list["CsvRange"]:
+    """A file as ranges of bytes; one that is compressed cannot be cut."""
+    mark, size = stamp(path), path.stat().st_size
+    if is_gzip(path):
+        return [CsvRange(path, mark, selection, None, tuple(names), 0, None)]
+    starts = range(0, size, RANGE_BYTES)
+    return [CsvRange(path, mark, selection, None, tuple(names), start, start + RANGE_BYTES) for start in starts]
+
+
+@dataclass(frozen=True)
+class CsvRange(FilePart):
+    """The lines of a file that begin in a range of bytes, without the first line of the file; `stop` None: all."""
+
+    names: tuple[str, ...]
+    start: int
+    stop: int | None
+
+    def place(self, row: int) -> str:
+        """The line, counted from 1."""
+        with open_file(self.path) as file:
+            before = sum(chunk.count(b"\n") for chunk in _between(file, 0, _line_at(file, self.start, self.stop)))
+        return f"line {before + row + (2 if self.start == 0 else 1):,} of {self.path}"
+
+    def count(self) -> int:
+        """How many lines it has."""
+        n_rows, end = 0, b"\n"
+        with readable(self.path), open_file(self.path) as file:
+            for chunk in self._chunks(file):
+                n_rows, end = n_rows + chunk.count(b"\n"), chunk[-1:]
+        self.check_unchanged()
+        return n_rows + (end != b"\n") - (self.start == 0)
+
+    def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
+        """The features and the label as bytes, a few megabytes at a time."""
+        blank = b",".join([b'""'] * len(self.names))
+        read = pa.csv.ReadOptions(column_names=self.names, use_threads=False)
+        parse = pa.csv.ParseOptions(ignore_empty_lines=False)
+        wanted = self.selection.names
+        convert = pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(wanted, pa.binary()), include_columns=wanted, check_utf8=False
+        )
+        header, most = self.start == 0, max(1, TEXT_BYTES // len(blank))
+        with open_file(self.path) as file:
+            for lines in _lines(self._chunks(file)):
+                rows = lines[1:] if header else lines
+                header = False
+                for start in range(0, len(rows), most):
+                    # An empty row goes first: of the first one Arrow would take a byte-order mark away, and of no
+                    # other.
+                    block = [blank, *(_row(line, len(self.names), blank) for line in rows[start : start + most])]
+                    text = b"\n".join(block) + b"\n"
+                    read.block_size = len(text) + 1  # one block, so that no row lies across two
+                    table = pa.csv.read_csv(
+                        BytesIO(text), read_options=read, parse_options=parse, convert_options=convert
+                    )
+                    yield from table.slice(1).to_batches()
+
+    def _chunks(self, file: pa.NativeFile) -> Iterator[bytes]:
+        """The bytes of its lines; of a last line that is too long only so many that this can be seen."""
+        if self.stop is None:
+            return _whole(csv_stream(self.path, file))
+        first = _line_at(file, self.start, self.stop)
+        last = _line_at(file, self.stop, self.stop + LONGEST_LINE + 2) if first < self.stop else first
+        return _between(file, first, last)
+
+
+def _whole(stream: Any) -> Iterator[bytes]:
+    """All bytes of a stream."""
+    return iter(lambda: stream.read(BLOCK_BYTES), b"")
+
+
+def _between(file: pa.NativeFile, first: int, last: int) -> Iterator[bytes]:
+    """The bytes from `first` on, and not those from `last` on."""
+    file.seek(min(first, file.size()))
+    while first < last and (chunk := file.read(min(BLOCK_BYTES, last - first))):
+        yield chunk
+        first += len(chunk)
+
+
+def _line_at(file: pa.NativeFile, place: int, most: int | None) -> int:
+    """Where the first line begins that does not begin before `place`; `most`, if none does before that."""
+    if place == 0 or most is None:
+        return 0
+    seen = place - 1
+    for chunk in _between(file, place - 1, most):
+        end = chunk.find(b"\n")
+        if end >= 0:
+            return seen + end + 1
+        seen += len(chunk)
+    return most
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
+    """The lines of a text that comes in chunks; of one that is too long only that it is there."""
+    rest, too_long = b"", False
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        if too_long and lines:
+            lines[0], too_long = b"", False
+        if too_long or len(rest) > LONGEST_LINE + 1:  # of which one may be a carriage return
+            rest, too_long = b"", True
+        if lines:
+            yield lines
+    if rest or too_long:
+        yield [rest]
+
+
+def _row(line: bytes, n_cells: int, blank: bytes) -> bytes:
+    """The line as one that certainly is one row of so many cells."""
+    line = line.removesuffix(b"\r")
+    if b'"' not in line and b"\r" not in line and len(line) <= LONGEST_LINE:
+        return line if line.count(b",") == n_cells - 1 and (line or n_cells > 1) else blank
+    cells = _cells(line)
+    if cells is None or len(cells) != n_cells:
+        return blank
+    return b",".join(b'"' + cell.replace(b'"', b'""') + b'"' for cell in cells)
+
+
+def _cells(line: bytes) -> list[bytes] | None:
+    """The cells of one line, by the usual rules of quoting; None where they give none."""
+    if len(line) > LONGEST_LINE:
+        return None
+    try:
+        # One byte is one character here, so that nothing is lost or refused.
+        cells = next(csv.reader([line.decode("latin-1").replace("\r", " ").replace("\n", " ")]), [])
+    except csv.Error:
+        return None
+    return [cell.encode("latin-1") for cell in cells]

@@ -1,0 +1,154 @@
+"""Arrow record batches as batches, and data frames of any library as parts.
+
+Data frames come through the Arrow stream interface that pandas, polars and pyarrow share.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from radoboost.errors import TableError
+from radoboost.tables.columns import Choice, check_types, column_names, row_place
+from radoboost.tables.paths import readable
+from radoboost.tables.reading import Reading, Selection
+from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
+
+BATCH_VALUES, BATCH_ROWS = 1 << 21, 65536  # at most, in a batch read through Arrow
+_FILL_ROWS = 1024
+
+
+def as_batches(
+    record_batches: Iterable[pa.RecordBatch], selection: Selection, most_rows: int, place: Callable[[int], str]
+) -> Iterator[Batch]:
+    """Record batches, whose columns are the features and then the label, as batches of numbers.
+
+    `place` says where a row is, counted from the first one here.
+    """
+    first = 0
+    for columns in selection.reading.cut(record_batches, most_rows):
+        labels = None if selection.label is None else columns.column(len(selection.features))
+        here = partial(_place, place, first)
+        yield Batch(columns.num_rows, labels, partial(_values, columns, selection, here), here)
+        first += columns.num_rows
+
+
+def _place(place: Callable[[int], str], first: int, row: int) -> str:
+    return place(first + row)
+
+
+def _values(columns: pa.RecordBatch, selection: Selection, place: Callable[[int], str]) -> NDArray[Any]:
+    used = columns.columns[: len(selection.features)]
+    numbers = [
+        selection.reading.numbers(column, name, place) for column, name in zip(used, selection.features, strict=True)
+    ]
+    narrow = all(column.type in (pa.float32(), pa.float16()) for column in used)
+    block = np.empty((columns.num_rows, len(used)), np.float32 if narrow else np.float64)
+    # A thousand rows at a time, so that what one column wrote is in the cache when the next is written beside it.
+    for start in range(0, columns.num_rows, _FILL_ROWS):
+        for k, column in enumerate(numbers):
+            block[start : start + _FILL_ROWS, k] = column[start : start + _FILL_ROWS]
+    return block
+
+
+def coalesced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at most `rows` rows, and not much fewer."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for piece in sliced(batches, rows):
+        if waiting and count + piece.num_rows > rows:
+            yield pa.concat_batches(waiting)
+            waiting, count = [], 0
+        waiting.append(piece)
+        count += piece.num_rows
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at most `rows` rows, each a piece of one that was there."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+
+# ---- tables in memory
+
+
+def packed(table: pa.Table) -> pa.Buffer:
+    """A table as bytes: of a slice its own rows only, where pickling would take everything along."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def unpacked(buffer: pa.Buffer) -> pa.Table:
+    """The table that was packed."""
+    return pa.ipc.open_stream(buffer).read_all()
+
+
+@dataclass(frozen=True, eq=False)
+class FramePart:
+    """Some rows of an Arrow table: the features and then the label; the first is row `first_row` of the table."""
+
+    rows: pa.Table
+    selection: Selection
+    first_row: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _own_rows, (packed(self.rows), self.selection, self.first_row)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it has."""
+        return int(self.rows.num_rows)
+
+    def count(self) -> int:
+        """How many rows it has."""
+        return self.n_rows
+
+    def batches(self, most_rows: int) -> Iterator[Batch]:
+        """All its rows, in order."""
+        yield from as_batches(self.rows.to_batches(), self.selection, most_rows, partial(_row, self.first_row))
+
+
+def _own_rows(buffer: pa.Buffer, selection: Selection, first_row: int) -> FramePart:
+    """A part that was sent here."""
+    return FramePart(unpacked(buffer), selection, first_row)
+
+
+def _row(first_row: int, row: int) -> str:
+    return row_place(first_row + row)
+
+
+def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Reading) -> Source:
+    """A data frame; the labels are given, or one of its columns."""
+    label = choice.label
+    with readable("the table"):
+        arrow, own_labels = reading.frame(table, choice.features, choice.label)
+        names = column_names(arrow.schema)
+    if own_labels is not None:
+        labels, choice = own_labels, Choice(None, choice.features, choice.drop)
+    features = choice.columns(names, "the table")
+    check_types(arrow.schema, features)
+    check_length(labels, arrow.num_rows)
+    taken = [*features, *([] if choice.label is None else [choice.label])]
+    rows = arrow.select([arrow.schema.get_field_index(name) for name in taken]).replace_schema_metadata(None)
+    if labels is not None:
+        rows, label = rows.append_column("label", labels), label or "y"
+    selection = Selection(features, label, reading)
+    batch_rows = whole_tiles(min(BATCH_ROWS, BATCH_VALUES // max(1, len(features))))
+    step = part_rows(max(1, len(features)), batch_rows)
+    parts = [FramePart(rows.slice(start, step), selection, start) for start in range(0, rows.num_rows, step)]
+    return Source("the table", features, label, parts, BATCH_VALUES, BATCH_ROWS)
+
+
+def check_length(labels: pa.Array | None, n_rows: int) -> None:
+    """Refuse labels of another number than rows."""
+    if labels is not None and len(labels) != n_rows:
+        raise TableError(f"X has {n_rows:,} rows and y has {len(labels):,}; they must be equal")

@@ -1,0 +1,79 @@
+"""Whatever the caller has, opened as a source."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from radoboost.errors import ArgumentError
+from radoboost.tables.arrays import open_array
+from radoboost.tables.columns import Choice, column_names, storage
+from radoboost.tables.files import file_schema, open_files
+from radoboost.tables.frames import open_frame
+from radoboost.tables.paths import expand_paths, file_kind, is_paths, readable
+from radoboost.tables.reading import Reading
+from radoboost.tables.row_by_row import ROW_BY_ROW
+from radoboost.tables.source import Source
+from radoboost.tables.strict import STRICT
+
+
+def open_table(
+    table: Any,
+    y: Any = None,
+    *,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    labelled: bool = True,
+    row_by_row: bool = False,
+) -> Source:
+    """Open a table in any form, ready to be read.
+
+    `table` is an array, a sparse matrix, a data frame, a dict of columns, a path, a list of paths, or a glob pattern.
+    The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. With
+    `row_by_row`, no value decides how another is read and none is refused, as private mechanisms need it.
+
+    >>> source = open_table(np.eye(2), [0, 1])
+    >>> source.features, source.n_rows, len(source.parts())
+    (('x0', 'x1'), 2, 1)
+    """
+    reading: Reading = ROW_BY_ROW if row_by_row else STRICT
+    choice = Choice.of(label, features, drop)
+    if (y is None) == (label is None) and (labelled or y is not None):
+        raise ArgumentError("give the labels once: as y, or as the name of their column in label (--label COL)")
+    source = _open(table, y, choice, reading)
+    reading.check_opened(source)
+    return source
+
+
+def _open(table: Any, y: Any, choice: Choice, reading: Reading) -> Source:
+    if is_paths(table):
+        if y is not None:
+            raise ArgumentError("labels of a file are one of its columns; name it in label")
+        return open_files(expand_paths(table), choice, reading)
+    labels = None if y is None else reading.labels(y)
+    if reading.is_frame(table):
+        return open_frame(table, labels, choice, reading)
+    return open_array(table, labels, choice, reading)
+
+
+def table_types(table: Any, *, inferred: bool = False) -> dict[str, str | None]:
+    """The columns of a table with their storage types: "number", "binary" for truth values, or "text".
+
+    The cells of a CSV file have no type, so it is None, unless what they look like counts (`inferred`).
+
+    >>> table_types(pa.table({"age": [1.0], "smokes": [True], "name": ["x"]}))
+    {'age': 'number', 'smokes': 'binary', 'name': 'text'}
+    """
+    if is_paths(table):
+        path = expand_paths(table)[0]
+        if file_kind(path) == "csv" and not inferred:
+            return dict.fromkeys(file_schema(path, ROW_BY_ROW).names)
+        schema = file_schema(path, STRICT)
+    elif STRICT.is_frame(table):
+        with readable("the table"):
+            schema = pa.table(table).schema
+    else:
+        return {f"x{k}": "number" for k in range(np.shape(table)[1])}
+    return {name: storage(schema.field(name).type) for name in column_names(schema)}

@@ -1,0 +1,124 @@
+"""Which files a table is in, of what kind they are, and whether one changed."""
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from radoboost.errors import RadoError, TableError, reason
+
+KINDS = {
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+_PARTITION = re.compile(r"([A-Za-z_]\w*)=(.*)")
+
+
+def is_paths(table: Any) -> bool:
+    """Whether the caller means files: a path, a pattern, or a list of them."""
+    several = isinstance(table, list | tuple) and len(table) > 0 and all(isinstance(p, str | Path) for p in table)
+    return isinstance(table, str | Path) or several
+
+
+def expand_paths(paths: Any) -> list[Path]:
+    """Paths, with patterns replaced by the sorted files that match."""
+    try:
+        return _expand(paths if isinstance(paths, list | tuple) else [paths])
+    except (OSError, ValueError) as error:
+        if isinstance(error, TableError):
+            raise
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        raise TableError(f"cannot read {str(paths)[:80]!r}: {why}") from None
+
+
+def _expand(items: Sequence[Any]) -> list[Path]:
+    files: list[Path] = []
+    for item in items:
+        if Path(item).exists():
+            files.append(Path(item))
+        elif any(c in str(item) for c in "*?["):
+            matches = sorted(glob.glob(str(item), recursive=True))
+            if not matches:
+                raise TableError(f"no file matches {str(item)!r}; check the pattern")
+            files.extend(Path(match) for match in matches)
+        else:
+            raise TableError(f"no such file: {item}")
+    for path in files:
+        if path.is_dir():
+            raise TableError(f"{path} is a directory; name its files, for instance '{path}/*.parquet'")
+        if not path.is_file():
+            raise TableError(
+                f"{path} is a pipe or a device, and a table is read more than once; save it as a file first"
+            )
+        if path.stat().st_size == 0:
+            raise TableError(f"{path} is empty")
+    return files
+
+
+def partition_columns(paths: Sequence[Path]) -> dict[str, str]:
+    """Columns that only folder names hold, in which these files differ: the name, and one of the folders.
+
+    >>> partition_columns([Path("year=2020/a.parquet"), Path("year=2021/a.parquet")])
+    {'year': 'year=2021'}
+    """
+    folders: dict[str, dict[str, str]] = {}
+    for path in paths:
+        for folder in path.parts[:-1]:
+            if match := _PARTITION.fullmatch(folder):
+                folders.setdefault(match[1], {})[match[2]] = folder
+    return {name: list(values.values())[-1] for name, values in folders.items() if len(values) > 1}
+
+
+def file_kind(path: Path) -> str:
+    """csv, parquet or arrow, by the name."""
+    for ending, kind in KINDS.items():
+        if path.name.lower().endswith(ending):
+            return kind
+    raise TableError(f"{path}: unknown kind of file; it must end in one of {', '.join(KINDS)}")
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether a file is compressed as a whole."""
+    return path.name.lower().endswith(".gz")
+
+
+def open_file(path: Path) -> pa.NativeFile:
+    """A file to read from: Arrow's own format is mapped, so that a record batch of any size costs no memory."""
+    return pa.memory_map(str(path)) if file_kind(path) == "arrow" else pa.OSFile(str(path))
+
+
+def csv_stream(path: Path, file: pa.NativeFile) -> Any:
+    """The bytes of a CSV file, unpacked."""
+    return pa.CompressedInputStream(file, "gzip") if is_gzip(path) else file
+
+
+Stamp = tuple[int, int, int]
+
+
+def stamp(path: Path) -> Stamp:
+    """What changes when a file does."""
+    state = os.stat(path)
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
+@contextmanager
+def readable(path: Path | str) -> Iterator[None]:
+    """Complaints of libraries about a table, as one line that names it."""
+    try:
+        yield
+    except RadoError:
+        raise
+    except OSError as error:
+        raise TableError(f"cannot read {path}: {reason(error)}") from None
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
+        raise TableError(f"cannot read {path}: {(str(error) or type(error).__name__).splitlines()[0]}") from None

@@ -1,0 +1,64 @@
+"""The two ways to read a table, side by side: what each must say.
+
+`strict` takes a table as a whole and refuses whatever cannot be used. `row_by_row` is for mechanisms that promise
+something about records: no value decides how another is read, and none is a reason to refuse. Which of the two it is
+is chosen once, when the table is opened.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from radoboost.tables.source import Part, Source
+
+
+class Reading(Protocol):
+    """How labels are taken, columns become numbers, CSV files are read and batches are cut."""
+
+    def labels(self, y: Any) -> pa.Array:
+        """Labels in any container."""
+
+    def is_frame(self, table: Any) -> bool:
+        """Whether what the caller calls a table has columns with names."""
+
+    def array(self, table: Any) -> Any:
+        """A NumPy array or sparse matrix of what the caller calls a table."""
+
+    def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, pa.Array | None]:
+        """A data frame as an Arrow table, and its labels where they are taken on their own and not as a column."""
+
+    def check_array(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> None:
+        """Refuse rows of an array that cannot be used."""
+
+    def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[Any]:
+        """A column as numbers."""
+
+    def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+        """Batches of at most so many rows."""
+
+    def csv_schema(self, path: Path) -> pa.Schema:
+        """The columns of a CSV file."""
+
+    def csv_parts(self, path: Path, schema: pa.Schema, selection: "Selection") -> Sequence[Part]:
+        """A CSV file with these columns, as parts."""
+
+    def check_opened(self, source: Source) -> None:
+        """Refuse a table that can be seen to be of no use before it is read."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which columns of a table are read, and how: features in order, and the label's column or None."""
+
+    features: tuple[str, ...]
+    label: str | None
+    reading: Reading
+
+    @property
+    def names(self) -> list[str]:
+        """The columns as record batches have them: the features, and then the label."""
+        return [*self.features, *([] if self.label is None else [self.label])]

@@ -1,0 +1,106 @@
+"""Tables read strictly: a missing value, a third class or a text among numbers is refused, with its place."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from radoboost.errors import TableError
+from radoboost.tables.columns import LARGEST_INTEGER, check_integers, row_place
+from radoboost.tables.csv_files import CsvFile, csv_schema
+from radoboost.tables.frames import coalesced
+from radoboost.tables.labels import labels_array
+from radoboost.tables.paths import readable, stamp
+from radoboost.tables.reading import Selection
+from radoboost.tables.source import Part, Source
+
+
+@dataclass(frozen=True)
+class Strict:
+    """Reading that refuses what cannot be used; see `Reading` for what each method is for."""
+
+    def labels(self, y: Any) -> pa.Array:
+        """Labels as they are, all of one kind."""
+        return labels_array(y)
+
+    def is_frame(self, table: Any) -> bool:
+        """Data frames, and dicts of columns."""
+        return hasattr(table, "__arrow_c_stream__") or isinstance(table, dict)
+
+    def array(self, table: Any) -> Any:
+        """Whatever NumPy makes an array of, if no value of it is masked."""
+        _refuse_unread(table)
+        if np.ma.is_masked(table):
+            row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
+            raise missing_value(f"x{k}", row_place(row))
+        with readable("the array"):
+            x = table if hasattr(table, "toarray") else np.asarray(table)
+        if x.ndim == 0:
+            raise TableError(
+                f"a {type(table).__name__} is not a table; pass an array, a sparse matrix, a data frame, a dict of "
+                "columns, or paths of files"
+            )
+        return x
+
+    def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, None]:
+        """All its columns."""
+        return pa.table(table), None
+
+    def check_array(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> None:
+        """Refuse integers that float64 cannot tell apart."""
+        if values.dtype.kind in "iu":
+            for k, name in enumerate(features):
+                check_integers(values[:, k], name, place)
+
+    def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[Any]:
+        """A column as numbers, none of them missing."""
+        if column.null_count:
+            raise missing_value(name, place(pc.index(column.is_null(), True).as_py()))
+        if pa.types.is_decimal(column.type):
+            # By way of text: Arrow's own conversion is not rounded to nearest.
+            column = column.cast(pa.string()).cast(pa.float64())
+            check_integers(column.to_numpy(), name, place, LARGEST_INTEGER - 1)
+        values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        if pa.types.is_integer(column.type):
+            check_integers(values, name, place)
+        return values
+
+    def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+        """Batches of a good size, small ones put together."""
+        return coalesced(batches, rows)
+
+    def csv_schema(self, path: Path) -> pa.Schema:
+        """The columns, with the types that the first rows suggest."""
+        return csv_schema(path)
+
+    def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
+        """The file as one part."""
+        return [CsvFile(path, stamp(path), selection, None, schema)]
+
+    def check_opened(self, source: Source) -> None:
+        """Refuse a table that is known to have no rows."""
+        source.check_rows(source.n_rows)
+
+
+def _refuse_unread(table: Any) -> None:
+    """Say what to pass instead of something that would still have to be read."""
+    kind = type(table).__name__
+    if hasattr(table, "collect"):
+        raise TableError(f"a {kind} is not a table yet; pass what its collect() gives")
+    if hasattr(table, "to_table"):
+        raise TableError(f"a {kind} is not a table yet; pass what its to_table() gives, or the paths of its files")
+    if isinstance(table, Iterator):
+        raise TableError(f"a {kind} can be read once only, and a table is read more often; pass a list or a file")
+
+
+def missing_value(name: str, place: str) -> TableError:
+    """What to say of a missing value."""
+    return TableError(f"column {name!r} has a missing value ({place}); fill in or drop such rows or columns")
+
+
+STRICT = Strict()

@@ -1,0 +1,200 @@
+"""The row kernels of `moments`: both engines give the integers of plain Python, and no row moves another."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import oracles
+from radoboost.holder.engines import kernel_rows, reference_rows
+
+GRID, CAP = 1 << 15, 0.5
+ENGINES = (reference_rows, kernel_rows)
+WIDEST = np.finfo(np.float64).max
+SIZES = (0, 1, 31, 32, 33, 129, 256, 257, 600)  # around the ends of blocks
+
+kinds = st.sampled_from([np.float32, np.float64])
+shapes = st.tuples(st.integers(0, 40), st.integers(1, 9))
+special = st.sampled_from(
+    [0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, 5e-324, -1e-310, 1e-40, 3e38, 1e300, -1e300]
+)
+numbers = st.one_of(st.floats(-9, 9, width=32), st.floats(-9, 9, width=32), special)
+limits = st.sampled_from(
+    [(-3.0, 3.0), (0.0, 1.0), (1e-320, 2e-320), (-WIDEST, WIDEST), (-1e300, 5.0), (7.0, 7.000001), (-1.0, 1.0)]
+)
+thetas = st.one_of(
+    st.floats(-50, 50), st.floats(-50, 50), st.sampled_from([0.0, 2.0**30, -(2.0**30), 1e300, math.inf, math.nan])
+)
+caps = st.sampled_from([0.5, 0.5, 1.0, 0.3, 0.25])
+
+
+def draw_table(data, strategy, shape, kind):
+    count = math.prod(shape)
+    with np.errstate(over="ignore"):
+        return np.array(data.draw(st.lists(strategy, min_size=count, max_size=count))).reshape(shape).astype(kind)
+
+
+def draw_signs(data, n):
+    return np.array(data.draw(st.lists(st.sampled_from([-1, 0, 1, 1]), min_size=n, max_size=n)), dtype=np.int8)
+
+
+def short_rows(rng, d, n, kind=np.int32):
+    """Integer rows within the sphere, some of them on an axis."""
+    rows = rng.normal(size=(d, n))
+    rows[1:, rng.random(n) < 0.1] = 0.0
+    return np.trunc(rows / np.sqrt((rows * rows).sum(axis=0)) * (GRID - 1)).astype(kind)
+
+
+@settings(max_examples=60)
+@given(st.data(), shapes, kinds, st.sampled_from([None, 0.5, 0.0]))
+def test_rows_on_the_sphere_are_those_of_plain_python(data, shape, kind, constant):
+    n, f = shape
+    values, signs = draw_table(data, numbers, shape, kind), draw_signs(data, n)
+    low, high = np.array(data.draw(st.lists(limits, min_size=f, max_size=f))).T.copy()
+    for engine in ENGINES:
+        rows, good = engine.sphere(values, signs, low, high, constant, GRID)
+        assert rows.dtype == np.int32 and rows.shape == (f + (constant is not None), n) and rows.flags.c_contiguous
+        assert good.dtype == np.bool_ and good.shape == (n,)
+        for i in range(n):
+            row = [float(x) for x in values[i]]
+            expected = oracles.on_sphere(row, int(signs[i]), low.tolist(), high.tolist(), constant, GRID)
+            assert (rows[:, i].tolist(), bool(good[i])) == expected
+        assert ((rows.astype(np.int64) ** 2).sum(axis=0) <= GRID**2).all()
+
+
+@settings(max_examples=60)
+@given(st.data(), st.integers(0, 40), st.integers(1, 9))
+def test_whitened_rows_are_those_of_plain_python(data, n, d):
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    rows, signs = short_rows(rng, d, n), draw_signs(data, n)
+    entries = st.one_of(st.floats(-1, 1), st.sampled_from([0.0, 2.0**-30, 5e-324, 1e-160, 1e200, math.inf, math.nan]))
+    a = draw_table(data, entries, (d, d), np.float64)
+    for engine in ENGINES:
+        edges = engine.whiten(rows, a, signs, GRID)
+        assert edges.dtype == np.int32 and edges.shape == (d, n) and edges.flags.c_contiguous
+        for i in range(n):
+            assert edges[:, i].tolist() == oracles.whitened(rows[:, i].tolist(), a.tolist(), int(signs[i]), GRID)
+        np.testing.assert_array_equal(engine.whiten(rows, a, -signs, GRID), -edges)
+
+
+@settings(max_examples=80)
+@given(st.data(), st.integers(0, 30), st.integers(1, 9), st.sampled_from([np.int16, np.int32]), caps)
+def test_mean_rados_are_those_of_plain_python(data, n, d, kind, cap):
+    """Also of rows that are too long, which the test in whole numbers has to find."""
+    info = np.iinfo(kind)
+    whole = st.one_of(
+        st.integers(-3000, 3000),
+        st.sampled_from([0, -(2**15), 2**15 - 1, min(2**15, info.max), min(2**24 + 1, info.max), info.min, info.max]),
+    )
+    rows, theta = draw_table(data, whole, (d, n), kind), draw_table(data, thetas, (d,), np.float64)
+    parts = [oracles.tilted(rows[:, i].tolist(), theta.tolist(), GRID, cap) for i in range(n)]
+    expected = [sum(part[j] for part in parts) for j in range(d)]
+    assert all(sum(x * x for x in part) <= (cap * GRID) ** 2 for part in parts)
+    for engine in ENGINES:
+        total = engine.tilt(rows, theta, GRID, cap)
+        assert total.dtype == np.int64 and total.tolist() == expected
+
+
+@settings(max_examples=40)
+@given(st.data(), st.integers(0, 40), st.integers(1, 9), st.sampled_from([np.int16, np.int32]))
+def test_sums_of_products_are_those_of_plain_python(data, n, d, kind):
+    whole = st.one_of(st.integers(-(2**15), 2**15 - 1), st.sampled_from([-(2**15), min(2**15, np.iinfo(kind).max)]))
+    rows = draw_table(data, whole, (d, n), kind)
+    columns = rows.tolist()
+    expected = [[sum(x * y for x, y in zip(a, b, strict=True)) for b in columns] for a in columns]
+    for engine in ENGINES:
+        products, sums = engine.products(rows)
+        assert products.dtype == sums.dtype == np.int64
+        assert products.tolist() == expected and sums.tolist() == [sum(column) for column in columns]
+
+
+def kernel_exp(x):
+    y = x.copy()
+    kernel_rows._exp(y, np.empty_like(y), len(y))
+    return y
+
+
+@given(st.lists(st.one_of(st.floats(-64, 64), st.floats(), special), min_size=1, max_size=40))
+@example([k * math.log(2) / 2 for k in range(-180, 180)])
+def test_the_exponential_is_good_to_15_digits_and_has_the_bits_of_plain_python(some):
+    x = np.array(some)
+    expected = np.array([oracles.exponential(value) for value in some])
+    assert reference_rows.exp(x).tobytes() == kernel_exp(x).tobytes() == expected.tobytes()
+    for value, power in zip(some, expected.tolist(), strict=True):
+        within = 64.0 if math.isnan(value) else min(max(value, -64.0), 64.0)
+        assert abs(power / math.exp(within) - 1) < 1e-15
+
+
+def test_the_exponential_never_falls_by_more_than_its_error(rng):
+    x = np.sort(rng.uniform(-64, 64, 100_000))
+    y = reference_rows.exp(x)
+    assert (y[1:] / y[:-1] > 1 - 5e-16).all() and np.abs(y / np.exp(x) - 1).max() < 1e-15
+
+
+def all_four(engine, values, signs, low, high, a, theta):
+    rows, good = engine.sphere(values, signs, low, high, CAP, GRID)
+    edges = engine.whiten(rows, a, signs, GRID)
+    sums = (engine.tilt(edges.astype(np.int16), theta, GRID, CAP), engine.tilt(edges, theta, GRID, CAP))
+    return (rows, good, edges), (*sums, *engine.products(edges))
+
+
+def random_table(rng, n, f):
+    values = rng.normal(size=(n, f)) * 2
+    values[rng.random((n, f)) < 0.01] = np.nan
+    signs = rng.choice(np.array([-1, 0, 1], dtype=np.int8), n)
+    return values, signs, np.full(f, -3.0), np.full(f, 3.0), rng.normal(size=(f + 1, f + 1)), rng.normal(size=f + 1) * 5
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 4, 28, 300])
+def test_what_a_row_gives_depends_neither_on_other_rows_nor_on_its_place(n_columns, rng):
+    for n in SIZES if n_columns < 300 else (70,):
+        values, signs, *rest = random_table(rng, n, n_columns)
+        (rows, good, edges), totals = all_four(reference_rows, values, signs, *rest)
+        order, cut = rng.permutation(n), int(rng.integers(0, n + 1))
+        padded = np.vstack([rng.normal(size=(37, n_columns)), values])
+        for engine in ENGINES:
+            for place in (np.arange(n), order):
+                made, sums = all_four(engine, values[place], signs[place], *rest)
+                for mine, whole in zip(made, (rows, good, edges), strict=True):
+                    assert mine.tobytes() == whole[..., place].tobytes()
+                assert [s.tolist() for s in sums] == [t.tolist() for t in totals]
+            parts = [all_four(engine, values[s], signs[s], *rest) for s in (slice(0, cut), slice(cut, n))]
+            assert np.hstack([made[2] for made, _ in parts]).tobytes() == edges.tobytes()
+            for k, total in enumerate(totals):
+                assert (parts[0][1][k] + parts[1][1][k]).tolist() == total.tolist()
+            later = all_four(engine, padded, np.concatenate([np.ones(37, np.int8), signs]), *rest)[0]
+            assert later[2][:, 37:].tobytes() == edges.tobytes()
+
+
+def test_a_value_of_exactly_the_grid_is_kept(rng):
+    """Where a row has one column only: the largest number that occurs, and one more than 16 bits hold."""
+    for engine in ENGINES:
+        values, signs = np.array([[1.0], [-1.0]]), np.array([1, -1], dtype=np.int8)
+        rows, _ = engine.sphere(values, signs, -np.ones(1), np.ones(1), None, GRID)
+        assert rows.tolist() == [[GRID, -GRID]]
+        edges = engine.whiten(rows, np.array([[-0.7]]), signs, GRID)
+        assert edges.tolist() == [[-GRID, -GRID]]
+        assert engine.tilt(edges, np.zeros(1), GRID, CAP).tolist() == [-GRID]
+        assert engine.tilt(edges.astype(np.int16), np.zeros(1), GRID, CAP).tolist() == [-GRID]
+        assert engine.products(edges)[0].tolist() == [[2 * GRID**2]]
+
+
+def test_rows_too_long_by_far_are_left_out_in_16_bits_too():
+    """So many large squares that 32 bits would overflow several times over; with a large cap all are taken."""
+    rows = np.full((500, 300), -(2**15), dtype=np.int16)
+    rows[:, 7], rows[0, 7] = 0, 20_000
+    for engine in ENGINES:
+        for cap in (CAP, 1.0):
+            assert engine.tilt(rows, np.zeros(500), GRID, cap).tolist() == [10_000] + [0] * 499
+        assert engine.tilt(rows, np.zeros(500), GRID * 100, CAP)[1] == -(2**14) * 299
+
+
+def test_threads_that_run_at_once_do_not_meet(rng):
+    table = random_table(rng, 5000, 6)
+    expected = [s.tolist() for s in all_four(reference_rows, *table)[1]]
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(all_four, kernel_rows, *table) for _ in range(16)]:
+            assert [s.tolist() for s in done.result()[1]] == expected
