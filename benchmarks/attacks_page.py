@@ -6,11 +6,11 @@ With a folder, the results and pictures that it has are first copied to experime
 number of the pages is typed by hand.
 """
 
-import json
 import sys
 from pathlib import Path
 
 from measuring import RESULTS, fill_page
+from radoboost.findings.documents import read
 from reproduction_page import table, verdict, wrapped
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -30,37 +30,35 @@ WITH_NOTES = ("hardness",)
 
 
 def document(name):
-    return json.loads((KEPT / f"{name}.json").read_text())
+    return read(KEPT / f"{name}.json")
 
 
 def pictures(name, folder="images"):
     """The figures of a study, with what they show."""
-    figures = document(name)["findings"]["figures"]
-    return [
-        f"![{one['title']}]({folder}/attack-{name}-{one['name']}.svg)\n\n{wrapped(one['caption'])}" for one in figures
-    ]
+    figures = document(name).findings.figures
+    return [f"![{one.title}]({folder}/attack-{name}-{one.name}.svg)\n\n{wrapped(one.caption)}" for one in figures]
 
 
 def part(name):
     """What a study found: statements, the tables shown here, pictures."""
     kept = document(name)
-    findings = kept["findings"]
-    parts = [f"`{kept['command']}`: {kept['seconds']:.0f} seconds."]
-    whys = ["" if name in WITHOUT_WHY else f" {check['why']}" for check in findings["checks"]]
+    findings = kept.findings
+    parts = [f"`{kept.command}`: {kept.seconds:.0f} seconds."]
+    whys = ["" if name in WITHOUT_WHY else f" {check.why}" for check in findings.checks]
     checks = [
-        wrapped(f"- {verdict(check)}: {check['statement']}.{why}", "  ")
-        for check, why in zip(findings["checks"], whys, strict=True)
+        wrapped(f"- {verdict(check)}: {check.statement}.{why}", "  ")
+        for check, why in zip(findings.checks, whys, strict=True)
     ]
     parts += ["\n".join(checks)] if checks else []
-    parts += [table(one) for one in findings["tables"] if one["name"] in SHOWN[name]]
+    parts += [table(one) for one in findings.tables if one.name in SHOWN[name]]
     parts += pictures(name)
-    parts += [wrapped(note) for note in findings["notes"] if name in WITH_NOTES]
+    parts += [wrapped(note) for note in findings.notes if name in WITH_NOTES]
     return "\n\n".join(parts)
 
 
 def one_table(study, name):
     """A table of a study."""
-    return table(next(one for one in document(study)["findings"]["tables"] if one["name"] == name))
+    return table(next(one for one in document(study).findings.tables if one.name == name))
 
 
 def beside_the_claim():
@@ -86,8 +84,8 @@ def main():
             if not (folder / f"{name}.json").exists():
                 continue
             (KEPT / f"{name}.json").write_text((folder / f"{name}.json").read_text())
-            for one in document(name)["findings"]["figures"]:
-                drawn = folder / "figures" / f"{name}-{one['name']}.svg"
+            for one in document(name).findings.figures:
+                drawn = folder / "figures" / f"{name}-{one.name}.svg"
                 (DOCS / "images" / f"attack-{drawn.name}").write_text(drawn.read_text())
     for page, text in rendered().items():
         page.write_text(text)

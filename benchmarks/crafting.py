@@ -4,7 +4,7 @@
 
 The peer draws bits with NumPy, turns them into float32 and multiplies with BLAS, in chunks of 1024 to 16384
 rows; the fastest chunk counts. It neither standardises nor snaps to a grid, and its sums are float32: we do all
-of it, exactly.
+of it, exactly. Exits with 1 where we are less fast than we mean to be.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import tempfile
 import numpy as np
 
 import radoboost as rb
-from measuring import keep, side_by_side
+from measuring import keep, shortfalls, side_by_side
 
 CHUNKS = (1024, 2048, 4096, 8192, 16384)
 CASES = [  # rows, features, rados, how many times faster than the peer we mean to be
@@ -28,6 +28,7 @@ CASES = [  # rows, features, rados, how many times faster than the peer we mean 
     (100_000, 500, 1000, 1.3),
     (1_000_000, 28, 100, 1 / 1.2),
 ]
+MOST_COMPILING = 1.0  # seconds that the first craft of a second process may take longer than the next
 
 
 def blas_rados(x, y, n_rados, chunk):
@@ -99,10 +100,15 @@ def main():
         )
         results.append({"case": case, "seconds": times, "ratio": ratio, "wanted": wanted, "ratio_unscaled": unscaled})
     first, second, numba = second_process()
-    print(f"compiling: {first:.2f} s in the first process, {second:.2f} s in the second (wanted: under 1 s),")
-    print(f"           besides {numba:.2f} s to import numba")
+    print(f"compiling: {first:.2f} s in the first process, {second:.2f} s in the second")
+    print(f"           (wanted: under {MOST_COMPILING:g} s), besides {numba:.2f} s to import numba")
     compiling = {"first_process_s": first, "second_process_s": second, "import_numba_s": numba}
     keep("crafting", {"cases": results, "compiling": compiling})
+    slow = [one for one in results if one["ratio"] < one["wanted"]]
+    short = [f"{one['case']}: {one['ratio']:.2f} times as fast as BLAS, not {one['wanted']:.2f}" for one in slow]
+    if second >= MOST_COMPILING:
+        short.append(f"compiling: {second:.2f} s in the second process, not under {MOST_COMPILING:g} s")
+    shortfalls(short)
 
 
 if __name__ == "__main__":

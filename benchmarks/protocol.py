@@ -1,6 +1,8 @@
 """The protocol of Table 1, one process and one thread, against a plain NumPy transcription of it.
 
-RADO_DATA=... python benchmarks/protocol.py [--repeats 3]
+    RADO_DATA=... python benchmarks/protocol.py [--repeats 3]
+
+Exits with 1 where it is not fast enough, or any test error differs.
 """
 
 import argparse
@@ -9,12 +11,13 @@ import os
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from measuring import keep, side_by_side
+from measuring import keep, shortfalls, side_by_side
 from radoboost.paper import table1
 from radoboost.paper.cells import Cell, Options, cell_generator
 
 DOMAINS = ("banknote", "ionosphere", "fertility")
 FOLDS, ROUNDS = 10, 1000
+LEAST_FASTER = 4.0
 
 
 def plain_boost(rows, train, rado):
@@ -85,11 +88,13 @@ def main():
     options = Options(os.environ["RADO_DATA"], DOMAINS)
     with threadpool_limits(limits=1):
         fast, slow = ours(options), plain(options)
-        assert fast == slow, [place for place in fast if fast[place] != slow[place]]
+        different = [f"{name}, fold {fold}" for name, fold in fast if fast[name, fold] != slow[name, fold]]
         times = side_by_side({"radoboost": lambda: ours(options), "numpy": lambda: plain(options)}, repeats)
     ratio = times["numpy"] / times["radoboost"]
-    print(f"{len(fast)} folds of {', '.join(DOMAINS)}: {ratio:.1f} times faster than NumPy (wanted: 4); same errors")
-    keep("protocol", {"seconds": times, "ratio": ratio, "folds": len(fast), "same_errors": True})
+    print(f"{len(fast)} folds of {', '.join(DOMAINS)}: {ratio:.1f} times faster than NumPy (wanted: {LEAST_FASTER:g})")
+    keep("protocol", {"seconds": times, "ratio": ratio, "folds": len(fast), "same_errors": not different})
+    short = [f"{ratio:.2f} times faster than NumPy, not {LEAST_FASTER:g}"] * (ratio < LEAST_FASTER)
+    shortfalls(short + [f"{place}: other errors than NumPy's" for place in different])
 
 
 if __name__ == "__main__":

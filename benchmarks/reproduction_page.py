@@ -5,12 +5,12 @@
 With a folder, its results are first copied to experiments/results/reproduce. No number of the page is typed by hand.
 """
 
-import json
 import sys
 import textwrap
 from pathlib import Path
 
 from measuring import RESULTS, fill_page
+from radoboost.findings.documents import read
 
 PAGE = Path(__file__).parent.parent / "docs" / "reproduction.md"
 KEPT = RESULTS / "reproduce"
@@ -34,39 +34,39 @@ def shown(cell, column):
         return "–"  # noqa: RUF001
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    if isinstance(cell, float) and "digits" in column:
-        return f"{cell:.{column['digits']}f}"
+    if isinstance(cell, float) and column.digits is not None:
+        return f"{cell:.{column.digits}f}"
     return f"{cell:g}" if isinstance(cell, float) else str(cell).replace("|", r"\|")
 
 
 def table(found):
     """A Markdown table: text to the left, numbers to the right."""
-    columns = found["columns"]
-    text = [any(isinstance(row[k], str | bool) for row in found["rows"]) for k in range(len(columns))]
-    head = [f"{column['name']}, {column['unit']}" if "unit" in column else column["name"] for column in columns]
+    columns = found.columns
+    text = [any(isinstance(row[k], str | bool) for row in found.rows) for k in range(len(columns))]
+    head = [column.name if column.unit is None else f"{column.name}, {column.unit}" for column in columns]
     rule = ["---" if is_text else "---:" for is_text in text]
-    rows = [[shown(cell, column) for cell, column in zip(row, columns, strict=True)] for row in found["rows"]]
+    rows = [[shown(cell, column) for cell, column in zip(row, columns, strict=True)] for row in found.rows]
     lines = ["| " + " | ".join(line) + " |" for line in (head, rule, *rows)]
-    return "\n".join([f"*{found['title']}.*", "", *lines, *(["", wrapped(found["note"])] if "note" in found else [])])
+    return "\n".join([f"*{found.title}.*", "", *lines, *([] if found.note is None else ["", wrapped(found.note)])])
 
 
 def verdict(check):
     """Whether a statement was seen; a question of our own says that it is one."""
-    word = WORDS[check["seen"]]
-    return f"Our question, {word.strip('*').lower()}" if check.get("ours") else word
+    word = WORDS[check.seen]
+    return f"Our question, {word.strip('*').lower()}" if check.ours else word
 
 
 def part(document):
     """What one experiment found: its statements, and the tables that are shown here."""
-    findings = document["findings"]
-    lines = [f"`{document['command']}`: {document['seconds']:.0f} seconds of one core.", ""]
-    lines += [wrapped(f"- {verdict(c)}: {c['statement']}. {c['why']}", "  ") for c in findings["checks"]]
-    tables = [one for one in findings["tables"] if one["name"] in SHOWN[findings["name"]]]
+    findings = document.findings
+    lines = [f"`{document.command}`: {document.seconds:.0f} seconds of one core.", ""]
+    lines += [wrapped(f"- {verdict(c)}: {c.statement}. {c.why}", "  ") for c in findings.checks]
+    tables = [one for one in findings.tables if one.name in SHOWN[findings.name]]
     return "\n".join(lines) + "".join(f"\n\n{table(one)}" for one in tables)
 
 
 def documents():
-    return {name: json.loads((KEPT / f"{name}.json").read_text()) for name in SHOWN}
+    return {name: read(KEPT / f"{name}.json") for name in SHOWN}
 
 
 def rendered():

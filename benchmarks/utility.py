@@ -9,8 +9,8 @@ kept cells that make the numbers the same. They know the data and the settings o
 after a change there, say which methods to run --again (all that begin with the given word; '' is all).
 
 A run of everything writes experiments/results/utility.json, and from it tables and pictures of the docs page
-choosing-epsilon.md; --report does the latter alone. A run of a part prints its tables, and writes its results where
---results says.
+choosing-epsilon.md; --report does the latter alone. Both exit with 1 where the project does not see what it wants to
+see. A run of a part prints its tables, and writes its results where --results says.
 """
 
 import argparse
@@ -33,7 +33,7 @@ import numpy as np
 import peers
 import radoboost as rb
 import utility_page
-from measuring import RESULTS, machine
+from measuring import RESULTS, machine, shortfalls
 from radoboost.holder.noise import rounded_normals
 
 CELLS = Path(__file__).parent.parent / "experiments" / "cells"
@@ -391,6 +391,7 @@ def main():
         utility_page.show(found["results"])
         if not options.results:
             utility_page.write(found["results"])
+            shortfalls(utility_page.not_seen(found["results"]))
         return
     if not options.data:
         raise SystemExit("where are the domains? give --data, or set RADO_DATA")
@@ -418,6 +419,8 @@ def main():
     utility_page.show(found["results"])
     if whole and not options.results:
         utility_page.write(found["results"])
+    if whole:
+        shortfalls(utility_page.not_seen(found["results"]))
 
 
 if __name__ == "__main__":

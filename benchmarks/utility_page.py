@@ -125,6 +125,11 @@ def checks(errors):
     return found
 
 
+def not_seen(results):
+    """What the project wants to see and does not, in words."""
+    return [f"{what} ({details})" for what, seen, details in checks(Errors(results)) if not seen]
+
+
 # ---- on screen
 
 

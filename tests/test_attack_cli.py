@@ -5,7 +5,9 @@ import dataclasses
 import json
 import time
 
+import markupsafe
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import radoboost as rb
@@ -218,8 +220,45 @@ def test_the_report_is_one_page_with_every_attack(rado, clients, monkeypatch):
     assert "http://" not in page.replace("http://www.w3.org", "") and "<script" not in page
     for name, entry in said.items():
         assert entry["Assumed to be known"] and entry["On this release"], name
+    statement = rb.load(release).statement  # all of it, escaped
+    for sentence in (*statement.not_protected, statement.random_source, statement.trust_model):
+        assert str(markupsafe.escape(sentence)) in page
+    assert page.index("What is not protected") < page.index("Contents")
     code, out, err = rado("attack", "report", release, "--label", "churned")
     assert (code, out, err.count("\n")) == (1, "", 1) and "--table" in err
+
+
+def test_the_report_studies_nothing_that_is_not_about_the_release(rado, clients, monkeypatch):
+    """A release of another mechanism than feature-band does not wait for a study of feature-band."""
+    release = crafted(rado, clients, "theirs.csv", "-n", "10")
+    studied = []
+
+    def study(name, **_):
+        studied.append(name)
+        raise rb.ArgumentError("this attack needs flint; install it")  # as without the extra `attacks`
+
+    monkeypatch.setattr("radoboost.adversary.page.run_study", study)
+    code, out, err = rado("attack", "report", release, "-o", clients / "page.html", "--seconds", "0.5", "--json")
+    assert code == 0, err
+    assert "leak" not in studied and {"linear", "probe", "hardness"} <= set(studied)
+    assert "Does not apply" in json.loads(out)["attacks"]["leak"]["On this release"]
+    assert "was not tried: this attack needs flint" in (clients / "page.html").read_text()
+
+
+def test_the_report_escapes_names_of_columns_and_files(rado, tmp_path, rng):
+    name = "<script>alert(\"1\")</script> & 'b'"
+    table = pa.table({name: rng.random(14), "class": rng.integers(0, 2, 14)})
+    release = rb.craft(table, label="class", n_rados=20, seed=7, intercept=False)
+    place = tmp_path / "a<b>&'c.rado.parquet"
+    release.save(place)
+    known = ("--seed", "7", "--rows", "14", "--seconds", "0.2")
+    code, _, err = rado("attack", "report", place, *known, "-o", tmp_path / "page.html")
+    assert code == 0, err
+    page = (tmp_path / "page.html").read_text()
+    assert "<script" not in page and "<b>" not in page and "a&lt;b&gt;&amp;" in page
+    assert (
+        "--column &#39;&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt; &amp; " in page
+    )  # in a command, with its quotes
 
 
 def test_studies_are_measured_into_a_folder(rado, tmp_path):

@@ -445,15 +445,15 @@ def test_no_verdict_on_the_printed_proof_is_due_to_rounding():
 
 
 def test_what_had_no_time_is_not_reported_as_not_seen():
-    assert module.study(seconds=1e-3)["checks"][0]["seen"] is None
+    assert module.study(seconds=1e-3).checks[0].seen is None
 
 
 def test_the_study_says_what_was_seen():
     findings = module.study(sizes=(3, 20), dimensions=(1, 2), repeats=2)
-    assert [entry["seen"] for entry in findings["checks"]] == [True, True, True, False, False, True]
-    assert [entry.get("ours", False) for entry in findings["checks"]] == [False, True, False, False, False, True]
-    assert "does not refute the lemma" in findings["checks"][4]["why"]
-    assert findings["tables"][1]["rows"][0][:2] == [2, "4 to 7, 16 to 24"]
-    assert len(findings["tables"][0]["rows"]) == 4
-    assert "no guarantee" in findings["notes"][0]
-    assert module.study(sizes=(3,), dimensions=(1,), repeats=1, seconds=1e-3)["tables"][0]["rows"] == []
+    assert [entry.seen for entry in findings.checks] == [True, True, True, False, False, True]
+    assert [entry.ours for entry in findings.checks] == [False, True, False, False, False, True]
+    assert "does not refute the lemma" in findings.checks[4].why
+    assert findings.tables[1].rows[0][:2] == (2, "4 to 7, 16 to 24")
+    assert len(findings.tables[0].rows) == 4
+    assert "no guarantee" in findings.notes[0]
+    assert module.study(sizes=(3,), dimensions=(1,), repeats=1, seconds=1e-3).tables[0].rows == ()

@@ -13,7 +13,7 @@ import radoboost as rb
 from radoboost.adversary import joint_leak
 from radoboost.adversary.joint_leak import leak, recover_bit, simulated, study
 from radoboost.adversary.subset_sums import Subsets
-from radoboost.findings import validate
+from radoboost.findings import Findings
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.privacy import band
 
@@ -325,38 +325,33 @@ def test_what_cannot_be_attacked_is_refused(rng):
 
 def test_the_study_shows_that_the_claim_is_about_the_marginal_only():
     found = study(trials=20, largest=24, longest=0)
-    validate(found)
-    alone, whole, output = found["checks"]
-    assert alone["seen"] is True and "paper's aim" in alone["statement"]
-    assert whole["seen"] is None and "could not have shown more" in whole["why"]  # of 20 trials
-    assert (
-        alone["ours"]
-        and whole["ours"]
-        and all("our statement about the column" in c["statement"] for c in (alone, whole))
-    )
-    assert output["seen"] is False and "ours" not in output and "(dpreq)" in output["statement"]
-    assert "in 20 of 20 trials some rado is impossible" in output["why"] and "n epsilon, 96," in output["why"]
-    claim = {row[0]: row[1] for row in found["tables"][0]["rows"]}
+    alone, whole, output = found.checks
+    assert alone.seen is True and "paper's aim" in alone.statement
+    assert whole.seen is None and "could not have shown more" in whole.why  # of 20 trials
+    assert alone.ours and whole.ours and all("our statement about the column" in c.statement for c in (alone, whole))
+    assert output.seen is False and not output.ours and "(dpreq)" in output.statement
+    assert "in 20 of 20 trials some rado is impossible" in output.why and "n epsilon, 96," in output.why
+    claim = {row[0]: row[1] for row in found.tables[0].rows}
     assert claim["bits read rightly"] == "20 of 20"
     assert "marginal" in claim["between tables with"] and claim["epsilon of our statement about the column"] < 10
     assert claim["releases impossible under the other bit"] == "20 of 20"
-    assert json.loads(json.dumps(found)) == found
-    cells = {tuple(row[:4]): row[4:] for row in found["tables"][1]["rows"]}
-    by_rados = found["figures"][0]["panels"][1]["series"][0]  # of 24 rows and one other column
-    for n, y in zip(by_rados["x"], by_rados["y"], strict=True):
+    assert Findings.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
+    cells = {tuple(row[:4]): row[4:] for row in found.tables[1].rows}
+    by_rados = found.figures[0].panels[1].series[0]  # of 24 rows and one other column
+    for n, y in zip(by_rados.x, by_rados.y, strict=True):
         right, undecided, trials, *_ = cells[24, n, 1, 2**22]
         assert y == (right + undecided / 2) / trials
     assert cells[24, 1, 1, 2**22][1] > 0
-    assert any("uniform" in note for note in found["notes"]) and any("epsilon 6" in note for note in found["notes"])
-    assert study(trials=3, largest=8, longest=42, seconds=30)["figures"][1]["name"] == "leak-lattice"
+    assert any("uniform" in note for note in found.notes) and any("epsilon 6" in note for note in found.notes)
+    assert study(trials=3, largest=8, longest=42, seconds=30).figures[1].name == "leak-lattice"
 
 
 def test_what_the_other_bit_cannot_give_is_a_floor_of_delta_and_its_absence_shows_nothing():
     for seen, verdict in (((100, 0, 100, 100), False), ((100, 0, 100, 20), False), ((100, 0, 100, 0), None),
                           ((1, 0, 1, 1), None), ((0, 0, 0, 0), None)):  # fmt: skip
         check = joint_leak._no_epsilon(joint_leak._Seen(*seen), 1e-3)
-        assert check["seen"] is verdict and f"in {seen[3]} of {seen[2]} trials" in check["why"]
-        assert ("That shows nothing" in check["why"]) == (verdict is None)
+        assert check.seen is verdict and f"in {seen[3]} of {seen[2]} trials" in check.why
+        assert ("That shows nothing" in check.why) == (verdict is None)
 
 
 def test_of_the_column_alone_hardly_any_release_is_impossible_under_the_other_bit(rng):
@@ -372,12 +367,12 @@ def test_a_claim_is_judged_only_where_the_trials_could_have_shown_that_it_is_exc
     allowed = 0.793
     for trials in (0, 1, 10, 20, 50):
         check = joint_leak._judged("", trials, trials, allowed)
-        assert check["seen"] is None and "could not have shown more" in check["why"]
+        assert check.seen is None and "could not have shown more" in check.why
     for trials in (60, 100):
-        assert joint_leak._judged("", trials, trials, allowed)["seen"] is False
-        assert joint_leak._judged("", trials // 2, trials, allowed)["seen"] is True
-        assert joint_leak._judged("", round(allowed * trials), trials, allowed)["seen"] is True
+        assert joint_leak._judged("", trials, trials, allowed).seen is False
+        assert joint_leak._judged("", trials // 2, trials, allowed).seen is True
+        assert joint_leak._judged("", round(allowed * trials), trials, allowed).seen is True
         assert allowed**trials < 1e-6  # of all being right, were it so
     assert allowed**50 > 1e-6
     quick = study(trials=10, largest=12, longest=0)
-    assert [check["seen"] for check in quick["checks"]][1] is None
+    assert [check.seen for check in quick.checks][1] is None

@@ -254,21 +254,21 @@ def test_other_releases_are_refused(rng):
 
 def test_the_study_finds_where_it_starts_to_work():
     findings = module.study(40, ratios=(0.3, 0.8, 1.5, 5.0), noise=(0.0, 0.5), repeats=5)
-    starts = {(row[0], row[1]): row[2] for row in findings["tables"][0]["rows"]}
+    starts = {(row[0], row[1]): row[2] for row in findings.tables[0].rows}
     assert starts["lp", 0.0] == 0.8 and starts["least-squares", 0.0] in (0.8, 1.5)
     assert starts["lp", 0.5] > 0.8 and starts["least-squares", 0.5] > 0.8
-    assert findings["checks"][0]["seen"] is True
-    assert len(findings["figures"][0]["panels"]) == 2
+    assert findings.checks[0].seen is True
+    assert len(findings.figures[0].panels) == 2
     stopped = module.study(40, repeats=2, seconds=1e-3)
-    assert stopped["figures"] == [] and stopped["checks"][0]["seen"] is None
+    assert stopped.figures == () and stopped.checks[0].seen is None
 
 
 def test_sizes_that_were_not_tried_are_not_counted_as_wrong(monkeypatch):
     shares = {("lp", 0.0, 0.75): 1.0, ("least-squares", 0.0, 0.75): 0.5}
-    rows = module._starts(shares, (0.75, 2.0), (0.0, 0.5), 30)["rows"]
-    assert rows == [["lp", 0.0, 0.75], ["least-squares", 0.0, None]]
+    rows = module._starts(shares, (0.75, 2.0), (0.0, 0.5), 30).rows
+    assert rows == (("lp", 0.0, 0.75), ("least-squares", 0.0, None))
     monkeypatch.setattr(module, "_MOST_ENTRIES", {"lp": 300, "least-squares": 1 << 26})
     findings = module.study(20, ratios=(0.7, 2.0), noise=(0.0,), repeats=2)
-    assert [row[:2] for row in findings["tables"][0]["rows"]] == [["lp", 0.0], ["least-squares", 0.0]]
-    drawn = {p["title"]: p["series"][0]["x"] for p in findings["figures"][0]["panels"]}
-    assert drawn == {"lp": [0.7], "least-squares": [0.7, 2.0]}
+    assert [row[:2] for row in findings.tables[0].rows] == [("lp", 0.0), ("least-squares", 0.0)]
+    drawn = {p.title: p.series[0].x for p in findings.figures[0].panels}
+    assert drawn == {"lp": (0.7,), "least-squares": (0.7, 2.0)}

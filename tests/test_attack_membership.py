@@ -16,7 +16,7 @@ from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, f
 from radoboost.adversary.membership.rebuilding import rebuilt
 from radoboost.adversary.membership.roc import Claim, roc_of
 from radoboost.adversary.rates import rate_above, rate_below
-from radoboost.findings import validate
+from radoboost.findings import Findings
 from radoboost.holder.mechanisms import MECHANISMS
 from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian, event_to_dict
 from test_audits import HalvedNoise, faulty, halved
@@ -550,18 +550,18 @@ def test_arguments_that_cannot_be_used():
 
 def test_the_study_finds_what_it_should():
     findings = study(quick=True, seconds=600)
-    validate(findings)
-    assert [check["seen"] for check in findings["checks"]] == [True] * len(findings["checks"])
-    assert len(findings["checks"]) == 4 and "halved on purpose" in findings["checks"][-1]["statement"]
-    rows = findings["tables"][0]["rows"]
-    assert len(rows) == len(findings["figures"][0]["panels"]) == 7
+    assert Findings.from_dict(json.loads(json.dumps(findings.to_dict(), allow_nan=False))) == findings
+    assert [check.seen for check in findings.checks] == [True] * len(findings.checks)
+    assert len(findings.checks) == 4 and "halved on purpose" in findings.checks[-1].statement
+    rows = findings.tables[0].rows
+    assert len(rows) == len(findings.figures[0].panels) == 7
     assert all("one " in row[1] for row in rows[3:])  # no epsilon without its neighbours
-    for panel in findings["figures"][0]["panels"]:
-        lines = {line["label"]: line for line in panel["series"]}
+    for panel in findings.figures[0].panels:
+        lines = {line.label: line for line in panel.series}
         judged = lines.get("surely, at 1 - 1e-6")
         assert (judged is not None) == ("the most that the statement allows" in lines)
-        if judged is not None and "half the noise" not in panel["title"]:
-            assert max(judged["y"]) < max(lines["the attack"]["y"])
-    assert "not above its statement's by more than chance" in findings["figures"][0]["caption"]
-    exact = findings["figures"][0]["panels"][0]["series"][0]
-    assert min(exact["x"]) == 1 / 3000 and exact["y"][exact["x"].index(1 / 3000)] > 0.9
+        if judged is not None and "half the noise" not in panel.title:
+            assert max(judged.y) < max(lines["the attack"].y)
+    assert "not above its statement's by more than chance" in findings.figures[0].caption
+    exact = findings.figures[0].panels[0].series[0]
+    assert min(exact.x) == 1 / 3000 and exact.y[exact.x.index(1 / 3000)] > 0.9

@@ -11,7 +11,7 @@ import radoboost as rb
 from radoboost.adversary import probe as attack
 from radoboost.adversary.known import rado_integers, table_edges
 from radoboost.adversary.probe import IN, NOT_SEEN, OPEN, OUT, members, probe, study
-from radoboost.findings import validate
+from radoboost.findings import Findings
 
 
 def brute_force(edges, rados):
@@ -237,18 +237,18 @@ def test_what_cannot_be_attacked_is_refused(clients, rng):
 
 def test_the_study_finds_all_or_says_so():
     found = study(sizes=(8, 16), columns=(1, 4), levels=(2, 256), trials=2)
-    validate(found)
-    assert found["checks"][0]["seen"] is True
-    cells = {tuple(row[:3]): row[3] for row in found["tables"][0]["rows"]}
+    assert Findings.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
+    assert found.checks[0].seen is True
+    cells = {tuple(row[:3]): row[3] for row in found.tables[0].rows}
     assert cells[16, 4, 2**22] == 1.0
     assert members(np.array([[1]]), np.array([[1]])).rows == (IN,)
 
 
 def test_the_study_looks_at_related_rows_beyond_40(monkeypatch):
     found = study(sizes=(8, 44), columns=(6,), levels=(2**22,), trials=1)
-    assert found["checks"][0]["seen"] is True and "2 tables of related rows" in found["checks"][0]["why"]
-    opposite, coarse = found["tables"][1]["rows"]
+    assert found.checks[0].seen is True and "2 tables of related rows" in found.checks[0].why
+    opposite, coarse = found.tables[1].rows
     assert opposite[1] == 20 / 25 and opposite[2] == 0 and coarse[1] == coarse[2] == 0
     # Without a look at relations the check fails: in some trial a stranger is taken for a member.
     monkeypatch.setattr(attack, "_mixed", lambda relations, equal: np.zeros(len(equal), dtype=bool))
-    assert study(sizes=(44,), columns=(6,), levels=(2**22,), trials=1)["checks"][0]["seen"] is False
+    assert study(sizes=(44,), columns=(6,), levels=(2**22,), trials=1).checks[0].seen is False

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from radoboost.errors import ArgumentError
-from radoboost.findings import validate
+from radoboost.findings import Findings
 from radoboost.paper.hardness import solver_limits as hardness
 from radoboost.paper.hardness.exact_cover import (
     Cover,
@@ -270,29 +270,28 @@ def test_the_study_is_quick_and_right():
     begun = time.process_time()
     findings = hardness.study(limit=5.0)
     assert time.process_time() - begun < 30
-    validate(findings)
-    json.dumps(findings, allow_nan=False)
-    assert [one["seen"] for one in findings["checks"]] == [True, False, True, True, True]
-    assert [one.get("ours", False) for one in findings["checks"]] == [False, False, False, True, True]
-    assert len(findings["tables"][0]["rows"]) == 3 * len(hardness.QUICK_SIZES) + 3 * len(hardness.QUICK_COVERS)
-    assert any("not a guarantee" in note for note in findings["notes"])
+    assert Findings.from_dict(json.loads(json.dumps(findings.to_dict(), allow_nan=False))) == findings
+    assert [one.seen for one in findings.checks] == [True, False, True, True, True]
+    assert [one.ours for one in findings.checks] == [False, False, False, True, True]
+    assert len(findings.tables[0].rows) == 3 * len(hardness.QUICK_SIZES) + 3 * len(hardness.QUICK_COVERS)
+    assert any("not a guarantee" in note for note in findings.notes)
 
 
 def test_the_study_stops_where_the_solver_does():
     begun = time.process_time()
     findings = hardness.study(sizes=(4, 30, 40), covers=(2,), repeats=2, limit=1.0, seconds=20)
     assert time.process_time() - begun < 25
-    rows = [row for row in findings["tables"][0]["rows"] if row[1] == "2 columns"]
-    assert [row[2] for row in rows] == [4, 30] and rows[1][3:5] == [0, None]
-    assert "Probe-Sample-Subsumption, 2 columns: mostly decided up to 4; at 30 0% within 1 s." in findings["notes"]
+    rows = [row for row in findings.tables[0].rows if row[1] == "2 columns"]
+    assert [row[2] for row in rows] == [4, 30] and rows[1][3:5] == (0, None)
+    assert "Probe-Sample-Subsumption, 2 columns: mostly decided up to 4; at 30 0% within 1 s." in findings.notes
 
 
 def test_the_study_keeps_its_time_and_says_what_it_left_out():
     begun = time.process_time()
     findings = hardness.study(seconds=1e-3, repeats=20_000)
     assert time.process_time() - begun < 10
-    assert [one["seen"] for one in findings["checks"]] == [None] * 5
-    assert sum("there was no time" in note for note in findings["notes"]) == 6
+    assert [one.seen for one in findings.checks] == [None] * 5
+    assert sum("there was no time" in note for note in findings.notes) == 6
     with pytest.raises(ArgumentError, match="at least one size"):
         hardness.study(sizes=())
 
@@ -300,4 +299,4 @@ def test_the_study_keeps_its_time_and_says_what_it_left_out():
 def test_the_study_would_notice_a_wrong_answer(monkeypatch):
     """A solver that says no to everything."""
     monkeypatch.setattr(hardness, "decide", lambda question, **more: hardness.Answer(question, "no", 0.01, "lazy"))
-    assert [one["seen"] for one in hardness.study()["checks"]] == [False, False, True, False, False]
+    assert [one.seen for one in hardness.study().checks] == [False, False, True, False, False]

@@ -10,7 +10,7 @@ import pytest
 
 from radoboost.adversary import ATTACKS
 from radoboost.adversary.studies import _FULL, _QUICK, STUDIES, run_study
-from radoboost.findings import validate
+from radoboost.findings.documents import Document
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,10 +43,9 @@ def test_a_study_keeps_a_time_limit_and_gives_findings(name):
     begun = time.process_time()
     document = run_study(name, quick=True, seconds=0.5)
     assert time.process_time() - begun < 60
-    validate(document["findings"])
-    json.dumps(document, allow_nan=False)
-    assert document["findings"]["name"] == name and document["said"]["Assumed to be known"]
-    assert document["command"] == f"rado attack study {name} --seed 0 --quick --seconds 0.5"
+    assert Document.from_dict(json.loads(json.dumps(document.to_dict(), allow_nan=False))) == document
+    assert document.findings.name == name and document.said["Assumed to be known"]
+    assert document.command == f"rado attack study {name} --seed 0 --quick --seconds 0.5"
 
 
 def test_every_study_has_settings_for_a_quick_run():
@@ -69,11 +68,11 @@ def test_the_kept_results_show_what_they_must(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     page = importlib.import_module("attacks_page")
     kept = {name: page.document(name) for name in STUDIES}
-    assert all(not document["options"]["quick"] for document in kept.values())
-    cells = {row[0]: row for row in kept["leak"]["findings"]["tables"][0]["rows"]}
+    assert all(not document.options["quick"] for document in kept.values())
+    cells = {row[0]: row for row in kept["leak"].findings.tables[0].rows}
     right, trials = (int(word) for word in cells["bits read rightly"][1].split(" of "))
     assert trials == 100 and right >= 99
-    rows = {row[0]: row for row in kept["membership"]["findings"]["tables"][0]["rows"]}
+    rows = {row[0]: row for row in kept["membership"].findings.tables[0].rows}
     for name, row in rows.items():
         runs = 10_000 if "epsilon 4" in name else 20_000
         if "epsilon" in name:

@@ -1,9 +1,8 @@
 """Findings as data, on the screen, and as files: nothing lost, nothing fetched, nothing that a name could break."""
 
 import base64
-import copy
 import csv
-import html
+import dataclasses
 import io
 import json
 import re
@@ -11,13 +10,16 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 
+import markupsafe
 import matplotlib
 import numpy as np
 import pytest
 
 from radoboost.errors import ArgumentError, OutputError
-from radoboost.findings import STYLES, band, check, column, figure, found, pages, panel, series, table, validate
+from radoboost.findings import STYLES, Band, Check, Column, Figure, Findings, Panel, Series, Table, pages
+from radoboost.findings.documents import Document, keep, kept_in, read
 from radoboost.findings.pictures import NARROW, PALETTE, WIDE, draw
 
 HOSTILE = "<script>alert(\"1\")</script> & 'b' $x_{$ \x1b[31m --> 漢"
@@ -26,47 +28,47 @@ COVER = pages.Cover(f"All of {HOSTILE}", "What came out.")
 
 
 def sample(name="table1", domain="banknote"):
-    columns = ["domain", "rows", column("error", "%", 2), column("p", digits=3), column("ratio"), "signed"]
+    columns = ["domain", "rows", Column("error", "%", 2), Column("p", digits=3), Column("ratio"), "signed"]
     rows = [
         [domain, 1372, 2.714, 0.0004, 0.1234567, True],
         ["wine", np.int64(98_765), np.float64(31.0), float("nan"), 1e-9, np.bool_(False)],
         ["sonar", 0, -0.0, 1.0, -2.5, None],
     ]
     lines = [
-        series(domain, [1, 10, 100], [3.0, None, 1.0], error=[0.1, None, 0.3], marked=[0]),
-        series("far", np.linspace(1, 100, 40), np.linspace(1, 3, 40), error=np.full(40, 0.2), style="dashed"),
-        series("steps", [1, 10], [0.0, 2.0], style="step"),
-        series("level", [], [2.0], error=[0.1], style="flat"),
+        Series(domain, [1, 10, 100], [3.0, None, 1.0], error=[0.1, None, 0.3], marked=[0]),
+        Series("far", np.linspace(1, 100, 40), np.linspace(1, 3, 40), error=np.full(40, 0.2), style="dashed"),
+        Series("steps", [1, 10], [0.0, 2.0], style="step"),
+        Series("level", [], [2.0], error=[0.1], style="flat"),
     ]
-    words = [series("ours", [domain, "wine"], [1, 2], style="points"), series("theirs", ["wine"], [2], style="points")]
-    return found(
+    words = [Series("ours", [domain, "wine"], [1, 2], style="points"), Series("theirs", ["wine"], [2], style="points")]
+    return Findings(
         name,
         f"The title of {domain}",
         tables=[
-            table("errors", f"Errors of {domain}", columns, rows, f"A note on {domain}."),
-            table("no-rows", "E", ["a"], []),
+            Table("errors", f"Errors of {domain}", columns, rows, f"A note on {domain}."),
+            Table("no-rows", "E", ["a"], []),
         ],
         figures=[
-            figure(
+            Figure(
                 "curves",
                 f"Curves of {domain}",
                 f"By size, {domain}.",
                 [
-                    panel(
+                    Panel(
                         domain,
                         "size",
                         "error, %",
                         lines,
                         log_x=True,
                         log_y=True,
-                        bands=[band("far", [1, 9], [1, 1], [2, 2])],
+                        bands=[Band("far", [1, 9], [1, 1], [2, 2])],
                     ),
-                    panel("by domain", domain, "", words),
+                    Panel("by domain", domain, "", words),
                 ],
             )
         ],
         checks=[
-            check(f"{domain} {word}", seen, f"why {word}") for word, seen in (("a", True), ("b", False), ("c", None))
+            Check(f"{domain} {word}", seen, f"why {word}") for word, seen in (("a", True), ("b", False), ("c", None))
         ],
         notes=[f"A remark about {domain}."],
     )
@@ -75,7 +77,7 @@ def sample(name="table1", domain="banknote"):
 def document(findings, command="rado reproduce table1"):
     versions = {"radoboost": "0.1.0", "numpy": "2.2.1"}
     options = {"domains": ["banknote", "wine"], "seed": 0, "quick": True}
-    return {"command": command, "versions": versions, "seconds": 71.5, "options": options, "findings": findings}
+    return Document(command, versions, 71.5, options, findings)
 
 
 class Reader(HTMLParser):
@@ -122,15 +124,34 @@ class Reader(HTMLParser):
 def written(tmp_path_factory):
     output = tmp_path_factory.mktemp("pages")
     documents = [document(sample()), document(sample("gaussian", HOSTILE), f"rado {HOSTILE}")]
-    pages.write(output, json.loads(json.dumps(documents)), COVER)
+    pages.write(output, [Document.from_dict(json.loads(json.dumps(one.to_dict()))) for one in documents], COVER)
     return output, documents, Reader((output / "report.html").read_text())
 
 
 def test_findings_survive_json():
     findings = sample()
-    assert json.loads(json.dumps(findings, allow_nan=False)) == findings
-    assert findings["tables"][0]["rows"][1] == ["wine", 98765, 31.0, None, 1e-9, False]
-    validate(findings)
+    assert Findings.from_dict(json.loads(json.dumps(findings.to_dict(), allow_nan=False))) == findings
+    assert findings.tables[0].rows[1] == ("wine", 98765, 31.0, None, 1e-9, False)
+    assert {type(cell) for row in findings.tables[0].rows for cell in row} == {str, int, float, bool, type(None)}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        findings.tables[0].title = "another"
+
+
+RESULTS = Path(__file__).parent.parent / "experiments" / "results"
+KEPT = sorted([*(RESULTS / "reproduce").glob("*.json"), *(RESULTS / "attacks").glob("*.json")])
+
+
+@pytest.mark.parametrize("place", KEPT, ids=lambda place: f"{place.parent.name}-{place.stem}")
+def test_kept_documents_load_and_are_written_as_they_are(place, tmp_path):
+    document = read(place)
+    keep(tmp_path, document)
+    assert (tmp_path / place.name).read_bytes() == place.read_bytes()
+    assert kept_in(tmp_path, (place.stem, "nothing")) == [document]
+
+
+def test_there_are_kept_documents_and_some_ask_questions_of_our_own():
+    assert len(KEPT) == 11
+    assert any(check.ours for place in KEPT for check in read(place).findings.checks)
 
 
 def _at(findings, path):
@@ -154,7 +175,7 @@ WRONG = [
     (("tables", 0, "columns", 0), "digits", True),
     (("tables", 0, "rows"), 0, ["wine"]),
     (("tables", 0, "rows", 0), 1, float("inf")),
-    (("tables", 0, "rows", 0), 1, np.float32(1)),
+    (("tables", 0, "rows", 0), 1, {"a": 1}),
     (("tables", 0, "rows", 0), 1, [1]),
     (("figures", 0), "panels", []),
     (PANEL, "log_x", "yes"),
@@ -178,45 +199,68 @@ WRONG = [
 
 @pytest.mark.parametrize(("path", "key", "value"), WRONG)
 def test_wrong_shapes_are_refused(path, key, value, tmp_path):
-    findings = copy.deepcopy(sample())
-    _at(findings, path)[key] = value
+    data = sample().to_dict()
+    _at(data, path)[key] = value
     with pytest.raises(ArgumentError, match=r"^findings[.\[\]\w]*: .+") as refusal:
-        validate(findings)
+        Findings.from_dict(data)
     assert "\n" not in str(refusal.value)
-    with pytest.raises(ArgumentError):
-        pages.write(tmp_path / "output", [document(findings)], COVER)
-    assert not (tmp_path / "output").exists()
+    (tmp_path / "table1.json").write_text(json.dumps({**document(sample()).to_dict(), "findings": data}))
+    with pytest.raises(OutputError, match=r"cannot read .*table1\.json, from an earlier run"):
+        kept_in(tmp_path, ("table1",))
 
 
 @pytest.mark.parametrize("key", ["name", "title", "tables", "figures", "checks", "notes"])
 def test_nothing_may_be_missing(key):
-    findings = sample()
-    del findings[key]
+    data = sample().to_dict()
+    del data[key]
     with pytest.raises(ArgumentError, match=f"'{key}' is missing"):
-        validate(findings)
+        Findings.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Table("a b", "T", ["x"], []), "table.name: must be small letters"),
+        (lambda: Table("a", "T", ["x"], [[1], [1, 2]]), r"table.rows\[1\]: must hold 1 cell, not 2"),
+        (lambda: Table("a", "T", [], []), "table.columns: there must be at least one"),
+        (lambda: Series("a", [1, 2], [1]), "series.x: must be as long as y, 1, not 2"),
+        (lambda: Band("a", [1, 2], [1, 2], [1]), "band.high: must be as long as x, 2, not 1"),
+        (lambda: Panel("a", "x", "y", [Series("a", [0, 1], [1, 2])], log_x=True), "panel: log_x needs x above 0"),
+        (lambda: Figure("a", "A", "A.", []), "figure.panels: there must be at least one"),
+        (lambda: Check("a", "yes", "b"), "check.seen: must be True, False or None, not 'yes'"),
+        (lambda: Findings("a", "A", tables=[{}]), r"findings.tables\[0\]: must be a Table"),
+        (lambda: Findings("a", "A", notes="note"), "findings.notes: must be a list, not 'note'"),
+    ],
+)
+def test_what_is_wrong_is_refused_where_it_is_made(make, said):
+    with pytest.raises(ArgumentError, match=f"^{said}"):
+        make()
 
 
 def test_documents_are_checked(tmp_path):
     whole = document(sample())
-    for documents in ([], [{**whole, "findings": None}], [{"findings": sample()}], [whole, whole]):
+    for documents in ([], [whole, whole]):
         with pytest.raises(ArgumentError):
             pages.write(tmp_path, documents, COVER)
+    for data in ({**whole.to_dict(), "findings": None}, {"findings": sample().to_dict()}, [], None):
+        with pytest.raises(ArgumentError):
+            Document.from_dict(data)
     assert not any(tmp_path.iterdir())
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot make the directory"):
-        pages.write(tmp_path / "file", [document(found("theory", "Theory"))], COVER)
+        pages.write(tmp_path / "file", [document(Findings("theory", "Theory"))], COVER)
 
 
 def test_the_page_holds_every_cell_of_every_table(written):
     _, documents, reader = written
-    expected = [table for document in documents for table in document["findings"]["tables"]]
+    expected = [table for document in documents for table in document.findings.tables]
     assert len(reader.tables) == 1 + len(expected)  # one is the overview
     for found_table, given in zip(reader.tables[1:], expected, strict=True):
-        assert [re.sub("%$", "", head) for head in found_table[0]] == [column["name"] for column in given["columns"]]
-        assert len(found_table) == 1 + len(given["rows"])
-        for cells, row in zip(found_table[1:], given["rows"], strict=True):
-            for cell, value, column_ in zip(cells, row, given["columns"], strict=True):
-                _check_cell(cell, value, column_.get("digits"))
+        assert [re.sub("%$", "", head) for head in found_table[0]] == [column.name for column in given.columns]
+        assert len(found_table) == 1 + len(given.rows)
+        for cells, row in zip(found_table[1:], given.rows, strict=True):
+            for cell, value, column_ in zip(cells, row, given.columns, strict=True):
+                _check_cell(cell, value, column_.digits)
 
 
 def _check_cell(cell, value, digits):
@@ -249,11 +293,11 @@ def test_the_overview_counts_and_checks_are_told_in_words(written):
 
 def test_a_question_of_our_own_is_told_from_the_paper_s():
     """On the screen, on the page and in its count: no "not seen" of ours is laid at the paper's door."""
-    checks = [check("theirs", True, "a"), check("nobody's but ours", False, "b", ours=True)]
-    asked = found("theory", "Theory", checks=checks)
-    assert "ours" not in checks[0] and json.loads(json.dumps(asked)) == asked
+    checks = [Check("theirs", True, "a"), Check("nobody's but ours", False, "b", ours=True)]
+    asked = Findings("theory", "Theory", checks=checks)
+    assert "ours" not in checks[0].to_dict() and checks[1].to_dict()["ours"] is True
     assert "not seen    our question: nobody's but ours: b" in pages.show(asked).splitlines()
-    reader = Reader(pages.page([document(asked), document(found("gaussian", "Noise"))], COVER))
+    reader = Reader(pages.page([document(asked), document(Findings("gaussian", "Noise"))], COVER))
     assert reader.tables[0] == [
         ["part", "seen", "not seen", "not judged", "our questions", "time"],
         ["Theory", "1", "0", "0", "1", "1 min 12 s"],
@@ -264,10 +308,11 @@ def test_a_question_of_our_own_is_told_from_the_paper_s():
 
 
 def test_a_cover_may_have_an_overview_of_its_own_and_a_part_paragraphs():
-    overview = table("glance", "Glance", ["part", "in a word"], [["theory", HOSTILE]])
-    said = {**document(found("theory", "Theory")), "said": {"In a sentence": HOSTILE}}
-    shown = pages.page([said], pages.Cover("Attacks", "What they get.", overview))
-    assert shown.count(html.escape(SAFE)) == 2 and "not judged" not in shown.split("</style>")[1]
+    overview = Table("glance", "Glance", ["part", "in a word"], [["theory", HOSTILE]])
+    said = dataclasses.replace(document(Findings("theory", "Theory")), said={"In a sentence": HOSTILE})
+    cover = pages.Cover("Attacks", "What they get.", overview, "Lists", {"First": [HOSTILE, "a"], HOSTILE: []})
+    shown = pages.page([said], cover)
+    assert shown.count(str(markupsafe.escape(SAFE))) == 4 and "not judged" not in shown.split("</style>")[1]
     assert "<strong>In a sentence:</strong>" in shown and "<script>" not in shown
 
 
@@ -310,6 +355,42 @@ def test_hostile_names_are_only_text(written):
     assert "\x1b" not in pages.show(sample(domain=HOSTILE))
 
 
+def test_hostile_text_is_escaped_wherever_it_stands():
+    """In every place that takes text: names of columns, units, cells, labels, titles, captions, options, versions."""
+    words = [f"<script>{place}</script>\"'&" for place in range(21)]
+    text = iter(words)
+    table = Table("t", next(text), [next(text), Column(next(text), next(text))], [[next(text), next(text)]], next(text))
+    panel = Panel(next(text), "x", "y", [Series(next(text), [1], [1])])
+    figure = Figure("f", next(text), next(text), [panel])
+    check = Check(next(text), None, next(text), ours=True)
+    findings = Findings("theory", next(text), tables=[table], figures=[figure], checks=[check], notes=[next(text)])
+    run = Document(next(text), {"numpy": next(text)}, 1.0, {next(text): [next(text)]}, findings)
+    shown = pages.page([run], pages.Cover(next(text), next(text)))
+    assert "<script" not in shown
+    reader = Reader(shown)
+    seen = " ".join([*reader.text, *(cell for table in reader.tables for row in table for cell in row)])
+    drawn = {panel.title, panel.series[0].label}  # these stand in the picture, as outlines of letters
+    assert {word for word in words if word not in seen} == drawn
+    attributes = [value for _, attributes, _ in reader.tags for value in attributes.values()]
+    assert table.title in attributes and figure.title in attributes
+    assert {"script", "b"}.isdisjoint(tag for tag, _, _ in reader.tags)
+
+
+def test_long_text_is_not_cut_off_on_a_narrow_screen():
+    """A table of long text has its cells below each other there, each with the name of its column; one of numbers has
+    not, and scrolls."""
+    words = Table("w", "W", ["attack", "found", Column("time", "s")], [["probe", "a sentence that is " * 4, 1.5]])
+    numbers = Table("n", "N", ["a long name of a domain that is text only", "b"], [["a long name of a domain " * 2, 1]])
+    reader = Reader(pages.page([document(Findings("theory", "Theory", tables=[words, numbers]))], COVER))
+    tables = [attributes.get("class") for tag, attributes, _ in reader.tags if tag == "table"]
+    assert tables == [None, "stacked", None]
+    heads = [attributes.get("data-head") for tag, attributes, _ in reader.tags if tag == "td"]
+    assert [head for head in heads if head is not None] == ["found", "time (s)"]
+    narrow = reader.style.partition("@media (max-width: 50rem)")[2]
+    assert re.search(r"\.stacked td::before \{ content: attr\(data-head\)", narrow)
+    assert re.search(r"\.stacked, \.stacked :is\(thead, tbody, tr, th, td\) \{ display: block", narrow)
+
+
 def test_the_page_fits_wide_and_narrow_screens(written):
     """Tables in boxes that scroll, a picture for either width, none wider than the page; looked at in a browser too."""
     output, _, reader = written
@@ -341,7 +422,7 @@ def test_tables_and_pictures_lie_beside_the_page(written):
     head, first, second, _ = csv.reader(io.StringIO((output / "table1-errors.csv").read_text()))
     assert head == ["domain", "rows", "error (%)", "p", "ratio", "signed"]
     assert first == ["banknote", "1372", "2.714", "0.0004", "0.1234567", "True"]
-    assert second[3] == "" and float(second[4]) == documents[0]["findings"]["tables"][0]["rows"][1][4]
+    assert second[3] == "" and float(second[4]) == documents[0].findings.tables[0].rows[1][4]
     assert (output / "figures" / "table1-curves.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -372,31 +453,31 @@ def test_the_screen_shows_tables_checks_and_notes():
 
 
 def test_a_wide_table_comes_in_pieces():
-    columns = ["domain", *(column(f"learner number {place}", "%", 2) for place in range(14))]
-    wide = table("wide", "Wide", columns, [["banknote", *(place + 0.25 for place in range(14))]])
-    text = pages.show(found("table1", "T", tables=[wide]), width=80)
+    columns = ["domain", *(Column(f"learner number {place}", "%", 2) for place in range(14))]
+    wide = Table("wide", "Wide", columns, [["banknote", *(place + 0.25 for place in range(14))]])
+    text = pages.show(Findings("table1", "T", tables=[wide]), width=80)
     assert max(map(len, text.splitlines())) <= 80
     assert len(re.findall("^banknote", text, re.M)) > 1
     assert re.findall(r"\d+\.25", text) == [f"{place}.25" for place in range(14)]
 
 
 ODD = {
-    "nothing": panel("a", "x", "y", []),
-    "only gaps": panel("a", "x", "y", [series("a", [1, 2], [None, None])], log_x=True, log_y=True),
-    "only zeros": panel("a", "x", "y", [series("a", [1, 2], [0, 0], error=[1, 1], marked=[0])], log_y=True),
-    "one point": panel("a", "x", "y", [series("a", [5], [2])], log_x=True, log_y=True),
-    "only a level": panel("a", "x", "y", [series("a", [], [3], style="flat")], log_x=True),
-    "no label": panel("", "", "", [series("", [1], [1]), series("_a", [1], [2])]),
-    "many labels": panel("a", "x", "y", [series(f"learner {place}", [1, 2], [place, 1]) for place in range(9)]),
-    "wide range": panel("a", "x", "y", [series("a", [1e-12, 1, 1e15], [1e-150, 1, 1e90])], log_x=True, log_y=True),
-    **{style: panel("a", "x", "y", [series("a", [1, 2], [3, 3], error=[1, 0], style=style)]) for style in STYLES},
+    "nothing": Panel("a", "x", "y", []),
+    "only gaps": Panel("a", "x", "y", [Series("a", [1, 2], [None, None])], log_x=True, log_y=True),
+    "only zeros": Panel("a", "x", "y", [Series("a", [1, 2], [0, 0], error=[1, 1], marked=[0])], log_y=True),
+    "one point": Panel("a", "x", "y", [Series("a", [5], [2])], log_x=True, log_y=True),
+    "only a level": Panel("a", "x", "y", [Series("a", [], [3], style="flat")], log_x=True),
+    "no label": Panel("", "", "", [Series("", [1], [1]), Series("_a", [1], [2])]),
+    "many labels": Panel("a", "x", "y", [Series(f"learner {place}", [1, 2], [place, 1]) for place in range(9)]),
+    "wide range": Panel("a", "x", "y", [Series("a", [1e-12, 1, 1e15], [1e-150, 1, 1e90])], log_x=True, log_y=True),
+    **{style: Panel("a", "x", "y", [Series("a", [1, 2], [3, 3], error=[1, 0], style=style)]) for style in STYLES},
 }
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_figures_are_drawn(name):
-    findings = found("theory", "Theory", figures=[figure("odd", "Odd", "Odd.", [ODD[name]])])
-    picture = draw(findings["figures"][0])
+    findings = Findings("theory", "Theory", figures=[Figure("odd", "Odd", "Odd.", [ODD[name]])])
+    picture = draw(findings.figures[0])
     assert picture.wide_png and b"</svg>" in picture.wide_svg and b"</svg>" in picture.narrow_svg
 
 
@@ -404,10 +485,10 @@ def test_panels_share_colours_and_one_legend():
     """Twelve panels: each label has its colour in all of them; narrow pictures are narrow."""
     labels = ("boost", "moments", "examples")
     panels = [
-        panel(f"domain {place}", "size", "error", [series(label, [1, 2], [place, 2]) for label in labels[place % 2 :]])
+        Panel(f"domain {place}", "size", "error", [Series(label, [1, 2], [place, 2]) for label in labels[place % 2 :]])
         for place in range(12)
     ]
-    picture = draw(figure("many", "Many", "Many.", panels))
+    picture = draw(Figure("many", "Many", "Many.", panels))
     for svg, sheet in ((picture.wide_svg.decode(), WIDE), (picture.narrow_svg.decode(), NARROW)):
         width = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)[1])
         assert width == pytest.approx(72 * sheet.widths[-1])
@@ -423,22 +504,29 @@ def test_panels_share_colours_and_one_legend():
 def test_figures_of_one_part_agree_in_their_colours():
     """As long as there are colours enough; else each figure hands them out anew."""
     few = [
-        figure(name, name, "A caption.", [panel("a", "x", "y", [series(label, [1, 2], [1, 2]) for label in labels])])
+        Figure(name, name, "A caption.", [Panel("a", "x", "y", [Series(label, [1, 2], [1, 2]) for label in labels])])
         for name, labels in (("one", ["a", "b"]), ("two", ["b"]))
     ]
-    drawn = pages._draw_all([document(found("theory", "Theory", figures=few))])
+    drawn = pages._draw_all([document(Findings("theory", "Theory", figures=few))])
     assert PALETTE[0] not in drawn["theory-two"].wide_svg.decode()
     assert PALETTE[1] in drawn["theory-two"].wide_svg.decode()
-    many = panel("a", "x", "y", [series(f"label {place}", [1], [place]) for place in range(8)])
-    drawn = pages._draw_all([document(found("theory", "Theory", figures=[figure("m", "M", "M.", [many]), few[1]]))])
+    many = Panel("a", "x", "y", [Series(f"label {place}", [1], [place]) for place in range(8)])
+    drawn = pages._draw_all([document(Findings("theory", "Theory", figures=[Figure("m", "M", "M.", [many]), few[1]]))])
     assert PALETTE[0] in drawn["theory-two"].wide_svg.decode()
 
 
 def test_nothing_heavy_is_imported_to_report():
     program = (
         "import sys, radoboost.findings.pages; "
-        "print({'matplotlib', 'numba', 'sklearn', 'typer', 'pandas'} & set(sys.modules))"
+        "print({'matplotlib', 'numba', 'sklearn', 'typer', 'pandas', 'jinja2'} & set(sys.modules))"
     )
     assert (
         subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"
+    )
+
+
+def test_importing_the_package_imports_no_templates():
+    program = "import sys, radoboost, radoboost.cli; print('jinja2' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "False\n"
     )

@@ -18,9 +18,9 @@ def test_a_table_of_the_paper_comes_out(domains, tmp_path, what):
     if not set(SMALL) <= set(find(domains)):
         pytest.skip(f"not all of {', '.join(SMALL)} are in {domains}")
     (document,) = reproduce(what, data=domains, domains=tuple(SMALL), output=tmp_path)
-    checks = document["findings"]["checks"]
-    assert checks[0]["statement"].startswith("AdaBoost and RadoBoost: at least 24 of 26") and checks[0]["seen"]
-    assert all(check["seen"] for check in checks if check["statement"].startswith("AdaBoost(n) on "))
+    checks = document.findings.checks
+    assert checks[0].statement.startswith("AdaBoost and RadoBoost: at least 24 of 26") and checks[0].seen
+    assert all(check.seen for check in checks if check.statement.startswith("AdaBoost(n) on "))
 
 
 def error(folder, name, clf):

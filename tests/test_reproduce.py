@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from radoboost.errors import ArgumentError, OutputError, TableError, TooLargeError
+from radoboost.findings.documents import read
 from radoboost.learner.boost import boost
 from radoboost.paper import EXPERIMENTS, cells, comparing, domains, printed_weights, sampled, table1, table3
 from radoboost.paper.cells import Cell, Options, cell_generator, run_cells
@@ -242,16 +243,16 @@ def _clamped(before, after, printed_before, printed_after):
 
 def test_the_clamp_is_judged_on_the_domains_that_it_changes():
     high, low = (0.3, 0.4), (0.2, 0.3)
-    assert [check["seen"] for check in _clamped(high, high, high, high)] == [None, None]
-    assert [check["seen"] for check in _clamped(high, low, high, high)] == [None, True]
-    assert [check["seen"] for check in _clamped(high, high, low, high)] == [False, None]
+    assert [check.seen for check in _clamped(high, high, high, high)] == [None, None]
+    assert [check.seen for check in _clamped(high, low, high, high)] == [None, True]
+    assert [check.seen for check in _clamped(high, high, low, high)] == [False, None]
     printed, summing = _clamped(high, high, high, low)
-    assert printed["seen"] is True and "below 0.1 in 4 of 4 folds, down to 0.0040" in printed["why"]
-    assert "Of 2 domains that change 2 improve (EEG, Magic) and 0 do not (none); 0 of 2 are" in printed["why"]
-    assert "combined standard errors apart on these 2 domains" in printed["why"]
-    assert summing["seen"] is None and "nothing to judge" in summing["why"]
+    assert printed.seen is True and "below 0.1 in 4 of 4 folds, down to 0.0040" in printed.why
+    assert "Of 2 domains that change 2 improve (EEG, Magic) and 0 do not (none); 0 of 2 are" in printed.why
+    assert "combined standard errors apart on these 2 domains" in printed.why
+    assert summing.seen is None and "nothing to judge" in summing.why
     assert all(
-        "tend to improve with the clamp, with sparse exceptions" in check["statement"] for check in (printed, summing)
+        "tend to improve with the clamp, with sparse exceptions" in check.statement for check in (printed, summing)
     )
     before = {str(k): [0.3] for k in range(14)}  # 6 better, 2 worse, 6 the same; then 5 better, 3 worse
     after = before | {str(k): [0.2 if k < 6 else 0.4] for k in range(8)}
@@ -265,8 +266,8 @@ def test_outliers_are_counted_centred_too():
         comparing.Row("magic", {"complete": True, "beyond": 0, "beyond_centred": 0}, {}, {}),
     ]
     check = table1._outliers(rows)
-    assert check["seen"] is True
-    assert check["why"] == "on all 2 domains. Centred there would be fewer: Wine-red 0 (1)"
+    assert check.seen is True
+    assert check.why == "on all 2 domains. Centred there would be fewer: Wine-red 0 (1)"
 
 
 def test_the_papers_figures_ship_with_the_package():
@@ -294,14 +295,14 @@ def test_agreement_counts_cells_and_names_those_outside():
     options = Options("", ())
     rows = [row(name) for name in comparing.SMALL]
     both = ("adaboost", "radoboost")
-    assert comparing.agreement("table1", rows, both, 2, options)["seen"] is True
+    assert comparing.agreement("table1", rows, both, 2, options).seen is True
     rows[3] = row("banknote", off=1.5)
     judged = comparing.agreement("table1", rows, both, 2, options)
-    assert judged["seen"] is True and judged["why"].startswith("24 of 26 are; outside: Banknote, AdaBoost (")
+    assert judged.seen is True and judged.why.startswith("24 of 26 are; outside: Banknote, AdaBoost (")
     rows[4] = row("breast_wisc", off=-1.5)
-    assert comparing.agreement("table1", rows, both, 2, options)["seen"] is False
-    assert comparing.agreement("table1", rows[:5], both, 2, options)["seen"] is None
-    assert comparing.agreement("table1", rows, both, 2, replace(options, quick=True))["seen"] is None
+    assert comparing.agreement("table1", rows, both, 2, options).seen is False
+    assert comparing.agreement("table1", rows[:5], both, 2, options).seen is None
+    assert comparing.agreement("table1", rows, both, 2, replace(options, quick=True)).seen is None
 
 
 def test_both_tables_use_the_same_draws(data):
@@ -342,18 +343,17 @@ def test_variants_and_draws_give_errors(rng):
     explained, checks = sampled.explain(
         {"eeg": [{v.title: e for v, e in errors.items()}] * 2}, {"eeg": drawn}, {"eeg": Summary(44.36, 1.99, 10)}
     )
-    assert len(explained["rows"]) == len(sampled.VARIANTS) + 3
-    assert checks[0]["seen"] in (True, False) and "44.36" in checks[0]["statement"]
+    assert len(explained.rows) == len(sampled.VARIANTS) + 3
+    assert checks[0].seen in (True, False) and "44.36" in checks[0].statement
 
 
 def test_one_reason_fits_both_domains_and_another_fits_one():
     """What docs/reproduction.md says of AdaBoost on n examples, in the results that are kept."""
     kept = Path(__file__).parent.parent / "experiments" / "results" / "reproduce" / "table1.json"
-    (found_table,) = (one for one in json.loads(kept.read_text())["findings"]["tables"] if one["name"] == "sampled")
-    assert [column["name"] for column in found_table["columns"][1::2]] == ["EEG", "Hardware"]
+    (found_table,) = (one for one in read(kept).findings.tables if one.name == "sampled")
+    assert [column.name for column in found_table.columns[1::2]] == ["EEG", "Hardware"]
     rows = {
-        title: (Summary(*numbers[:2], N_FOLDS), Summary(*numbers[2:], N_FOLDS))
-        for title, *numbers in found_table["rows"]
+        title: (Summary(*numbers[:2], N_FOLDS), Summary(*numbers[2:], N_FOLDS)) for title, *numbers in found_table.rows
     }
 
     def apart(title):
@@ -406,7 +406,7 @@ def test_a_quick_reproduction_end_to_end(rado, data):
 
 def test_the_number_of_processes_changes_no_number(data, tmp_path):
     one, two = (found(data, tmp_path / str(jobs), jobs=jobs, quick=True) for jobs in (1, 2))
-    assert one == two and len(one["tables"][0]["rows"]) == 2
+    assert one == two and len(one.tables[0].rows) == 2
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(larger, tmp_path):
     kept = {path: path.read_text() for path in (tmp_path / "killed").glob("cells/*.json")}
     assert 3 <= len(kept) < 2 * N_FOLDS and not (tmp_path / "killed" / "table1.json").exists()
     resumed, whole = found(larger, tmp_path / "killed"), found(larger, tmp_path / "whole")
-    assert resumed == whole and len(whole["tables"][0]["rows"]) == 2
+    assert resumed == whole and len(whole.tables[0].rows) == 2
     assert all(path.read_text() == text for path, text in kept.items())
 
 

@@ -230,9 +230,9 @@ def test_a_quick_run_is_smaller_and_judges_no_error(experiment, small, tmp_path)
     assert 5 * len(experiment.cells(small)) < len(experiment.cells(full))
     outcomes = run_cells(experiment.cells(small), experiment.work, small, tmp_path / "cells")
     findings = experiment.findings(outcomes, small)
-    assert findings["name"] == experiment.NAME and findings["tables"] and findings["figures"] and findings["notes"]
-    judged = [check for check in findings["checks"] if "too few to judge" in check["why"]]
-    assert len(judged) >= 2 and all(check["seen"] is None for check in judged)
+    assert findings.name == experiment.NAME and findings.tables and findings.figures and findings.notes
+    judged = [check for check in findings.checks if "too few to judge" in check.why]
+    assert len(judged) >= 2 and all(check.seen is None for check in judged)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
@@ -240,7 +240,7 @@ def test_without_domains_there_is_a_note_and_nothing_else(experiment):
     options = Options("", ("hardware",))
     assert experiment.cells(options) == []
     findings = experiment.findings({}, options)
-    assert len(findings["notes"]) == 1 and not findings["tables"] and not findings["checks"]
+    assert len(findings.notes) == 1 and not findings.tables and not findings.checks
 
 
 # ---- checks can come out both ways
@@ -265,7 +265,7 @@ def _noisy_outcomes(names, error, options):
 def _seen(names, error):
     options = Options("", tuple(names))
     findings = gaussian.findings(_noisy_outcomes(names, error, options), options)
-    return [check["seen"] for check in findings["checks"]]
+    return [check.seen for check in findings.checks]
 
 
 def test_gaussian_checks_see_what_is_there():
@@ -299,9 +299,9 @@ def test_what_the_paper_says_can_be_is_met_by_one_domain_and_judged_on_noisy_tes
     outcomes, others = (_noisy_outcomes(options.domains, error, options) for error in (good, bad))
     for noisy, clean, seen in ((outcomes, others, True), (others, outcomes, False)):
         mixed = {cell: {**noisy[cell], "clean": clean[cell]["clean"]} for cell in noisy}
-        checks = gaussian.findings(mixed, options)["checks"]
-        assert [check["seen"] for check in checks[1:]] == [seen] * 3
-    assert "none of 2 domains" in checks[1]["why"] and "without noise: 1 (Banknote)" in checks[1]["why"]
+        checks = gaussian.findings(mixed, options).checks
+        assert [check.seen for check in checks[1:]] == [seen] * 3
+    assert "none of 2 domains" in checks[1].why and "without noise: 1 (Banknote)" in checks[1].why
 
 
 def test_gains_count_only_where_adaboost_still_learns_and_was_ahead():
@@ -333,9 +333,9 @@ def test_who_is_beaten_is_taken_from_the_paper_and_the_other_count_stands_beside
         return 0.2 if noise_std < 1 else 0.1
 
     options = Options("", ("banknote", "ionosphere", "haberman"))
-    check = gaussian.findings(_noisy_outcomes(options.domains, error, options), options)["checks"][0]
-    assert check["seen"] is True
-    found = check["why"].split("Found: ")[1]
+    check = gaussian.findings(_noisy_outcomes(options.domains, error, options), options).checks[0]
+    assert check.seen is True
+    found = check.why.split("Found: ")[1]
     assert found.startswith(
         "beaten in 1 (Banknote) of 3 domains, and within reach under noise in 1 (Banknote); by another"
     )
@@ -371,21 +371,21 @@ def _band_findings(error, delta=None, names=("fertility", "ionosphere", "abalone
 
 def test_feature_checks_can_come_out_both_ways():
     near = _band_findings(lambda name, epsilon: 0.11 if epsilon >= 0.1 else None, delta=1e-30)
-    assert [check["seen"] for check in near["checks"]] == [True, True, True]
+    assert [check.seen for check in near.checks] == [True, True, True]
     far = _band_findings(lambda name, epsilon: 0.15 if epsilon > 1 else 0.4)
-    assert [check["seen"] for check in far["checks"]] == [False, False, False]
+    assert [check.seen for check in far.checks] == [False, False, False]
     one = _band_findings(lambda name, epsilon: 0.2 if name == "abalone" or epsilon > 1 else 0.4)
-    assert one["checks"][0]["seen"] is True  # the paper says "can": one domain is enough
-    assert "Abalone, a from 0.01 on" in one["checks"][0]["why"] and "Fertility, a from 2 on" in one["checks"][0]["why"]
+    assert one.checks[0].seen is True  # the paper says "can": one domain is enough
+    assert "Abalone, a from 0.01 on" in one.checks[0].why and "Fertility, a from 2 on" in one.checks[0].why
 
 
 def test_refused_points_are_marked_and_empty_ones_left_out():
     findings = _band_findings(lambda name, epsilon: None if epsilon < 0.05 else 0.2, names=("fertility",))
-    (panel,) = findings["figures"][0]["panels"]
-    drawn = panel["series"][0]
-    assert drawn["y"][:2] == [None, None] and drawn["y"][2] == pytest.approx(20)
+    (panel,) = findings.figures[0].panels
+    drawn = panel.series[0]
+    assert drawn.y[:2] == (None, None) and drawn.y[2] == pytest.approx(20)
     refused = [k for k, epsilon in enumerate(EPSILONS) if epsilon >= 0.05 and totals(60, 5, epsilon)["epsilon"] is None]
-    assert drawn["marked"] == refused and 0 < len(refused) < len(EPSILONS) - 2
-    verdicts = [row[-1] for row in findings["tables"][0]["rows"]]
+    assert list(drawn.marked) == refused and 0 < len(refused) < len(EPSILONS) - 2
+    verdicts = [row[-1] for row in findings.tables[0].rows]
     assert verdicts[0] == "no band in some fold" and verdicts[-1] == "given"
     assert [k for k, verdict in enumerate(verdicts) if verdict == "refused"] == refused

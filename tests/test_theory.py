@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from radoboost.findings import validate
+from radoboost.findings import Findings
 from radoboost.learner.risks import logistic_rado_risk, logistic_risk
 from radoboost.paper import theory
 from radoboost.paper.cells import Cell, Options
@@ -333,11 +333,10 @@ def outcomes(options):
 
 def test_findings_have_the_shape_that_readers_rely_on(outcomes, options):
     found = theory.findings(outcomes, options)
-    validate(found)
     assert {cell["part"] for cell in outcomes} == set(theory._PARTS)
-    assert len(found["figures"]) >= 7 and len(found["tables"]) >= 8
-    assert len(found["checks"]) == len(FLIPS) + 1  # that of d = 1 and d = 2 is exact, and tested by itself
-    json.dumps(found, allow_nan=False)
+    assert len(found.figures) >= 7 and len(found.tables) >= 8
+    assert len(found.checks) == len(FLIPS) + 1  # that of d = 1 and d = 2 is exact, and tested by itself
+    assert Findings.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
 
 
 def test_a_cell_is_a_function_of_itself_and_the_options(outcomes, options):
@@ -352,8 +351,8 @@ def test_without_a_domain_the_rest_is_still_found(outcomes, options):
     kept = {cell: outcome for cell, outcome in outcomes.items() if not cell.get("domain")}
     assert {cell["part"] for cell in kept} == {cell["part"] for cell in theory.cells(bare)}
     found = theory.findings(kept, bare)
-    assert [check["seen"] for check in found["checks"] if "conditions hold" in check["statement"]] == [None, None]
-    assert sum("no domain was there" in note for note in found["notes"]) == 2
+    assert [check.seen for check in found.checks if "conditions hold" in check.statement] == [None, None]
+    assert sum("no domain was there" in note for note in found.notes) == 2
 
 
 def _set(**values):
@@ -454,8 +453,8 @@ def test_every_check_can_come_out_both_ways(outcomes, options, words, part, good
         for cell, outcome in invented.items():
             if cell["part"] == part:
                 change(outcome)
-        checks = [check for check in theory.findings(invented, options)["checks"] if words in check["statement"]]
-        assert [check["seen"] for check in checks] == [seen]
+        checks = [check for check in theory.findings(invented, options).checks if words in check.statement]
+        assert [check.seen for check in checks] == [seen]
 
 
 def _check(outcomes, options, words, part, change):
@@ -463,7 +462,7 @@ def _check(outcomes, options, words, part, change):
     for cell, outcome in invented.items():
         if cell["part"] == part:
             change(outcome)
-    return next(check for check in theory.findings(invented, options)["checks"] if words in check["statement"])
+    return next(check for check in theory.findings(invented, options).checks if words in check.statement)
 
 
 def test_the_condition_of_the_proof_of_thm_rrs_does_not_rescue_it(outcomes, options):
@@ -476,10 +475,10 @@ def test_the_condition_of_the_proof_of_thm_rrs_does_not_rescue_it(outcomes, opti
     assert failing == [row["m"] for row in grid["by_m"] if row["step2"] > 1 + 1e-9]
     assert all(row["step2"] <= row["failure"] for row in grid["by_m"])
     said = _check(outcomes, options, "for every m and epsilon", "rejection-grid", lambda outcome: None)
-    assert "(1 - 2 beta), the same m fail. These ends" in said["why"]
+    assert "(1 - 2 beta), the same m fail. These ends" in said.why
     rescued = _check(outcomes, options, "for every m and epsilon", "rejection-grid",
                      lambda outcome: [row.update(step2=0.0) for row in outcome["by_m"]])  # fmt: skip
-    assert "proof's condition" not in rescued["why"]
+    assert "proof's condition" not in rescued.why
 
 
 def test_where_the_appendixs_bound_held_in_all_draws_is_said(outcomes, options):
@@ -491,16 +490,16 @@ def test_where_the_appendixs_bound_held_in_all_draws_is_said(outcomes, options):
     invented = {
         cell: out for cell, out in invented.items() if cell["part"] != "conclusion" or cell["domain"] == "haberman"
     }
-    checks = theory.findings(invented, options)["checks"]
-    bound = next(check for check in checks if "its bound does too" in check["statement"])
-    assert bound["seen"] is False and "with the largest cap that the appendix allows" in bound["why"]
-    assert ". At noise 0.1, with kappa = 1, it held in all 60 draws on Haberman. The theorem's" in bound["why"]
+    checks = theory.findings(invented, options).checks
+    bound = next(check for check in checks if "its bound does too" in check.statement)
+    assert bound.seen is False and "with the largest cap that the appendix allows" in bound.why
+    assert ". At noise 0.1, with kappa = 1, it held in all 60 draws on Haberman. The theorem's" in bound.why
 
 
 def test_the_reading_about_learners_that_take_features_is_ours(outcomes, options):
     said = _check(outcomes, options, "lets features be taken", "mean-zero", lambda outcome: None)
-    assert said["ours"] and said["statement"].startswith("thm_random_gau, read as one about learners that take")
-    assert "in a single draw at most" in said["why"]
+    assert said.ours and said.statement.startswith("thm_random_gau, read as one about learners that take")
+    assert "in a single draw at most" in said.why
 
 
 @pytest.mark.parametrize(
@@ -518,8 +517,8 @@ def test_what_cannot_be_judged_is_said_not_to_be(outcomes, options, words, part,
     for cell, outcome in invented.items():
         if cell["part"] == part:
             change(outcome)
-    checks = [check for check in theory.findings(invented, options)["checks"] if words in check["statement"]]
-    assert [check["seen"] for check in checks] == [None]
+    checks = [check for check in theory.findings(invented, options).checks if words in check.statement]
+    assert [check.seen for check in checks] == [None]
 
 
 def test_on_a_domain_of_the_paper(domains):

@@ -145,35 +145,38 @@ def describe_audit(result: "Audit") -> str:
     )
 
 
-def _stated(statement: Statement) -> list[str]:
-    lines = [
-        "What is promised",
-        *_listed(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
-        *_listed(
-            (
-                f"epsilon {_epsilon(statement.epsilon)}, delta {rounded_up(statement.delta, 6)}, for "
-                f"{statement.neighbours} as neighbours",
-            )
-        ),
+def statement_in_words(statement: Statement) -> dict[str, list[str]]:
+    """What a statement promises and what it does not, as sentences by their headings.
+
+    >>> import radoboost as rb
+    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
+    >>> statement_in_words(release.statement)["What is promised"][0]
+    'Nothing: this release carries no privacy guarantee.'
+    """
+    promised = [
+        *(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
+        f"epsilon {_epsilon(statement.epsilon)}, delta {rounded_up(statement.delta, 6)}, for {statement.neighbours} as "
+        "neighbours",
     ]
     if not math.isinf(statement.epsilon):
         at = ", ".join(f"{_epsilon(epsilon)} at delta {delta:g}" for delta, epsilon in statement.epsilon_at)
-        lines += _listed((f"unit of privacy: {statement.unit_of_privacy}", f"the same as epsilon {at}"))
+        promised += [f"unit of privacy: {statement.unit_of_privacy}", f"the same as epsilon {at}"]
     if statement.composed is not None:
         total = statement.composed
-        lines += _listed(
-            (
-                f"together with {total['earlier_releases']} earlier: epsilon {_epsilon(total['epsilon'])}, "
-                f"delta {rounded_up(total['delta'], 6)}, for {total['neighbours']} as neighbours"
-                + (f" ({total['why']})" if "why" in total else ""),
-            )
+        promised.append(
+            f"together with {total['earlier_releases']} earlier: epsilon {_epsilon(total['epsilon'])}, "
+            f"delta {rounded_up(total['delta'], 6)}, for {total['neighbours']} as neighbours"
+            + (f" ({total['why']})" if "why" in total else "")
         )
+    return {"What is promised": promised, "What is not protected": list(statement.not_protected)}
+
+
+def _stated(statement: Statement) -> list[str]:
+    lines = []
+    for heading, sentences in statement_in_words(statement).items():
+        lines += [heading, *_listed(sentences), ""]
     return [
         *lines,
-        "",
-        "What is not protected",
-        *_listed(statement.not_protected),
-        "",
         f"accountant   {statement.accountant}",
         f"trust        {statement.trust_model}",
         f"random bits  {statement.random_source}",
@@ -213,7 +216,7 @@ def _value(value: object) -> str:
     )
 
 
-def _listed(sentences: tuple[str, ...]) -> list[str]:
+def _listed(sentences: list[str]) -> list[str]:
     return [
         line
         for sentence in sentences

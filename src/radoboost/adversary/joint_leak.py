@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost import findings
 from radoboost.adversary.known import DEFAULT_SECONDS, check_same_width, deadline, member_bits, own_edges, rado_integers
 from radoboost.adversary.lattices import Lattice
 from radoboost.adversary.subset_sums import MOST_HALVED, HalfSums, checked, too_few_bits
 from radoboost.errors import ArgumentError, TableError
-from radoboost.findings import Findings
+from radoboost.findings import Band, Check, Figure, Findings, Panel, Series, Table
 from radoboost.holder.mechanisms import Circumstances, FeatureBand
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.privacy import band, best_guess
@@ -323,7 +322,7 @@ def study(
 
     `largest` is the most rows to count subsets of, `longest` the most to reduce; above 32 rows there are fewer trials.
 
-    >>> study(trials=2, largest=12, longest=12)["name"]
+    >>> study(trials=2, largest=12, longest=12).name
     'leak'
     """
     left, rng = deadline(seconds), np.random.default_rng(seed)
@@ -358,16 +357,16 @@ def study(
         "Shaded: 95 % Clopper-Pearson bounds. Dashed: how often the best guess from the protected column alone is "
         "right, which is all that our statement about the column allows."
     )
-    figures = [findings.figure("leak", "The protected bit, read", caption,
+    figures = [Figure("leak", "The protected bit, read", caption,
                                [drawn[name] for name in ("rows", "rados", "levels")])]  # fmt: skip
     if "lattice" in drawn:
-        figures.append(findings.figure("leak-lattice", "The protected bit beyond 40 rows", caption, [drawn["lattice"]]))
+        figures.append(Figure("leak-lattice", "The protected bit beyond 40 rows", caption, [drawn["lattice"]]))
     names = ["rows", "rados", "other columns", "values of each", "right", "undecided", "trials",
              "impossible under the other bit", "at least", "at most"]  # fmt: skip
-    return findings.found(
+    return Findings(
         NAME, TITLE,
         tables=[
-            findings.table(
+            Table(
                 "leak-claim",
                 f"Our statement and the attack, {middle} rows, 16 rados, one column beside the protected one",
                 ["what", "number"],
@@ -380,7 +379,7 @@ def study(
                 note="The statement of feature-band is about the protected column's marginal, and says so. From that "
                      "column alone the best guess is right as often as it allows, and no more often.",
             ),
-            findings.table("leak-cells", "The bit, by cell", names,
+            Table("leak-cells", "The bit, by cell", names,
                            [[*cell, *seen[cell], *_interval(seen[cell].right, seen[cell].trials)]
                             for cell in cells],
                            note="Impossible under the other bit: trials in which some rado is, so that no epsilon "
@@ -442,18 +441,18 @@ def _or_coin(seen: _Seen) -> int:
     return seen.right + seen.undecided // 2
 
 
-def _judged(statement: str, right: int, trials: int, allowed: float) -> findings.Check:
+def _judged(statement: str, right: int, trials: int, allowed: float) -> Check:
     """Whether guesses are right no more often than allowed; not judged where all of them being right shows nothing."""
     low, most = (_interval(hits, trials, _FALSE_ALARM)[0] for hits in (right, trials))
     surely = f"at least {low:.3f} but for a probability of {_FALSE_ALARM:g}; our statement allows {allowed:.3f}"
     why = f"right in {right} of {trials} trials, {surely}"
     if most <= allowed:
         few = f"{why}. So few trials could not have shown more, were all of them right"
-        return findings.check(statement, None, few, ours=True)
-    return findings.check(statement, low <= allowed, why, ours=True)
+        return Check(statement, None, few, ours=True)
+    return Check(statement, low <= allowed, why, ours=True)
 
 
-def _no_epsilon(seen: _Seen, small: float) -> findings.Check:
+def _no_epsilon(seen: _Seen, small: float) -> Check:
     """The paper's definition for whole rados: what the other bit cannot give is a floor of delta, at every epsilon.
 
     Where few releases are such, nothing is shown: of the rest it is not known how large an epsilon they need.
@@ -466,8 +465,8 @@ def _no_epsilon(seen: _Seen, small: float) -> findings.Check:
     )
     statement = "DP-Feat, where the output O of (dpreq) is whole rados: there is an epsilon with a small delta"
     if low <= small:
-        return findings.check(statement, None, f"{why}. That shows nothing: the rest may need any epsilon")
-    return findings.check(statement, False, why)
+        return Check(statement, None, f"{why}. That shows nothing: the rest may need any epsilon")
+    return Check(statement, False, why)
 
 
 def _statement(cell: _Cell) -> Statement:
@@ -482,20 +481,20 @@ def _interval(hits: int, trials: int, risk: float = 0.025) -> tuple[float, float
     return low, float(beta.ppf(1 - risk, hits + 1, trials - hits)) if hits < trials else 1.0
 
 
-def _panel(title: str, x_label: str, axis: int, cells: Sequence[_Cell], seen: Mapping[_Cell, _Seen]) -> findings.Panel:
+def _panel(title: str, x_label: str, axis: int, cells: Sequence[_Cell], seen: Mapping[_Cell, _Seen]) -> Panel:
     curves, bands = [], []
     for columns in dict.fromkeys(cell[2] for cell in cells):
         shown = [cell for cell in cells if cell[2] == columns and seen[cell].trials]
         label = f"{columns} other column{'s' if columns > 1 else ''}"
         x = [_place(cell, axis) for cell in shown]
         halves = [(2 * seen[cell].right + seen[cell].undecided, seen[cell].trials) for cell in shown]
-        curves.append(findings.series(label, x, [twice / (2 * trials) for twice, trials in halves]))
+        curves.append(Series(label, x, [twice / (2 * trials) for twice, trials in halves]))
         low = [_interval(twice // 2, trials)[0] for twice, trials in halves]
-        bands.append(findings.band(label, x, low, [_interval(-(-twice // 2), trials)[1] for twice, trials in halves]))
+        bands.append(Band(label, x, low, [_interval(-(-twice // 2), trials)[1] for twice, trials in halves]))
     places = {_place(cell, axis): best_guess(_BAND.event(cell[0], cell[1])) for cell in cells}
-    curves.append(findings.series("the protected column alone", places, places.values(), style="dashed"))
-    curves.append(findings.series("a coin", [], [0.5], style="flat"))
-    return findings.panel(
+    curves.append(Series("the protected column alone", list(places), list(places.values()), style="dashed"))
+    curves.append(Series("a coin", [], [0.5], style="flat"))
+    return Panel(
         title,
         x_label,
         "share of bits read rightly, a coin for those that are not",

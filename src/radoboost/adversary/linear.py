@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from radoboost.adversary.known import DEFAULT_SECONDS, deadline, inclusion_bits, n_examples, rado_integers
 from radoboost.adversary.reconstruction import check_parity
 from radoboost.errors import ArgumentError, TableError
-from radoboost.findings import Findings, Table, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.holder.grid import GRID_BITS
 from radoboost.progress import Progress, silent
 from radoboost.release import Release
@@ -338,8 +338,8 @@ def study(
     Noise is uniform within +-c sqrt(m), for each c of `noise`. A share is the median of `repeats` random cases.
 
     >>> findings = study(30, ratios=(0.75, 2.0), noise=(0.0,), repeats=3)
-    >>> findings["tables"][0]["rows"][0]  # the least n / m at which 95 % are right
-    ['lp', 0.0, 0.75]
+    >>> findings.tables[0].rows[0]  # the least n / m at which 95 % are right
+    ('lp', 0.0, 0.75)
     """
     left, rng = deadline(seconds), np.random.default_rng(seed)
     cases = [(c, ratio) for c in noise for ratio in ratios]
@@ -361,7 +361,7 @@ def study(
         shares |= {(method, c, ratio): float(np.median(seen[method])) for method in done_all}
         if left() <= 0:
             break
-    return found(
+    return Findings(
         NAME,
         TITLE,
         tables=[_starts(shares, ratios, noise, m)],
@@ -386,17 +386,17 @@ def _starts(
             enough = [ratio for ratio in tried if ratio > max(wrong, default=0.0)]
             if tried:
                 rows.append([method, c, min(enough, default=None)])
-    columns = ["method", column("noise bound", "sqrt(m)", 2), column("rados needed", "m", 2)]
+    columns: list[Column | str] = ["method", Column("noise bound", "sqrt(m)", 2), Column("rados needed", "m", 2)]
     note = f"m = {m:,}; empty where none of the sizes tried was enough."
-    return table("start", "Rados from which on 95 % of labels are recovered", columns, rows, note)
+    return Table("start", "Rados from which on 95 % of labels are recovered", columns, rows, note)
 
 
 def _figures(
     shares: dict[tuple[str, float, float], float], ratios: Sequence[float], noise: Sequence[float], m: int
-) -> list[dict[str, Any]]:
+) -> list[Figure]:
     panels = [
-        panel(method, "rados / records", "labels recovered, %", [
-            series(f"noise within {c:g} sqrt(m)", [ratio for ratio in ratios if (method, c, ratio) in shares],
+        Panel(method, "rados / records", "labels recovered, %", [
+            Series(f"noise within {c:g} sqrt(m)", [ratio for ratio in ratios if (method, c, ratio) in shares],
                    [100 * shares[method, c, ratio] for ratio in ratios if (method, c, ratio) in shares])
             for c in noise if any((method, c, ratio) in shares for ratio in ratios)
         ], log_x=True)
@@ -405,13 +405,13 @@ def _figures(
     if not shares:
         return []
     caption = f"Median share of {m:,} random labels that is right, for rados whose signatures are known."
-    return [figure("linear", "Labels recovered from rados with noise", caption, panels)]
+    return [Figure("linear", "Labels recovered from rados with noise", caption, panels)]
 
 
-def _half(shares: dict[tuple[str, float, float], float], ratios: Sequence[float]) -> dict[str, Any]:
+def _half(shares: dict[tuple[str, float, float], float], ratios: Sequence[float]) -> Check:
     """Whether the interval helps below n = m."""
     below = [ratio for ratio in ratios if 0.5 < ratio < 1 and ("lp", 0.0, ratio) in shares]
     seen = all(shares["lp", 0.0, ratio] == 1.0 for ratio in below) if below else None
     why = ", ".join(f"{100 * shares['lp', 0.0, ratio]:.0f} % at {ratio:g} m" for ratio in below)
     claim = "without noise, a linear program gets all labels from fewer rados than records, beyond half as many"
-    return check(claim, seen, why or "no such size was tried", ours=True)
+    return Check(claim, seen, why or "no such size was tried", ours=True)

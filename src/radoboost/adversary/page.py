@@ -12,7 +12,7 @@ from radoboost.adversary import ATTACKS
 from radoboost.adversary.known import deadline, own_edges, table_edges
 from radoboost.adversary.studies import ASSUMED, run_study
 from radoboost.errors import ArgumentError, ReleaseError, TableError
-from radoboost.findings import Findings, figure, found, panel, series, table
+from radoboost.findings import Figure, Findings, Panel, Series, Table
 from radoboost.findings.documents import Document, document
 from radoboost.progress import Progress, silent
 from radoboost.release import Release, replacing, rounded_up
@@ -66,12 +66,18 @@ def report(
     for done, name in enumerate(ATTACKS):
         bar("attacks", done, len(ATTACKS))
         documents.append(_part(name, given, seconds))
-    titles = [entry["findings"]["title"] for entry in documents]
-    rows = [[title, *entry["said"].values()] for title, entry in zip(titles, documents, strict=True)]
-    overview = table("overview", "Attacks on this release", ["attack", "assumed to be known", "found"], rows)
+    said = {name: dict(part.said or {}) for name, part in zip(ATTACKS, documents, strict=True)}
+    rows = [[part.findings.title, *words.values()] for part, words in zip(documents, said.values(), strict=True)]
+    cover = pages.Cover(
+        _title(given),
+        _about(given.release),
+        Table("overview", "Attacks on this release", ["attack", "assumed to be known", "found"], rows),
+        "The statement of the release",
+        _statement(given.release),
+    )
     with replacing(place) as beside:
-        beside.write_text(pages.page(documents, pages.Cover(_title(given), _about(given.release), overview)), "utf-8")
-    return {name: entry["said"] for name, entry in zip(ATTACKS, documents, strict=True)}
+        beside.write_text(pages.page(documents, cover), "utf-8")
+    return said
 
 
 def _title(given: Given) -> str:
@@ -93,6 +99,19 @@ def _about(release: Release) -> str:
     )
 
 
+def _statement(release: Release) -> dict[str, list[str]]:
+    """All that the release says of itself, as `rado show` does."""
+    from radoboost.describe import statement_in_words
+
+    statement = release.statement
+    how = {
+        "accountant": statement.accountant,
+        "trust": statement.trust_model,
+        "random bits": statement.random_source,
+    }
+    return statement_in_words(statement) | {"How it was made": [f"{what}: {said}" for what, said in how.items()]}
+
+
 def _part(name: str, given: Given, seconds: float) -> Document:
     module = import_module(f"radoboost.{ATTACKS[name]}")
     begun = time.monotonic()
@@ -101,13 +120,17 @@ def _part(name: str, given: Given, seconds: float) -> Document:
     except (ArgumentError, ReleaseError, TableError) as error:
         command, sentence, findings = given.command(name), f"Did not work: {error}.", None
     if findings is None:
-        findings = (
-            found(name, module.TITLE)
-            if name == "reconstruct"
-            else run_study(name, quick=True, seconds=seconds)["findings"]
-        )
+        findings = Findings(name, module.TITLE) if name == "reconstruct" else _study(name, module.TITLE, seconds)
     said = {ASSUMED: module.ASSUMES, HERE: sentence}
     return document(command, time.monotonic() - begun, {"seconds": seconds}, findings, said)
+
+
+def _study(name: str, title: str, seconds: float) -> Findings:
+    """How far an attack gets on made-up tables; a note says so where this machine lacks what that needs."""
+    try:
+        return run_study(name, quick=True, seconds=seconds).findings
+    except ArgumentError as error:
+        return Findings(name, title, notes=[f"How far it gets on made-up tables was not tried: {error}."])
 
 
 Tried = tuple[str, str, Findings | None]  # the command, the sentence, and findings of its own instead of a study's
@@ -121,11 +144,11 @@ def _reconstruct(given: Given, seconds: float) -> Tried:
         return command, f"Not tried: no seed was given. {_source(given.release)}", None
     result = reconstruct(given.release, given.seed, given.rows, seconds=seconds)
     numbers = [(key, value) for key, value in result.to_dict().items() if isinstance(value, int)]
-    counts = table("counts", "What is determined", ["what", "number"], [[key, value] for key, value in numbers])
-    return command, result.sentence(), found(NAME, TITLE, tables=[counts], figures=_growth(given, seconds))
+    counts = Table("counts", "What is determined", ["what", "number"], [[key, value] for key, value in numbers])
+    return command, result.sentence(), Findings(NAME, TITLE, tables=[counts], figures=_growth(given, seconds))
 
 
-def _growth(given: Given, seconds: float) -> list[Any]:
+def _growth(given: Given, seconds: float) -> list[Figure]:
     """How many records the first so many rados give away."""
     import numpy as np
 
@@ -144,11 +167,11 @@ def _growth(given: Given, seconds: float) -> list[Any]:
             break
         solution = solve_integers(inside[:n], rados[:n], seconds=max(left(), 1e-3))
         shares.append(None if solution.rank is None else 100 * float(solution.found.mean()))
-    drawn = panel(
-        "", "rados used", "records got back, %", [series("records", sizes[: len(shares)], shares)], log_x=True
+    drawn = Panel(
+        "", "rados used", "records got back, %", [Series("records", sizes[: len(shares)], shares)], log_x=True
     )
     caption = f"Share of the {m:,} records that the first so many rados and the seed determine."
-    return [figure("growth", "Records got back, by rados", caption, [drawn])]
+    return [Figure("growth", "Records got back, by rados", caption, [drawn])]
 
 
 def _source(release: Release) -> str:
@@ -175,10 +198,11 @@ def _probe(given: Given, seconds: float) -> Tried:
 
 
 def _leak(given: Given, seconds: float) -> Tried:
-    from radoboost.adversary.joint_leak import NAME, leak
+    from radoboost.adversary.joint_leak import NAME, TITLE, leak
 
     if given.release.law != "banded sums":
-        return given.command(NAME), "Does not apply: the release is not of the mechanism feature-band.", None
+        sentence = "Does not apply: the release is not of the mechanism feature-band."
+        return given.command(NAME), sentence, Findings(NAME, TITLE)  # no study of it: it says nothing of this release
     if given.table is None:
         return given.command(NAME, "--table", "TABLE"), "Not tried: no table was given.", None
     result = leak(given.release, given.table, label=given.label, row=given.row, seconds=seconds)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost import findings
 from radoboost.adversary.known import DEFAULT_SECONDS, check_same_width, deadline, rado_integers, table_edges
 from radoboost.adversary.lattices import Lattice
 from radoboost.adversary.subset_sums import (
@@ -21,7 +20,7 @@ from radoboost.adversary.subset_sums import (
     too_few_bits,
 )
 from radoboost.errors import ArgumentError, TableError
-from radoboost.findings import Findings
+from radoboost.findings import Check, Figure, Findings, Panel, Series, Table
 from radoboost.holder.mechanisms import FeatureBand, Plain
 from radoboost.holder.signatures import FixedSupport
 from radoboost.progress import Progress, silent
@@ -247,7 +246,7 @@ def study(
 ) -> Findings:
     """How many rows of a release are found among as many others, and how long it takes; sixteen rados each.
 
-    >>> study(sizes=(8, 12), columns=(1,), levels=(4,), trials=1)["name"]
+    >>> study(sizes=(8, 12), columns=(1,), levels=(4,), trials=1).name
     'probe'
     """
     left, rng = deadline(seconds), np.random.default_rng(seed)
@@ -262,13 +261,13 @@ def study(
         if runs:
             seen[cell] = tuple(float(value) for value in np.mean(runs, axis=0))  # type: ignore[assignment]
 
-    def panel(title: str, what: str, which: int, curves: dict[str, list[tuple[int, int, int]]]) -> findings.Panel:
+    def panel(title: str, what: str, which: int, curves: dict[str, list[tuple[int, int, int]]]) -> Panel:
         drawn = [
-            findings.series(label, [cell[0] for cell in part if cell in seen],
+            Series(label, [cell[0] for cell in part if cell in seen],
                             [seen[cell][which] for cell in part if cell in seen])
             for label, part in curves.items()
         ]  # fmt: skip
-        return findings.panel(title, "candidate rows", what, drawn, log_y=which == 2)
+        return Panel(title, "candidate rows", what, drawn, log_y=which == 2)
 
     wide = {f"{d} column{'s' if d > 1 else ''}": [(n, d, 2**22) for n in sizes] for d in columns}
     coarse = {f"{k:,} values": [(n, widest, k) for n in sizes] for k in levels}
@@ -283,19 +282,19 @@ def study(
         "reduction finds one or gives up, after ten seconds at most. "
     )
     found_by = "share of the release's rows found"
-    return findings.found(
+    return Findings(
         NAME, TITLE,
-        tables=[findings.table("probe-cells", "Rows found among as many others, sixteen rados", names,
+        tables=[Table("probe-cells", "Rows found among as many others, sixteen rados", names,
                                [[*cell, *seen[cell]] for cell in cells if cell in seen]),
-                findings.table("probe-related", "Rows that are sums of each other, more than 40", ["table", *names[3:]],
+                Table("probe-related", "Rows that are sums of each other, more than 40", ["table", *names[3:]],
                                [[title, *np.mean(runs, axis=0).tolist()] for title, runs in related.items() if runs])],
         figures=[
-            findings.figure("probe", "Clients found in a release", caption + "Columns of the grid's own precision.",
+            Figure("probe", "Clients found in a release", caption + "Columns of the grid's own precision.",
                             [panel("rows found", found_by, 0, wide), panel("time", "seconds", 2, wide)]),
-            findings.figure("probe-coarse", "Clients found, by precision", caption + f"{widest} columns each.",
+            Figure("probe-coarse", "Clients found, by precision", caption + f"{widest} columns each.",
                             [panel("rows found", found_by, 0, coarse), panel("time", "seconds", 2, coarse)]),
         ],
-        checks=[findings.check("No other row is ever taken for one of the release", wrong == 0,
+        checks=[Check("No other row is ever taken for one of the release", wrong == 0,
                                f"{len(seen)} cells of {trials} trials, and {len(related)} tables of related rows",
                                ours=True)],
         notes=["Values are uniform and independent, but for the tables of related rows."],

@@ -75,7 +75,7 @@ def run_study(
 ) -> Document:
     """One study as a results document, with what the adversary is assumed to know.
 
-    >>> run_study("confounder", quick=True)["findings"]["name"]
+    >>> run_study("confounder", quick=True).findings.name
     'confounder'
     """
     module = import_module(f"radoboost.{ATTACKS[name]}")

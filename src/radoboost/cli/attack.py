@@ -293,9 +293,10 @@ def study(
 
     documents = run(what, quick=quick, seed=seed, seconds=seconds, output=output, progress=True)
     if as_json:
-        print(json.dumps({"path": str(output), "studies": documents}, indent=2, ensure_ascii=False))
+        kept = [document.to_dict() for document in documents]
+        print(json.dumps({"path": str(output), "studies": kept}, indent=2, ensure_ascii=False))
         return
-    print("\n\n".join(in_words(document["findings"]) for document in documents))
+    print("\n\n".join(in_words(document.findings) for document in documents))
     say(f"\nLook at {output / 'report.html'}")
 
 

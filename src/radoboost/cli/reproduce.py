@@ -71,7 +71,8 @@ def reproduce(
         say("rado: interrupted; what is finished is kept, and the same command goes on from it")
         raise typer.Exit(130) from None
     if as_json:
-        print(json.dumps({"path": str(output), "experiments": documents}, indent=2, ensure_ascii=False))
+        kept = [document.to_dict() for document in documents]
+        print(json.dumps({"path": str(output), "experiments": kept}, indent=2, ensure_ascii=False))
         return
-    print("\n\n".join(in_words(document["findings"]) for document in documents))
+    print("\n\n".join(in_words(document.findings) for document in documents))
     say(f"\nLook at {output / 'report.html'}")

@@ -1,298 +1,379 @@
-"""What an experiment found, as data: tables, figures, checks and notes, and the shapes they must have."""
+"""What an experiment found, as data: tables, figures, checks and notes, which check themselves when they are made.
 
+    Findings   tables, figures, checks and notes
+    Table      columns (Column) and rows of cells
+    Figure     panels (Panel), each of them series (Series) and bands (Band)
+    Check      a statement, and whether it was seen
+
+All of them are frozen. `to_dict` gives JSON data (mappings, lists, text, numbers, booleans and None), and `from_dict`
+makes the same object of it again.
+"""
+
+import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
 
-# All of these are JSON data: mappings, lists, text, numbers, booleans and None.
-#
-#   Findings  name, title, tables, figures, checks, notes (list of text)
-#   Table     name, title, columns, rows, note (optional)
-#   Column    name, unit (optional), digits (optional: decimals to show)
-#   Figure    name, title, caption, panels
-#   Panel     title, x_label, y_label, series, log_x, log_y, bands (the last three optional)
-#   Series    label, x, y, error, style, marked (the last three optional)
-#   Band      label, x, low, high
-#   Check     statement, seen (True, False, or None where it could not be judged), why, ours (optional: True where the
-#             question is our own, and no statement of the paper)
-Findings = dict[str, Any]
-Table = dict[str, Any]
-Column = dict[str, Any]
-Figure = dict[str, Any]
-Panel = dict[str, Any]
-Series = dict[str, Any]
-Band = dict[str, Any]
-Check = dict[str, Any]
+Values = Sequence[Any] | NDArray[Any]
+"""Numbers, or text, in a row. NumPy's numbers become Python's, and NaN becomes None."""
 
 STYLES = ("line", "points", "dashed", "step", "flat")
 _NAME = re.compile(r"[a-z0-9]+([-_][a-z0-9]+)*")
+_KINDS: dict[Any, str] = {
+    str: "text",
+    str | None: "text",
+    bool: "True or False",
+    bool | None: "True, False or None",
+    int | None: "a count",
+}
 
 
-def found(
-    name: str,
-    title: str,
-    *,
-    tables: Iterable[Table] = (),
-    figures: Iterable[Figure] = (),
-    checks: Iterable[Check] = (),
-    notes: Iterable[str] = (),
-) -> Findings:
-    """All that an experiment found, validated.
+@dataclass(frozen=True)
+class Record:
+    """What all parts of findings share: values of the declared types, and a way to JSON data and back.
 
-    >>> found("table1", "Table 1", checks=[check("errors fall", True, "from 3.0 % to 2.0 %")])["checks"][0]["seen"]
-    True
+    An error names the place of the value that is wrong, from the object that is made: `findings.tables[0].rows[2]`.
     """
-    findings = {
-        "name": name,
-        "title": title,
-        "tables": list(tables),
-        "figures": list(figures),
-        "checks": list(checks),
-        "notes": list(notes),
-    }
-    validate(findings)
-    return findings
+
+    PARTS: ClassVar[Mapping[str, type["Record"]]] = {}
+    """The fields that hold records, and of which class."""
+    LEFT_OUT: ClassVar[frozenset[str]] = frozenset()
+    """The fields that JSON data leaves out where they have their default value."""
+
+    def __post_init__(self) -> None:
+        """Check the types of all values, and turn lists into tuples."""
+        for field in dataclasses.fields(self):
+            name, value = field.name, _plain(getattr(self, field.name))
+            kind: Any = field.type
+            if kind in _KINDS:
+                self._require(isinstance(value, kind), name, f"must be {_KINDS[kind]}, not {value!r:.40}")
+            elif value is not field.default:
+                value = self._tuple(name, value)
+            object.__setattr__(self, name, value)
+        for name, part in self.PARTS.items():
+            for place, item in enumerate(getattr(self, name)):
+                self._require(isinstance(item, part), f"{name}[{place}]", f"must be a {part.__name__}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data of the same names.
+
+        >>> Column("error", "%").to_dict(), Check("errors fall", True, "from 3 % to 2 %", ours=True).to_dict()["ours"]
+        ({'name': 'error', 'unit': '%'}, True)
+        """
+        return {
+            field.name: _json(value)
+            for field in dataclasses.fields(self)
+            for value in [getattr(self, field.name)]
+            if field.name not in self.LEFT_OUT or value != field.default
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str | None = None) -> Self:
+        """The record that gave this JSON data; `where` stands for it in errors.
+
+        >>> Table.from_dict({"name": "errors", "title": "Errors", "columns": [{"name": "a"}], "rows": [[1, 2]]})
+        Traceback (most recent call last):
+        radoboost.errors.ArgumentError: table.rows[0]: must hold 1 cell, not 2
+        """
+        where = where or cls._word()
+        if not isinstance(data, Mapping):
+            raise ArgumentError(f"{where}: must be a mapping, not {data!r:.40}")
+        names = [field.name for field in dataclasses.fields(cls)]
+        for key in data:
+            if key not in names:
+                raise ArgumentError(f"{where}: {key!r} is unknown; known are {', '.join(sorted(names))}")
+        for name in names:
+            if name not in data and name not in cls.LEFT_OUT:
+                raise ArgumentError(f"{where}: {name!r} is missing; add it")
+        values = dict(data)
+        for name, part in cls.PARTS.items():
+            if isinstance(data.get(name), list):
+                values[name] = [part.from_dict(one, f"{where}.{name}[{k}]") for k, one in enumerate(data[name])]
+        try:
+            return cls(**values)
+        except ArgumentError as error:
+            raise ArgumentError(where + str(error).removeprefix(cls._word())) from None
+
+    @classmethod
+    def _word(cls) -> str:
+        return cls.__name__.lower()
+
+    def _require(self, holds: bool, place: str, what: str) -> None:
+        if not holds:
+            raise ArgumentError(f"{self._word()}{'.' if place else ''}{place}: {what}")
+
+    def _tuple(self, place: str, values: Any) -> tuple[Any, ...]:
+        fits = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
+        self._require(fits, place, f"must be a list, not {values!r:.40}")
+        return tuple(_plain(value) for value in values)
+
+    def _require_name(self, name: str) -> None:
+        wanted = "small letters, digits and hyphens, as it names files"
+        self._require(_NAME.fullmatch(name) is not None, "name", f"must be {wanted}, not {name!r:.40}")
+
+    def _require_length(self, place: str, values: Values, length: int, other: str) -> None:
+        self._require(len(values) == length, place, f"must be as long as {other}, {length}, not {len(values)}")
+
+    def _require_numbers(self, place: str, values: Values) -> None:
+        for number, value in enumerate(values):
+            fits = value is None or _is_number(value)
+            self._require(fits, f"{place}[{number}]", f"must be a finite number or None, not {value!r:.40}")
+
+    def _require_places(self, values: Values) -> None:
+        for number, value in enumerate(values):
+            fits = isinstance(value, str) or _is_number(value)
+            self._require(fits, f"x[{number}]", f"must be a finite number or text, not {value!r:.40}")
 
 
-def column(name: str, unit: str | None = None, digits: int | None = None) -> Column:
+@dataclass(frozen=True)
+class Column(Record):
     """One column of a table: its name, its unit, and how many decimals to show.
 
-    >>> column("error", "%", 2)
-    {'name': 'error', 'unit': '%', 'digits': 2}
+    >>> Column("error", "%", 2)
+    Column(name='error', unit='%', digits=2)
     """
-    return _without_none({"name": name, "unit": unit, "digits": digits})
+
+    LEFT_OUT: ClassVar = frozenset({"unit", "digits"})
+
+    name: str
+    unit: str | None = None
+    digits: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the number of decimals."""
+        super().__post_init__()
+        fits = self.digits is None or _is_count(self.digits)
+        self._require(fits, "digits", f"must be a count, not {self.digits!r:.40}")
 
 
-def table(
-    name: str,
-    title: str,
-    columns: Iterable[Any],
-    rows: Iterable[Iterable[Any]],
-    note: str | None = None,
-) -> Table:
-    """A table, its columns built by `column` or just names; NumPy's numbers become Python's, and NaN becomes None.
+@dataclass(frozen=True)
+class Table(Record):
+    """A table, of columns or just their names, and rows with a cell for each column.
 
-    >>> table("errors", "Errors", ["domain", column("error", "%", 2)], [["banknote", np.float64(2.71)]])["rows"]
-    [['banknote', 2.71]]
+    A cell is a finite number, text, True, False or None. NumPy's numbers become Python's, and NaN becomes None.
+
+    >>> Table("errors", "Errors", ["domain", Column("error", "%", 2)], [["banknote", np.float64(2.71)]]).rows
+    (('banknote', 2.71),)
     """
-    built = {
-        "name": name,
-        "title": title,
-        "columns": [column(item) if isinstance(item, str) else dict(item) for item in columns],
-        "rows": [[_plain(cell) for cell in row] for row in rows],
-        "note": note,
-    }
-    return _without_none(built)
+
+    PARTS: ClassVar = {"columns": Column}
+    LEFT_OUT: ClassVar = frozenset({"note"})
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    note: str | None = None
+
+    if TYPE_CHECKING:  # what may be given; what is kept of it stands above
+
+        def __init__(
+            self,
+            name: str,
+            title: str,
+            columns: Sequence[Column | str],
+            rows: Sequence[Values],
+            note: str | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turn names into columns, and check the cells."""
+        named = [Column(one) if isinstance(one, str) else one for one in self._tuple("columns", self.columns)]
+        object.__setattr__(self, "columns", named)
+        super().__post_init__()
+        self._require_name(self.name)
+        width = len(self.columns)
+        self._require(width > 0, "columns", "there must be at least one")
+        rows = tuple(self._tuple(f"rows[{number}]", row) for number, row in enumerate(self.rows))
+        object.__setattr__(self, "rows", rows)
+        cells = f"{width} cell{'' if width == 1 else 's'}"
+        for number, row in enumerate(rows):
+            self._require(len(row) == width, f"rows[{number}]", f"must hold {cells}, not {len(row)}")
+            for place, cell in enumerate(row):
+                wanted = "a finite number, text, True, False or None"
+                fits = cell is None or isinstance(cell, bool | str) or _is_number(cell)
+                self._require(fits, f"rows[{number}][{place}]", f"must be {wanted}, not {cell!r:.40}")
 
 
-def figure(name: str, title: str, caption: str, panels: Iterable[Panel]) -> Figure:
-    """A figure of one or more panels, which share one legend: a label has the same colour in all of them.
-
-    >>> figure("curves", "Curves", "Error by size.", [panel("a", "size", "error", [series("boost", [1], [2])])])["name"]
-    'curves'
-    """
-    return {"name": name, "title": title, "caption": caption, "panels": list(panels)}
-
-
-def panel(
-    title: str,
-    x_label: str,
-    y_label: str,
-    series: Iterable[Series],
-    *,
-    log_x: bool = False,
-    log_y: bool = False,
-    bands: Iterable[Band] = (),
-) -> Panel:
-    """One pair of axes.
-
-    >>> panel("banknote", "rados", "error, %", [series("boost", [10, 100], [3.0, 2.5])], log_x=True)["log_x"]
-    True
-    """
-    built: Panel = {"title": title, "x_label": x_label, "y_label": y_label, "series": list(series)}
-    built |= {key: True for key, wanted in (("log_x", log_x), ("log_y", log_y)) if wanted}
-    return built | ({"bands": list(bands)} if bands else {})
-
-
-def series(
-    label: str,
-    x: Iterable[Any],
-    y: Iterable[Any],
-    *,
-    error: Iterable[Any] | None = None,
-    style: str = "line",
-    marked: Iterable[int] = (),
-) -> Series:
+@dataclass(frozen=True)
+class Series(Record):
     """Points of one label, `error` above and below each; those whose indices are in `marked` get a ring.
 
     x are numbers, or text for places in a row; None in y leaves a gap. Of style "flat" is one y across the whole panel,
     whatever the x.
 
-    >>> series("boost", np.arange(2), [0.5, np.nan], marked=[0])
+    >>> Series("boost", np.arange(2), [0.5, np.nan], marked=[0]).to_dict()
     {'label': 'boost', 'x': [0, 1], 'y': [0.5, None], 'style': 'line', 'marked': [0]}
     """
-    built = {
-        "label": label,
-        "x": _list(x),
-        "y": _list(y),
-        "error": None if error is None else _list(error),
-        "style": style,
-        "marked": _list(marked) or None,
-    }
-    return _without_none(built)
+
+    LEFT_OUT: ClassVar = frozenset({"error", "marked"})
+
+    label: str
+    x: Values
+    y: Values
+    error: Values | None = None
+    style: str = "line"
+    marked: Values = ()
+
+    def __post_init__(self) -> None:
+        """Check lengths, the style and the numbers."""
+        super().__post_init__()
+        self._require(self.style in STYLES, "style", f"must be one of {', '.join(STYLES)}, not {self.style!r:.40}")
+        self._require_places(self.x)
+        self._require_numbers("y", self.y)
+        length = len(self.y)
+        if self.style == "flat":
+            self._require(len(set(self.y)) == 1, "y", "a flat series has one value")
+        else:
+            self._require_length("x", self.x, length, "y")
+        if self.error is not None:
+            self._require_numbers("error", self.error)
+            self._require_length("error", self.error, length, "y")
+            self._require(all(error is None or error >= 0 for error in self.error), "error", "must not be < 0")
+        fits = all(_is_count(place) and place < length for place in self.marked)
+        self._require(fits, "marked", f"must be counts below {length}")
 
 
-def band(label: str, x: Iterable[Any], low: Iterable[Any], high: Iterable[Any]) -> Band:
+@dataclass(frozen=True)
+class Band(Record):
     """A shaded band from `low` to `high`; with the label of a series of the panel it takes that one's colour.
 
-    >>> band("boost", [1, 2], [0.1, 0.2], [0.3, 0.4])["high"]
-    [0.3, 0.4]
+    >>> Band("boost", [1, 2], [0.1, 0.2], [0.3, 0.4]).high
+    (0.3, 0.4)
     """
-    return {"label": label, "x": _list(x), "low": _list(low), "high": _list(high)}
+
+    label: str
+    x: Values
+    low: Values
+    high: Values
+
+    def __post_init__(self) -> None:
+        """Check lengths and numbers."""
+        super().__post_init__()
+        self._require_places(self.x)
+        for place, values in (("low", self.low), ("high", self.high)):
+            self._require_numbers(place, values)
+            self._require_length(place, values, len(self.x), "x")
 
 
-def check(statement: str, seen: bool | np.bool_ | None, why: str, *, ours: bool = False) -> Check:
+@dataclass(frozen=True)
+class Panel(Record):
+    """One pair of axes.
+
+    >>> Panel("banknote", "rados", "error, %", [Series("boost", [10, 100], [3.0, 2.5])], log_x=True).log_x
+    True
+    """
+
+    PARTS: ClassVar = {"series": Series, "bands": Band}
+    LEFT_OUT: ClassVar = frozenset({"log_x", "log_y", "bands"})
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    log_x: bool = False
+    log_y: bool = False
+    bands: Sequence[Band] = ()
+
+    def __post_init__(self) -> None:
+        """Check that the axis of x can show all places."""
+        super().__post_init__()
+        places = [x for item in self.placed for x in item.x]
+        words = sum(isinstance(x, str) for x in places)
+        self._require(words in (0, len(places)), "", "x must be all numbers or all text")
+        self._require(not (self.log_x and words), "", "log_x needs numbers as x")
+        self._require(not self.log_x or min(places, default=1) > 0, "", "log_x needs x above 0")
+
+    @property
+    def placed(self) -> list[Series | Band]:
+        """What has places along x of its own: all but flat series."""
+        return [*(item for item in self.series if item.style != "flat"), *self.bands]
+
+
+@dataclass(frozen=True)
+class Figure(Record):
+    """A figure of one or more panels, which share one legend: a label has the same colour in all of them.
+
+    >>> Figure("curves", "Curves", "Error by size.", [Panel("a", "size", "error", [Series("boost", [1], [2])])]).name
+    'curves'
+    """
+
+    PARTS: ClassVar = {"panels": Panel}
+
+    name: str
+    title: str
+    caption: str
+    panels: Sequence[Panel]
+
+    def __post_init__(self) -> None:
+        """Check the name, and that there is something to draw."""
+        super().__post_init__()
+        self._require_name(self.name)
+        self._require(len(self.panels) > 0, "panels", "there must be at least one")
+
+
+@dataclass(frozen=True)
+class Check(Record):
     """A statement of the paper, whether it was seen here (None: could not be judged), and by what.
 
     "Not seen" says that our criterion did not show it here, not that the paper is wrong. With `ours` the paper does not
     say so: the question is our own, and readers are told.
 
-    >>> check("more rados are better", np.bool_(False), "3.1 % with 10, 3.4 % with 100")["seen"]
+    >>> Check("more rados are better", False, "3.1 % with 10, 3.4 % with 100").seen
     False
-    >>> check("ten rados are enough", False, "3.1 % with 10, 2.0 % with 100", ours=True)["ours"]
+    """
+
+    LEFT_OUT: ClassVar = frozenset({"ours"})
+
+    statement: str
+    seen: bool | None
+    why: str
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Findings(Record):
+    """All that an experiment found.
+
+    >>> Findings("table1", "Table 1", checks=[Check("errors fall", True, "from 3.0 % to 2.0 %")]).checks[0].seen
     True
     """
-    built: Check = {"statement": statement, "seen": None if seen is None else bool(seen), "why": why}
-    return built | {"ours": True} if ours else built
 
+    PARTS: ClassVar = {"tables": Table, "figures": Figure, "checks": Check}
 
-def validate(findings: Any) -> None:
-    """Raise where findings have not the shape that all readers rely on.
+    name: str
+    title: str
+    tables: Sequence[Table] = ()
+    figures: Sequence[Figure] = ()
+    checks: Sequence[Check] = ()
+    notes: Sequence[str] = ()
 
-    >>> validate({"name": "table1"})
-    Traceback (most recent call last):
-    radoboost.errors.ArgumentError: findings: 'title' is missing; add it
-    """
-    _fields(findings, "findings", name=_name, title=_text, tables=_all(_table), figures=_all(_figure),
-            checks=_all(_check), notes=_all(_text))  # fmt: skip
-    for kind in ("tables", "figures"):
-        names = [item["name"] for item in findings[kind]]
-        _require(len(set(names)) == len(names), f"findings.{kind}", f"names must differ, not {', '.join(names)}")
-
-
-_Validator = Callable[[Any, str], None]
-
-
-def _table(value: Any, where: str) -> None:
-    _fields(value, where, name=_name, title=_text, columns=_all(_column), rows=_all(_all(_cell)), note__=_text)
-    width = len(value["columns"])
-    _require(width > 0, f"{where}.columns", "there must be at least one")
-    for number, row in enumerate(value["rows"]):
-        _require(len(row) == width, f"{where}.rows[{number}]", f"must hold {width} cells, not {len(row)}")
-
-
-def _column(value: Any, where: str) -> None:
-    _fields(value, where, name=_text, unit__=_text, digits__=_digits)
-
-
-def _figure(value: Any, where: str) -> None:
-    _fields(value, where, name=_name, title=_text, caption=_text, panels=_all(_panel))
-    _require(len(value["panels"]) > 0, f"{where}.panels", "there must be at least one")
-
-
-def _panel(value: Any, where: str) -> None:
-    _fields(value, where, title=_text, x_label=_text, y_label=_text, series=_all(_series), log_x__=_flag,
-            log_y__=_flag, bands__=_all(_band))  # fmt: skip
-    shown = [item for item in value["series"] if item.get("style") != "flat"] + value.get("bands", [])
-    places = [x for item in shown for x in item["x"]]
-    words = sum(isinstance(x, str) for x in places)
-    _require(words in (0, len(places)), where, "x must be all numbers or all text")
-    _require(not (value.get("log_x") and words), where, "log_x needs numbers as x")
-    _require(not value.get("log_x") or min(places, default=1) > 0, where, "log_x needs x above 0")
-
-
-def _series(value: Any, where: str) -> None:
-    _fields(value, where, label=_text, x=_all(_place), y=_all(_number_or_none), error__=_all(_number_or_none),
-            style__=_style, marked__=_all(_digits))  # fmt: skip
-    length = len(value["y"])
-    if value.get("style") == "flat":
-        _require(len(set(value["y"])) == 1, f"{where}.y", "a flat series has one value")
-    else:
-        _require(len(value["x"]) == length, f"{where}.x", f"must be as long as y, {length}, not {len(value['x'])}")
-    _require(len(value.get("error", value["y"])) == length, f"{where}.error", f"must be as long as y, {length}")
-    _require(all(error is None or error >= 0 for error in value.get("error", [])), f"{where}.error", "must not be < 0")
-    _require(all(place < length for place in value.get("marked", [])), f"{where}.marked", f"must be below {length}")
-
-
-def _band(value: Any, where: str) -> None:
-    _fields(value, where, label=_text, x=_all(_place), low=_all(_number_or_none), high=_all(_number_or_none))
-    for key in ("low", "high"):
-        _require(len(value[key]) == len(value["x"]), f"{where}.{key}", f"must be as long as x, {len(value['x'])}")
-
-
-def _check(value: Any, where: str) -> None:
-    _fields(value, where, statement=_text, seen=_flag_or_none, why=_text, ours__=_flag)
-
-
-def _fields(value: Any, where: str, **validators: _Validator) -> None:
-    """A mapping of just these keys; those that may be absent are written with two underscores at the end."""
-    _require(isinstance(value, dict), where, f"must be a mapping, not {value!r:.40}")
-    known = {key.removesuffix("__") for key in validators}
-    for key in value:
-        _require(key in known, where, f"{key!r} is unknown; known are {', '.join(sorted(known))}")
-    for key, validator in validators.items():
-        optional, key = key.endswith("__"), key.removesuffix("__")
-        if key in value:
-            validator(value[key], f"{where}.{key}")
-        else:
-            _require(optional, where, f"{key!r} is missing; add it")
-
-
-def _all(validator: _Validator) -> _Validator:
-    def each(value: Any, where: str) -> None:
-        _require(isinstance(value, list), where, f"must be a list, not {value!r:.40}")
-        for number, item in enumerate(value):
-            validator(item, f"{where}[{number}]")
-
-    return each
+    def __post_init__(self) -> None:
+        """Check that names can be those of files."""
+        super().__post_init__()
+        self._require_name(self.name)
+        for kind, names in (
+            ("tables", [table.name for table in self.tables]),
+            ("figures", [figure.name for figure in self.figures]),
+        ):
+            self._require(len(set(names)) == len(names), kind, f"names must differ, not {', '.join(names)}")
+        for number, note in enumerate(self.notes):
+            self._require(isinstance(note, str), f"notes[{number}]", f"must be text, not {note!r:.40}")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _kind(accepts: Callable[[Any], bool], wanted: str) -> _Validator:
-    def validator(value: Any, where: str) -> None:
-        _require(accepts(value), where, f"must be {wanted}, not {value!r:.40}")
-
-    return validator
-
-
-_text = _kind(lambda value: isinstance(value, str), "text")
-_flag = _kind(lambda value: isinstance(value, bool), "True or False")
-_flag_or_none = _kind(lambda value: value is None or isinstance(value, bool), "True, False or None")
-_number_or_none = _kind(lambda value: value is None or _is_number(value), "a finite number or None")
-_place = _kind(lambda value: _is_number(value) or isinstance(value, str), "a finite number or text")
-_cell = _kind(
-    lambda value: value is None or isinstance(value, bool | str) or _is_number(value),
-    "a finite number, text, True, False or None",
-)
-_digits = _kind(lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a count")
-_style = _kind(lambda value: value in STYLES, f"one of {', '.join(STYLES)}")
-_name = _kind(
-    lambda value: isinstance(value, str) and _NAME.fullmatch(value) is not None,
-    "small letters, digits and hyphens, as it names files",
-)
-
-
-def _require(holds: bool, where: str, what: str) -> None:
-    if not holds:
-        raise ArgumentError(f"{where}: {what}")
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _plain(value: Any) -> Any:
@@ -301,9 +382,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _list(values: Iterable[Any]) -> list[Any]:
-    return [_plain(value) for value in values]
-
-
-def _without_none(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in mapping.items() if value is not None}
+def _json(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.to_dict()
+    return [_json(item) for item in value] if isinstance(value, tuple) else value

@@ -4,35 +4,68 @@ import json
 import os
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from radoboost.errors import OutputError, reason
+from radoboost.errors import ArgumentError, OutputError, reason
 from radoboost.findings import Findings
 from radoboost.release import replacing
 
-Document = dict[str, Any]
 _NOTED = ("radoboost", "numpy", "scipy", "numba", "pyarrow")
+_NEEDED = ("command", "versions", "seconds", "options", "findings")
+
+
+@dataclass(frozen=True)
+class Document:
+    """Findings, and how they were got; `said` are paragraphs to begin with, by their first words."""
+
+    command: str
+    versions: Mapping[str, str]
+    seconds: float
+    options: Mapping[str, Any]
+    findings: Findings
+    said: Mapping[str, str] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data of the same names."""
+        made = {
+            "command": self.command,
+            "versions": dict(self.versions),
+            "seconds": self.seconds,
+            "options": dict(self.options),
+            "findings": self.findings.to_dict(),
+        }
+        return made if self.said is None else {**made, "said": dict(self.said)}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """The document that gave this JSON data.
+
+        >>> Document.from_dict({"command": "rado demo", "seconds": 1.2})
+        Traceback (most recent call last):
+        radoboost.errors.ArgumentError: a results document lacks versions, options, findings; run its experiment again
+        """
+        if not isinstance(data, Mapping):
+            raise ArgumentError("a results document must be a mapping; run its experiment again")
+        missing = [key for key in _NEEDED if key not in data]
+        if missing:
+            raise ArgumentError(f"a results document lacks {', '.join(missing)}; run its experiment again")
+        given = {key: data[key] for key in _NEEDED}
+        return cls(**{**given, "findings": Findings.from_dict(data["findings"])}, said=data.get("said"))
 
 
 def document(
     command: str, seconds: float, options: Mapping[str, Any], findings: Findings, said: Mapping[str, str] | None = None
 ) -> Document:
-    """A results document; `said` are paragraphs to begin with, by their first words.
+    """A document of findings that were made just now, by the versions that are installed.
 
-    >>> from radoboost.findings import found
-    >>> document("rado demo", 1.234, {"seed": 0}, found("demo", "Demo"))["seconds"]
+    >>> document("rado demo", 1.234, {"seed": 0}, Findings("demo", "Demo")).seconds
     1.23
     """
-    made = {
-        "command": command,
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in _NOTED},
-        "seconds": round(seconds, 2),
-        "options": dict(options),
-        "findings": findings,
-    }
-    return made if said is None else {**made, "said": dict(said)}
+    versions = {"python": platform.python_version()} | {name: version(name) for name in _NOTED}
+    return Document(command, versions, round(seconds, 2), options, findings, said)
 
 
 def make_folder(output: Path) -> None:
@@ -47,18 +80,19 @@ def make_folder(output: Path) -> None:
 
 def keep(output: Path, kept: Document) -> None:
     """Write a document into a folder, under the name of its findings."""
-    with replacing(output / f"{kept['findings']['name']}.json") as beside:
-        beside.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with replacing(output / f"{kept.findings.name}.json") as beside:
+        beside.write_text(json.dumps(kept.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def kept_in(output: Path, names: tuple[str, ...]) -> list[Document]:
     """The documents of these names that a folder holds, also from earlier runs."""
     places = [output / f"{name}.json" for name in names]
-    return [_read(place) for place in places if place.exists()]
+    return [read(place) for place in places if place.exists()]
 
 
-def _read(place: Path) -> Any:
+def read(place: Path) -> Document:
+    """The document in a file."""
     try:
-        return json.loads(place.read_text(encoding="utf-8"))
+        return Document.from_dict(json.loads(place.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         raise OutputError(f"cannot read {place}, from an earlier run; remove it, or run its experiment again") from None

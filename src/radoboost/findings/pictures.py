@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from radoboost.findings import Figure, Panel, Series
+from radoboost.findings import Figure, Panel, Series, Values
 from radoboost.findings.screen import printable
 
 # The colours of Okabe and Ito that stand out from white; a shape goes with each, so that colour is not all there is.
@@ -66,8 +66,7 @@ def draw(figure: Figure, labels: Iterable[str] = ()) -> Picture:
 
     Colours go to `labels` first, in their order: figures that are drawn with the same labels agree in their colours.
 
-    >>> from radoboost.findings import figure, panel, series
-    >>> picture = draw(figure("a", "A", "A line.", [panel("a", "x", "y", [series("b", [1, 2], [3, 4])])]))
+    >>> picture = draw(Figure("a", "A", "A line.", [Panel("a", "x", "y", [Series("b", [1, 2], [3, 4])])]))
     >>> b"<svg" in picture.narrow_svg
     True
     """
@@ -79,18 +78,18 @@ def draw(figure: Figure, labels: Iterable[str] = ()) -> Picture:
 
 def labels_of(figure: Figure) -> list[str]:
     """The labels of series and bands, each once, in the order in which they come."""
-    items = (item for panel in figure["panels"] for item in [*panel["series"], *panel.get("bands", [])])
-    return list(dict.fromkeys(item["label"] for item in items))
+    labels = ([item.label for item in panel.series] + [item.label for item in panel.bands] for panel in figure.panels)
+    return list(dict.fromkeys(label for part in labels for label in part))
 
 
 def not_shown(figure: Figure) -> int:
     """How many points cannot be shown, since their axis is logarithmic and they are not above 0."""
     return sum(
         value is not None and value <= 0
-        for panel in figure["panels"]
-        if panel.get("log_y")
-        for series in panel["series"]
-        for value in series["y"]
+        for panel in figure.panels
+        if panel.log_y
+        for series in panel.series
+        for value in series.y
     )
 
 
@@ -141,7 +140,7 @@ def _settings(sheet: Sheet) -> Iterator[None]:
 def _canvas(figure: Figure, looks: dict[str, _Look], sheet: Sheet) -> Any:
     from matplotlib.figure import Figure as Canvas
 
-    panels = figure["panels"]
+    panels = figure.panels
     words = [len(_words(panel)) for panel in panels]
     columns = 1 if sheet is NARROW and max(words) > 4 else sheet.columns(len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -151,15 +150,16 @@ def _canvas(figure: Figure, looks: dict[str, _Look], sheet: Sheet) -> Any:
     tall = rows * height + 1.5 * math.ceil(len(names) / n_names) * sheet.text / 72
     canvas = Canvas(figsize=(width, tall + 0.2), layout="constrained")
     grid = canvas.subplots(rows, columns, squeeze=False).ravel()
-    shared_x, shared_y = (len({panel[key] for panel in panels}) == 1 for key in ("x_label", "y_label"))
+    shared_x = len({panel.x_label for panel in panels}) == 1
+    shared_y = len({panel.y_label for panel in panels}) == 1
     across, along = (int(1.6 * 72 * inches / sheet.text) for inches in (width / columns - 0.5, height - 0.4))
     for place, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
         _draw_panel(axes, panel, looks, handles, across, small=columns > 1 or sheet is NARROW)
-        axes.set_title(_wrapped(panel["title"], 0.85 * across))
+        axes.set_title(_wrapped(panel.title, 0.85 * across))
         if not shared_x or place + columns >= len(panels):
-            axes.set_xlabel(_wrapped(panel["x_label"], across))
+            axes.set_xlabel(_wrapped(panel.x_label, across))
         if not shared_y or place % columns == 0:
-            axes.set_ylabel(_wrapped(panel["y_label"], along))
+            axes.set_ylabel(_wrapped(panel.y_label, along))
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     if names:
@@ -192,50 +192,45 @@ def _draw_panel(
 ) -> None:
     """Draw one panel, as wide as `across` letters, and put what stands for each label into `handles`."""
     words = _words(panel)
-    log_y = panel.get("log_y", False)
-    if panel.get("log_x"):
+    log_y = panel.log_y
+    if panel.log_x:
         axes.set_xscale("log")
     if log_y:
         axes.set_yscale("log")
-    for band in panel.get("bands", []):
-        low, high = (_numbers(band[key], log=log_y) for key in ("low", "high"))
-        shade = axes.fill_between(_places(band["x"], words), low, high, color=looks[band["label"]].colour, **_SHADE)
-        handles.setdefault(band["label"], shade)
-    beside = [item["label"] for item in panel["series"] if item.get("style") == "points"] if words else []
-    for series in panel["series"]:
-        label = series["label"]
+    for band in panel.bands:
+        low, high = (_numbers(values, log=log_y) for values in (band.low, band.high))
+        shade = axes.fill_between(_places(band.x, words), low, high, color=looks[band.label].colour, **_SHADE)
+        handles.setdefault(band.label, shade)
+    beside = [item.label for item in panel.series if item.style == "points"] if words else []
+    for series in panel.series:
+        label = series.label
         shift = 0.5 * ((beside.index(label) + 0.5) / len(beside) - 0.5) if label in beside else 0.0
-        x = [place + shift for place in _places(series["x"], words)]
-        line = _draw_series(axes, series, x, _numbers(series["y"], log=log_y), looks[label], small=small)
+        x = [place + shift for place in _places(series.x, words)]
+        line = _draw_series(axes, series, x, _numbers(series.y, log=log_y), looks[label], small=small)
         if not isinstance(handles.get(label), type(line)):  # a line stands for its label better than its band does
             handles[label] = line
     _set_ticks(axes, panel, words, across, small=small)
 
 
-def _placed(panel: Panel) -> list[dict[str, Any]]:
-    """What has places along x of its own: all but flat series."""
-    return [item for item in panel["series"] if item.get("style") != "flat"] + [*panel.get("bands", [])]
-
-
 def _words(panel: Panel) -> list[str]:
     """The places along x, where they are text."""
-    return list(dict.fromkeys(x for item in _placed(panel) for x in item["x"] if isinstance(x, str)))
+    return list(dict.fromkeys(x for item in panel.placed for x in item.x if isinstance(x, str)))
 
 
-def _places(x: list[Any], words: list[str]) -> list[float]:
+def _places(x: Values, words: list[str]) -> list[float]:
     return [words.index(place) if isinstance(place, str) else place for place in x]
 
 
-def _numbers(values: list[Any], *, log: bool) -> list[float]:
+def _numbers(values: Values, *, log: bool) -> list[float]:
     return [math.nan if value is None or (log and value <= 0) else value for value in values]
 
 
 def _draw_series(axes: Any, series: Series, x: list[float], y: list[float], look: _Look, *, small: bool) -> Any:
-    style, size = series.get("style", "line"), 3.5 if small else 5.0
-    error = series.get("error")
+    style, size = series.style, 3.5 if small else 5.0
+    error = series.error
     dashes = _DASHES[style]
     if style == "flat":
-        if error and error[0]:
+        if error is not None and error[0]:
             axes.axhspan(y[0] - error[0], y[0] + error[0], color=look.colour, **_SHADE)
         return axes.axhline(y[0], color=look.colour, ls=dashes, lw=1.8)
     many = len(y) > _MANY
@@ -252,7 +247,7 @@ def _draw_series(axes: Any, series: Series, x: list[float], y: list[float], look
             axes.fill_between(x, low, high, color=look.colour, **_SHADE)
         else:
             axes.errorbar(x, y, spread, fmt="none", ecolor=look.colour, elinewidth=0.9, capsize=size / 2)
-    marked = series.get("marked", [])
+    marked = series.marked
     rings = {"marker": "o", "ls": "none", "mfc": "none", "mec": "#222222", "mew": 1.1, "ms": 2.4 * size, "zorder": 5}
     axes.plot([x[place] for place in marked], [y[place] for place in marked], **rings)
     return line
@@ -261,7 +256,7 @@ def _draw_series(axes: Any, series: Series, x: list[float], y: list[float], look
 def _set_ticks(axes: Any, panel: Panel, words: list[str], across: int, *, small: bool) -> None:
     from matplotlib import ticker
 
-    for axis, log in ((axes.xaxis, panel.get("log_x")), (axes.yaxis, panel.get("log_y"))):
+    for axis, log in ((axes.xaxis, panel.log_x), (axes.yaxis, panel.log_y)):
         low, high = sorted(axis.get_view_interval())
         if log:
             decades, plain = math.log10(high / low), low >= 1e-4 and high <= 1e5
@@ -270,8 +265,8 @@ def _set_ticks(axes: Any, panel: Panel, words: list[str], across: int, *, small:
             axis.set_minor_locator(ticker.NullLocator())
         elif small:
             axis.set_major_locator(ticker.MaxNLocator(4))
-    if panel.get("log_x"):
-        measured = sorted({x for item in _placed(panel) for x in item["x"]})
+    if panel.log_x:
+        measured = sorted({x for item in panel.placed for x in item.x})
         chosen = _fitting(measured, across)
         if len(measured) <= _FEW and len(chosen) > 1:
             axes.set_xticks(chosen)

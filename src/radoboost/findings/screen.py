@@ -1,6 +1,7 @@
 """Findings as text for a terminal."""
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from radoboost.findings import Check, Findings, Table
@@ -14,9 +15,9 @@ _HEAD = 10  # letters to which the name of a column may make it wide
 def show(findings: Findings, width: int = 100) -> str:
     """Tables, checks and notes as text for a terminal; a table too wide for it comes in pieces, below each other.
 
-    >>> from radoboost.findings import check, column, found, table
-    >>> errors = table("errors", "Errors", ["domain", column("error", "%", 2)], [["banknote", 2.7], ["wine", None]])
-    >>> print(show(found("table1", "Table 1", tables=[errors], checks=[check("errors are small", True, "2.70 %")])))
+    >>> from radoboost.findings import Column
+    >>> errors = Table("errors", "Errors", ["domain", Column("error", "%", 2)], [["banknote", 2.7], ["wine", None]])
+    >>> print(show(Findings("table1", "Table 1", tables=[errors], checks=[Check("errors are small", True, "2.70 %")])))
     Table 1
     <BLANKLINE>
     Errors
@@ -28,10 +29,10 @@ def show(findings: Findings, width: int = 100) -> str:
     <BLANKLINE>
     seen        errors are small: 2.70 %
     """
-    blocks = [[findings["title"]]]
-    blocks += [_table(table, width) for table in findings["tables"]]
-    blocks += [[line for check in findings["checks"] for line in _check(check, width)]] if findings["checks"] else []
-    blocks += [textwrap.wrap(note, width) for note in findings["notes"]]
+    blocks = [[findings.title]]
+    blocks += [_table(table, width) for table in findings.tables]
+    blocks += [[line for check in findings.checks for line in _check(check, width)]] if findings.checks else []
+    blocks += [textwrap.wrap(note, width) for note in findings.notes]
     return "\n\n".join("\n".join(printable(line) for line in lines) for lines in blocks)
 
 
@@ -68,25 +69,27 @@ def printable(text: str) -> str:
     >>> printable("red \x1b[31m wine")
     'red �[31m wine'
     """
+    if text.isprintable():
+        return text
     return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
 def _table(table: Table, width: int) -> list[str]:
-    columns, n_keys = _columns(table), _n_keys(table["rows"])
+    columns, n_keys = _columns(table), _n_keys(table.rows)
     pieces = [columns[:n_keys]]
     for column in columns[n_keys:]:
         if len(pieces[-1]) > n_keys and _width([*pieces[-1], column]) > width:
             pieces.append(columns[:n_keys])
         pieces[-1].append(column)
-    n_heads = len(columns[0]) - len(table["rows"])
-    lines = textwrap.wrap(table["title"], width)
+    n_heads = len(columns[0]) - len(table.rows)
+    lines = textwrap.wrap(table.title, width)
     for number, piece in enumerate(pieces):
         rows = ["  ".join(cells).rstrip() for cells in zip(*piece, strict=True)]
         lines += [*([""] if number else []), *filter(None, rows[:n_heads]), "-" * _width(piece), *rows[n_heads:]]
-    return lines + textwrap.wrap(table.get("note", ""), width)
+    return lines + textwrap.wrap(table.note or "", width)
 
 
-def _n_keys(rows: list[list[Any]]) -> int:
+def _n_keys(rows: Sequence[Sequence[Any]]) -> int:
     """How many columns to repeat in every piece, so that rows can be told apart: the first, or the first two.
 
     >>> _n_keys([["wine", 1, 3.0], ["sonar", 1, 4.0]]), _n_keys([["wine", 1, 3.0], ["wine", 2, 3.0]])
@@ -98,12 +101,12 @@ def _n_keys(rows: list[list[Any]]) -> int:
 def _columns(table: Table) -> list[list[str]]:
     """Of each column the lines of its head and its cells, all of one width."""
     heads, columns = [], []
-    for place, column in enumerate(table["columns"]):
-        values = [row[place] for row in table["rows"]]
-        cells = [" ".join(shown(value, column.get("digits")).split()) for value in values]
+    for place, column in enumerate(table.columns):
+        values = [row[place] for row in table.rows]
+        cells = [" ".join(shown(value, column.digits).split()) for value in values]
         broad = max([_HEAD, *map(len, cells)])
         heads.append(
-            textwrap.wrap(column["name"], broad, break_long_words=False) + [column.get("unit", "")] * ("unit" in column)
+            textwrap.wrap(column.name, broad, break_long_words=False) + ([] if column.unit is None else [column.unit])
         )
         columns.append((cells, is_textual(values)))
     tallest = max(map(len, heads))
@@ -120,10 +123,10 @@ def _width(columns: list[list[str]]) -> int:
 
 
 def _check(check: Check, width: int) -> list[str]:
-    verdict = f"{VERDICTS[check['seen']]:<12}"
-    asked = f"{OURS}: " if check.get("ours") else ""
+    verdict = f"{VERDICTS[check.seen]:<12}"
+    asked = f"{OURS}: " if check.ours else ""
     return textwrap.wrap(
-        f"{asked}{check['statement']}: {check['why']}",
+        f"{asked}{check.statement}: {check.why}",
         width,
         initial_indent=verdict,
         subsequent_indent=" " * len(verdict),

@@ -52,7 +52,7 @@ def reproduce(
     output: Path = OUTPUT,
     progress: bool = False,
     say: Callable[[str], None] | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Document]:
     """Run an experiment of the paper, or "all", and write results, pictures and a report into the folder `output`.
 
     `data` is the folder of the domains (RADO_DATA by default); `domains` chooses among those found there. Cells that

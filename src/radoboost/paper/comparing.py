@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from radoboost.findings import Check, Figure, Series, Table, check, column, figure, panel, series, table
+from radoboost.findings import Check, Column, Figure, Panel, Series, Table
 from radoboost.paper.cells import Cell, Options
 from radoboost.paper.domains import SOURCES
 from radoboost.paper.protocol import N_FOLDS, Summary, paired_t, standard_errors_apart, summarise
@@ -89,7 +89,7 @@ def beside(name: str, rows: Sequence[Row]) -> Table:
     """Our errors, those of a table of the paper, and how many combined standard errors lie between; then p and p'."""
     columns: list[Any] = ["domain"]
     for title in LEARNERS.values():
-        columns += [column(title, "%", 2), column(f"{title}, paper", "%", 2), column(f"{title}, apart", digits=2)]
+        columns += [Column(title, "%", 2), Column(f"{title}, paper", "%", 2), Column(f"{title}, apart", digits=2)]
     columns += ["p, paper", "p', paper"]
     lines = []
     for row in rows:
@@ -100,7 +100,7 @@ def beside(name: str, rows: Sequence[Row]) -> Table:
             line += [ours.mean, theirs.mean, standard_errors_apart(ours, theirs)] if theirs else [ours.mean, None, None]
         lines.append(line + ([paper(name)[row.name][p] for p in ("p", "p_sub")] if row.complete else [None, None]))
     note = "apart: the difference in combined standard errors, each from the standard deviation over folds."
-    return table("paper", "Beside the paper", columns, lines, note)
+    return Table("paper", "Beside the paper", columns, lines, note)
 
 
 def outside(name: str, rows: Sequence[Row], learners: Sequence[str]) -> Iterator[tuple[Row, str, float]]:
@@ -132,7 +132,7 @@ def agreement(name: str, rows: Sequence[Row], learners: Sequence[str], allowed: 
         f"{titles}: at least {in_all - allowed} of {in_all} errors are within two combined standard errors of "
         "the paper's"
     )
-    return check(statement, len(wrong) <= allowed if whole else None, why)
+    return Check(statement, len(wrong) <= allowed if whole else None, why)
 
 
 def picture(name: str, rows: Sequence[Row]) -> Figure:
@@ -143,12 +143,12 @@ def picture(name: str, rows: Sequence[Row]) -> Figure:
         drawn = [_points("here", rows, [row.summary(learner) for row in rows])]
         if known:
             drawn.append(_points("paper", known, [printed(name, row.name, learner) for row in known]))
-        panels.append(panel(title, "domain", "test error, %", drawn))
+        panels.append(Panel(title, "domain", "test error, %", drawn))
     caption = "Mean test error and its standard error over folds, here and in the paper."
-    return figure("errors", "Test errors, here and in the paper", caption, panels)
+    return Figure("errors", "Test errors, here and in the paper", caption, panels)
 
 
 def _points(label: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Series:
     errors = [summary.std / math.sqrt(summary.n) for summary in summaries]
     places = [row.title for row in rows]
-    return series(label, places, [summary.mean for summary in summaries], error=errors, style="points")
+    return Series(label, places, [summary.mean for summary in summaries], error=errors, style="points")

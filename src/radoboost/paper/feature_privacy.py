@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from radoboost import findings as shapes
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
 from radoboost.paper.banded_rados import DOMAINS, NAME, Plan, cells, plan, work
 from radoboost.paper.cells import Cell, Options
@@ -40,13 +40,13 @@ class _Seen:
         return [k for k, error in enumerate(self.band) if error is not None and self.accounts[k]["epsilon"] is None]
 
 
-def findings(outcomes: Outcomes, options: Options) -> shapes.Findings:
+def findings(outcomes: Outcomes, options: Options) -> Findings:
     """Errors by epsilon, exact totals beside the paper's, and what of its conclusion is seen."""
     chosen = plan(options)
     seen = [_gather(outcomes, name, chosen) for name in DOMAINS if name in options.domains]
     if not seen:
-        return shapes.found(NAME, TITLE, notes=["None of the domains with a binary feature is there."])
-    return shapes.found(
+        return Findings(NAME, TITLE, notes=["None of the domains with a binary feature is there."])
+    return Findings(
         NAME,
         TITLE,
         tables=[_errors_table(seen, chosen), _totals_table(seen, chosen)],
@@ -72,7 +72,7 @@ def _gather(outcomes: Outcomes, name: str, chosen: Plan) -> _Seen:
     )
 
 
-def _errors_table(seen: list[_Seen], chosen: Plan) -> shapes.Table:
+def _errors_table(seen: list[_Seen], chosen: Plan) -> Table:
     rows: list[list[Any]] = []
     for domain in seen:
         others = [value for key in _OTHERS for value in (domain.others[key].mean, domain.others[key].std)]
@@ -83,20 +83,25 @@ def _errors_table(seen: list[_Seen], chosen: Plan) -> shapes.Table:
             rows.append(
                 [domain.title, epsilon, account["low"], account["high"], *mine, domain.share[k], *others, verdict]
             )
-    percent = [
-        shapes.column(name, "%", 2) for label in ("band", *_OTHERS.values()) for name in (label, f"{label}, std")
+    percent = [Column(name, "%", 2) for label in ("band", *_OTHERS.values()) for name in (label, f"{label}, std")]
+    percent.insert(2, Column("share of |theta|", digits=3))
+    columns: list[Column | str] = [
+        "domain",
+        Column("epsilon", digits=3),
+        "band from",
+        "band to",
+        *percent,
+        "FeatureBand",
     ]
-    percent.insert(2, shapes.column("share of |theta|", digits=3))
-    columns = ["domain", shapes.column("epsilon", digits=3), "band from", "band to", *percent, "FeatureBand"]
     note = (
         f"Test errors; standard deviations are over all folds of {chosen.repeats} times {chosen.folds}. Epsilon is the "
         "paper's, of one rado; the share of |theta| is the protected feature's. The last column says whether the "
         f"mechanism would give such rados at delta {DEFAULT_DELTA:g}, for all of them together."
     )
-    return shapes.table("errors", "Test error by epsilon", columns, rows, note)
+    return Table("errors", "Test error by epsilon", columns, rows, note)
 
 
-def _totals_table(seen: list[_Seen], chosen: Plan) -> shapes.Table:
+def _totals_table(seen: list[_Seen], chosen: Plan) -> Table:
     keys = ("m", "n", "low", "high", "paper_epsilon", "paper_delta", "epsilon", "delta", "floor", "plain_epsilon")
     rows = [
         [domain.title, epsilon, *(domain.accounts[k].get(key) for key in keys)]
@@ -104,10 +109,10 @@ def _totals_table(seen: list[_Seen], chosen: Plan) -> shapes.Table:
         for k, epsilon in enumerate(chosen.epsilons)
     ]
     at = f"at delta {DEFAULT_DELTA:g}"
-    columns = ["domain", shapes.column("epsilon", digits=3), "examples", "rados", "band from", "band to"]
+    columns: list[Column | str] = ["domain", Column("epsilon", digits=3), "examples", "rados", "band from", "band to"]
     columns += [
-        shapes.column("paper: n epsilon", digits=2), "paper: n delta", shapes.column(f"exact epsilon {at}", digits=3),
-        "exact delta at n epsilon", "least delta", shapes.column(f"exact epsilon of plain rados {at}", digits=3),
+        Column("paper: n epsilon", digits=2), "paper: n delta", Column(f"exact epsilon {at}", digits=3),
+        "exact delta at n epsilon", "least delta", Column(f"exact epsilon of plain rados {at}", digits=3),
     ]  # fmt: skip
     note = (
         "Of the marginal of the protected column, for one value changed; other columns of the same rados can reveal "
@@ -115,26 +120,26 @@ def _totals_table(seen: list[_Seen], chosen: Plan) -> shapes.Table:
         "than that probability (least delta). The paper's delta is m^(-5/2) / epsilon, with 1 for the constant it does "
         "not name; the accountant resolves no delta below about 1e-11."
     )
-    return shapes.table("totals", "What all rados of a fold reveal of the column, exactly", columns, rows, note)
+    return Table("totals", "What all rados of a fold reveal of the column, exactly", columns, rows, note)
 
 
-def _errors_figure(seen: list[_Seen], chosen: Plan) -> shapes.Figure:
+def _errors_figure(seen: list[_Seen], chosen: Plan) -> Figure:
     panels = []
     for domain in seen:
         means = [None if error is None else error.mean for error in domain.band]
         spread = [None if error is None else error.std for error in domain.band]
-        shown = [shapes.series("rados in the band", chosen.epsilons, means, error=spread, marked=domain.refused)]
+        shown = [Series("rados in the band", chosen.epsilons, means, error=spread, marked=domain.refused)]
         for key, label in _OTHERS.items():
-            shown.append(shapes.series(label, chosen.epsilons[:1], [domain.others[key].mean], style="flat"))
-        panels.append(shapes.panel(domain.title, "epsilon of one rado", "test error, %", shown, log_x=True))
+            shown.append(Series(label, chosen.epsilons[:1], [domain.others[key].mean], style="flat"))
+        panels.append(Panel(domain.title, "epsilon of one rado", "test error, %", shown, log_x=True))
     caption = (
         "RadoBoost on rados in the band of the feature-wise mechanism, on random rados, and AdaBoost. Bars: standard "
         f"deviation over folds. Rings: the mechanism would refuse, for no epsilon is left at delta {DEFAULT_DELTA:g}."
     )
-    return shapes.figure("errors", "Test error by epsilon", caption, panels)
+    return Figure("errors", "Test error by epsilon", caption, panels)
 
 
-def _totals_figure(seen: list[_Seen], chosen: Plan) -> shapes.Figure:
+def _totals_figure(seen: list[_Seen], chosen: Plan) -> Figure:
     x, panels = chosen.epsilons, []
     for y, paper, exact in (
         ("epsilon of all rados", "paper_epsilon", "epsilon"),
@@ -143,19 +148,19 @@ def _totals_figure(seen: list[_Seen], chosen: Plan) -> shapes.Figure:
         for domain in seen:
             values = {key: [account[key] for account in domain.accounts] for key in domain.accounts[0]}
             shown = [
-                shapes.series("paper", x, values[paper], style="dashed"),
-                shapes.series("exact, in the band", x, values[exact]),
+                Series("paper", x, values[paper], style="dashed"),
+                Series("exact, in the band", x, values[exact]),
             ]
             if exact == "epsilon":
-                shown.append(shapes.series("exact, random rados", x[:1], values["plain_epsilon"][:1], style="flat"))
+                shown.append(Series("exact, random rados", x[:1], values["plain_epsilon"][:1], style="flat"))
             title = domain.title.split(",")[0]
-            panels.append(shapes.panel(title, "epsilon of one rado", y, shown, log_x=True, log_y=True))
+            panels.append(Panel(title, "epsilon of one rado", y, shown, log_x=True, log_y=True))
     caption = (
         "What all rados of a training fold reveal of the protected column's marginal: the paper's n epsilon and n "
         f"delta, and exact numbers. The exact epsilon is that at delta {DEFAULT_DELTA:g}; where it is missing there is "
         "none."
     )
-    return shapes.figure("totals", "Exact totals and the paper's", caption, panels)
+    return Figure("totals", "Exact totals and the paper's", caption, panels)
 
 
 # ---- checks
@@ -176,7 +181,7 @@ def competes_from(errors: tuple[Summary | None, ...], other: Summary, epsilons: 
     return least
 
 
-def _competes(seen: list[_Seen], chosen: Plan, key: str) -> shapes.Check:
+def _competes(seen: list[_Seen], chosen: Plan, key: str) -> Check:
     least = {domain.title: competes_from(domain.band, domain.others[key], chosen.epsilons) for domain in seen}
     within = [title for title, epsilon in least.items() if epsilon is not None and epsilon <= SMALL]
     told = "; ".join(f"{t} from {e:g} on" if e is not None else f"{t} nowhere" for t, e in least.items())
@@ -187,7 +192,7 @@ def _competes(seen: list[_Seen], chosen: Plan, key: str) -> shapes.Check:
         if epsilon <= SMALL and domain.band[k] is not None
     ]
     few = "Folds drawn so seldom are too few to judge. " if chosen.repeats < FEWEST_REPEATS else ""
-    return shapes.check(
+    return Check(
         f"RadoBoost on feature-wise private rados can compete with {_OTHERS[key]}, even for rather small epsilon",
         None if few else bool(within),
         f"{few}Criterion: at most {MARGIN:g} points behind at every epsilon of the grid from {SMALL:g} or less on, in "
@@ -196,7 +201,7 @@ def _competes(seen: list[_Seen], chosen: Plan, key: str) -> shapes.Check:
     )
 
 
-def _holds(seen: list[_Seen], chosen: Plan) -> shapes.Check:
+def _holds(seen: list[_Seen], chosen: Plan) -> Check:
     ratios = [
         (account["delta"] / account["paper_delta"], domain.title, epsilon)
         for domain in seen
@@ -205,10 +210,10 @@ def _holds(seen: list[_Seen], chosen: Plan) -> shapes.Check:
     ]
     statement = "n rados are (n epsilon, n delta)-private in the feature, with delta = m^(-5/2) / epsilon"
     if not ratios:
-        return shapes.check(statement, None, f"No epsilon from 1/m to {SMALL:g} was run.", ours=True)
+        return Check(statement, None, f"No epsilon from 1/m to {SMALL:g} was run.", ours=True)
     most, title, epsilon = max(ratios)
     more = sum(ratio > 1 for ratio, _, _ in ratios)
-    return shapes.check(
+    return Check(
         statement,
         more == 0,
         f"The exact delta of the column's marginal at n epsilon exceeds n delta at {more} of {len(ratios)} points with "

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost import findings as shapes
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.paper.cells import Cell, Options
 from radoboost.paper.comparing import paper
 from radoboost.paper.domains import SOURCES
@@ -45,19 +45,19 @@ LEARNS = 45.0  # AdaBoost's error, in percent, above which it no longer learns
 FEWEST_COPIES = 5
 
 
-def findings(outcomes: dict[Cell, dict[str, Any]], options: Options) -> shapes.Findings:
+def findings(outcomes: dict[Cell, dict[str, Any]], options: Options) -> Findings:
     """Errors, the three families of differences, what the noise buys, and what of the paper's conclusions is seen."""
     chosen = plan(options)
     curves = {where: curves_of(outcomes, where) for where in TESTS}
     names, noisy = list(curves["noisy"]), curves["noisy"]
     if not names:
-        return shapes.found(NAME, TITLE, notes=["None of the twelve domains of these tables is there."])
+        return Findings(NAME, TITLE, notes=["None of the twelve domains of these tables is there."])
     clips = {cell["domain"]: outcome["clip"] for cell, outcome in outcomes.items()}
     tables = [
         _errors(noisy, chosen, "errors", "Test error, on noisy test examples"),
         _errors(curves["clean"], chosen, "errors-clean", "Test error, on test examples without noise"),
     ]
-    return shapes.found(
+    return Findings(
         NAME,
         TITLE,
         tables=[*tables, _privacy(clips, names, chosen)],
@@ -101,15 +101,15 @@ def _standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(len(values)))
 
 
-def _errors(curves: Curves, chosen: Plan, name: str, title: str) -> shapes.Table:
+def _errors(curves: Curves, chosen: Plan, name: str, title: str) -> Table:
     rows = [
         [SOURCES[domain].title, noise_std, *(float(of[key][:, level].mean()) for key in LEARNERS)]
         for domain, of in curves.items()
         for level, noise_std in enumerate(chosen.noise_stds)
     ]
-    columns = ["domain", shapes.column("noise std", digits=3), *(shapes.column(key, "%", 2) for key in LEARNERS)]
+    columns: list[Column | str] = ["domain", Column("noise std", digits=3), *(Column(key, "%", 2) for key in LEARNERS)]
     note = f"Means over {chosen.copies} noisy copies of {chosen.folds} folds. Boosting over examples is AdaBoost."
-    return shapes.table(name, title, columns, rows, note)
+    return Table(name, title, columns, rows, note)
 
 
 def epsilon_of_noise(noise_std: float, clip: float) -> float | None:
@@ -121,12 +121,12 @@ def epsilon_of_noise(noise_std: float, clip: float) -> float | None:
     return epsilon_at(Gaussian(noise_std / (2 * clip), Relation.EDGE), DELTA) if noise_std > 0 else None
 
 
-def _privacy(clips: dict[str, float], names: Sequence[str], chosen: Plan) -> shapes.Table:
+def _privacy(clips: dict[str, float], names: Sequence[str], chosen: Plan) -> Table:
     levels = [noise_std for noise_std in chosen.noise_stds if noise_std > 0]
-    columns = [
+    columns: list[Column | str] = [
         "domain",
-        shapes.column("clip", digits=2),
-        *(shapes.column(f"noise std {level:g}", "epsilon", 2) for level in levels),
+        Column("clip", digits=2),
+        *(Column(f"noise std {level:g}", "epsilon", 2) for level in levels),
     ]
     rows = [
         [SOURCES[name].title, clips[name], *(epsilon_of_noise(level, clips[name]) for level in levels)]
@@ -136,41 +136,41 @@ def _privacy(clips: dict[str, float], names: Sequence[str], chosen: Plan) -> sha
         f"Of one edge vector replaced, at delta {DELTA:g}, by exact accounting. The clip is the largest norm of an "
         "edge vector of the domain, read off the data: these numbers say how much noise this is, and promise nothing."
     )
-    return shapes.table("privacy", "What the noise would buy: epsilon of one example", columns, rows, note)
+    return Table("privacy", "What the noise would buy: epsilon of one example", columns, rows, note)
 
 
 def _differences(
     curves: Curves, chosen: Plan, name: str, title: str, caption: str, pairs: dict[str, tuple[str, str]]
-) -> shapes.Figure:
+) -> Figure:
     """One family of difference plots, a panel for each domain."""
     places = [f"{noise_std:g}" for noise_std in chosen.noise_stds]
     panels = []
     for domain, of in curves.items():
-        shown = [shapes.series("no difference", places[:1], [0.0], style="flat")]
+        shown = [Series("no difference", places[:1], [0.0], style="flat")]
         for label, (ours, theirs) in pairs.items():
             gaps = of[ours] - of[theirs]
             style = "dashed" if label == RANDOM else "line"
-            shown.append(shapes.series(label, places, gaps.mean(axis=0), error=_standard_error(gaps), style=style))
-        panels.append(shapes.panel(SOURCES[domain].title, "noise std", "difference, points", shown))
+            shown.append(Series(label, places, gaps.mean(axis=0), error=_standard_error(gaps), style=style))
+        panels.append(Panel(SOURCES[domain].title, "noise std", "difference, points", shown))
     what = " Below 0 the first is better. Bars: standard error over noisy copies."
-    return shapes.figure(name, title, caption + what, panels)
+    return Figure(name, title, caption + what, panels)
 
 
-def _adaboost(curves: Curves, chosen: Plan) -> shapes.Figure:
+def _adaboost(curves: Curves, chosen: Plan) -> Figure:
     places = [f"{noise_std:g}" for noise_std in chosen.noise_stds]
     panels = []
     for domain, of in curves.items():
         shown = [
-            shapes.series(label, places, of[key].mean(axis=0), error=_standard_error(of[key]))
+            Series(label, places, of[key].mean(axis=0), error=_standard_error(of[key]))
             for label, key in (
                 ("AdaBoost, strong", learner(EXAMPLES, "strong")),
                 ("AdaBoost, median", learner(EXAMPLES, "median")),
                 ("RadoBoost on random rados, strong", learner(RANDOM, "strong")),
             )
         ]
-        panels.append(shapes.panel(SOURCES[domain].title, "noise std", "test error, %", shown))
+        panels.append(Panel(SOURCES[domain].title, "noise std", "test error, %", shown))
     caption = "The errors that the differences are between. Bars: standard error over noisy copies."
-    return shapes.figure("errors", "AdaBoost's and RadoBoost's test errors under noise", caption, panels)
+    return Figure("errors", "AdaBoost's and RadoBoost's test errors under noise", caption, panels)
 
 
 # ---- checks
@@ -178,7 +178,7 @@ def _adaboost(curves: Curves, chosen: Plan) -> shapes.Figure:
 Verdict = tuple[bool | None, str]
 
 
-def _checks(curves: dict[str, Curves], chosen: Plan) -> Iterator[shapes.Check]:
+def _checks(curves: dict[str, Curves], chosen: Plan) -> Iterator[Check]:
     """The paper's four conclusions, on noisy test examples as in its protocol; each is also counted without."""
     better = (
         f"Criterion: at some support and noise by {MARGIN:g} point or more, and by a paired t-test over copies, at "
@@ -204,7 +204,7 @@ def _checks(curves: dict[str, Curves], chosen: Plan) -> Iterator[shapes.Check]:
     ):
         (seen, noisy), (_, clean) = (judge(curves[where], chosen) for where in ("noisy", "clean"))
         why = f"{few}{criterion} Found: {noisy}. On test examples without noise: {clean}."
-        yield shapes.check(statement, None if few else seen, why)
+        yield Check(statement, None if few else seen, why)
 
 
 def _titles(names: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.findings import Check, Table, check, column, table
+from radoboost.findings import Check, Column, Table
 from radoboost.learner.boost import LEAST_EDGE, Rounds
 from radoboost.paper.domains import SOURCES
 from radoboost.paper.protocol import N_ROUNDS, Summary, best_on_examples, share_wrong, summarise
@@ -153,20 +153,20 @@ def explain(
 ) -> tuple[Table, list[Check]]:
     """What each variant gives, and whether the paper's figure is a likely draw; errors by domain, fold and variant."""
     both = (AS_WRITTEN, OVER_THE_FOLD)
-    columns = [column("variant")]
+    columns = [Column("variant")]
     rows: list[list[Any]] = [[variant.title] for variant in VARIANTS]
     rows += [[f"{variant.title}: {N_DRAWS} draws"] for variant in both]
     rows += [["the paper"]]
     checks = []
     for name, found in folds.items():
         title, theirs = SOURCES[name].title, paper[name]
-        columns += [column(title, "%", 2), column(f"{title}, std", "%", 2)]
+        columns += [Column(title, "%", 2), Column(f"{title}, std", "%", 2)]
         drawn = [summarise([draw[variant.title] for draw in draws[name]]) for variant in both]
         varied = [summarise([fold[variant.title] for fold in found]) for variant in VARIANTS]
         for row, summary in zip(rows, [*varied, *drawn, theirs], strict=True):
             row += [summary.mean, summary.std]
         checks.append(_likely(title, theirs, draws[name]))
-    return table("sampled", "AdaBoost_SS on n examples, its protocol varied", columns, rows, _NOTE), checks
+    return Table("sampled", "AdaBoost_SS on n examples, its protocol varied", columns, rows, _NOTE), checks
 
 
 def _likely(title: str, theirs: Summary, draws: Sequence[dict[str, float]]) -> Check:
@@ -190,4 +190,4 @@ def _likely(title: str, theirs: Summary, draws: Sequence[dict[str, float]]) -> C
         "divided by their largest |value| over the training fold"
     )
     why = f"{len(draws)} draws give {over_the_fold}; with the largest |value| over the n examples {written}"
-    return check(statement, away <= 2, why, ours=True)
+    return Check(statement, away <= 2, why, ours=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.findings import Check, Findings, Table, check, column, found, table
+from radoboost.findings import Check, Column, Findings, Table
 from radoboost.learner.boost import boost
 from radoboost.paper import printed_weights, sampled
 from radoboost.paper.cells import Cell, Options, cell_generator
@@ -154,7 +154,7 @@ def findings(outcomes: dict[Cell, dict[str, Any]], options: Options) -> Findings
     explained, reasons = explanation(NAME, outcomes, 0.0)
     tables = [errors(rows), beside(NAME, rows), *explained]
     notes = protocol(options)
-    return found(NAME, TITLE, tables=tables, figures=[picture(NAME, rows)], checks=checks + reasons, notes=notes)
+    return Findings(NAME, TITLE, tables=tables, figures=[picture(NAME, rows)], checks=checks + reasons, notes=notes)
 
 
 def protocol(options: Options) -> list[str]:
@@ -169,10 +169,10 @@ def protocol(options: Options) -> list[str]:
 
 def errors(rows: Sequence[Row]) -> Table:
     """The columns of the paper's Table 1."""
-    columns = [
+    columns: list[Column | str] = [
         "domain", "m", "d", "100 sigma",
-        *(column(f"{title}{end}", "%", 2) for title in LEARNERS.values() for end in ("", ", std")),
-        column("n/m", digits=4), column("log10(n/2^m)", digits=0), column("p", digits=3), column("p'", digits=3),
+        *(Column(f"{title}{end}", "%", 2) for title in LEARNERS.values() for end in ("", ", std")),
+        Column("n/m", digits=4), Column("log10(n/2^m)", digits=0), Column("p", digits=3), Column("p'", digits=3),
     ]  # fmt: skip
     lines = []
     for row in rows:
@@ -187,7 +187,7 @@ def errors(rows: Sequence[Row]) -> Table:
         "fold. p: AdaBoost_SS against RadoBoost, p': AdaBoost_SS on n examples against RadoBoost, two-tailed paired "
         "t-tests."
     )
-    return table("errors", "Test errors", columns, lines, note)
+    return Table("errors", "Test errors", columns, lines, note)
 
 
 def _outliers(rows: Sequence[Row]) -> Check:
@@ -206,7 +206,7 @@ def _outliers(rows: Sequence[Row]) -> Check:
     why = "; ".join(wrong) or (f"on all {len(complete)} domains" if complete else "no domain of the paper was run")
     if centred:
         why += f". Centred there would be fewer: {', '.join(centred)}"
-    return check(
+    return Check(
         "As many features as in the paper have values beyond 100 standard deviations, not centred",
         seen,
         why,
@@ -219,7 +219,7 @@ def _impressive(rows: Sequence[Row]) -> Iterator[Check]:
         if row.name in ("hardware", "twitter") and row.complete:
             ours, theirs = row.summary("radoboost").mean, row.summary("adaboost").mean
             p = row.p("adaboost")
-            yield check(
+            yield Check(
                 f"On {row.title} RadoBoost has a far smaller error than AdaBoost_SS",
                 ours < theirs and p < 0.01,
                 f"{ours:.2f} % against {theirs:.2f} %, p = {p:.1e}",

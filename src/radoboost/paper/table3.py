@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from radoboost.findings import Check, Findings, Table, check, column, found, table
+from radoboost.findings import Check, Column, Findings, Table
 from radoboost.paper import table1
 from radoboost.paper.cells import Cell, Options
 from radoboost.paper.comparing import LEARNERS, Row, agreement, beside, gather, picture, printed
@@ -41,7 +41,7 @@ def findings(outcomes: dict[Cell, dict[str, Any]], options: Options) -> Findings
     ]
     tables = [table1.errors(rows), beside(NAME, rows), _changes(plain, rows), *explained]
     notes = [*table1.protocol(options), "Folds, examples and rados are those of Table 1: only the clamp differs."]
-    return found(NAME, TITLE, tables=tables, figures=[picture(NAME, rows)], checks=checks, notes=notes)
+    return Findings(NAME, TITLE, tables=tables, figures=[picture(NAME, rows)], checks=checks, notes=notes)
 
 
 def verdict(clamped: float, plain: float) -> str:
@@ -59,10 +59,10 @@ def _changes(plain: Sequence[Row], rows: Sequence[Row]) -> Table:
     columns: list[Any] = ["domain"]
     for title in LEARNERS.values():
         columns += [
-            column(f"{title}, change", "%", 2),
+            Column(f"{title}, change", "%", 2),
             title,
             f"{title}, paper",
-            column(f"{title}, |r_t| from", digits=4),
+            Column(f"{title}, |r_t| from", digits=4),
         ]
     lines = []
     for before, after in zip(plain, rows, strict=True):
@@ -81,13 +81,13 @@ def _changes(plain: Sequence[Row], rows: Sequence[Row]) -> Table:
         "|r_t| from: the smallest one in all rounds of all folds without the clamp; above 0.1 the clamp does nothing. "
         "Weights are made to sum to 1 in every round."
     )
-    return table("clamp", "What the clamp changes", columns, lines, note)
+    return Table("clamp", "What the clamp changes", columns, lines, note)
 
 
 def _helped(plain: Sequence[Row], rows: Sequence[Row]) -> list[Check]:
     """The paper: the clamp significantly improves AdaBoost_SS on Hardware and Twitter."""
     return [
-        check(
+        Check(
             f"The clamp improves AdaBoost_SS on {after.title}",
             after.summary("adaboost").mean < before.summary("adaboost").mean and p < 0.01,
             f"from {before.summary('adaboost').mean:.2f} to {after.summary('adaboost').mean:.2f} %, p = {p:.1e}",
@@ -134,8 +134,8 @@ def _tends(plain: Sequence[Row], rows: Sequence[Row], printed_plain: Folds, prin
     idle = sum(row.least_edge["radoboost"] >= CLAMP for row in plain)
     rests = f"{criterion}. {told}. On {idle} no |r_t| of any round is below {CLAMP}, so nothing is clamped there"
     return [
-        check(f"{statement}, with weights as Algorithm 1 prints them", as_printed, acts),
-        check(f"{statement}, with weights made to sum to 1 in every round", renormalised, rests),
+        Check(f"{statement}, with weights as Algorithm 1 prints them", as_printed, acts),
+        Check(f"{statement}, with weights made to sum to 1 in every round", renormalised, rests),
     ]
 
 

@@ -7,7 +7,7 @@ million for each check; the rest is exact or a matter of counting.
 from types import ModuleType
 from typing import Any
 
-from radoboost.findings import Findings, found
+from radoboost.findings import Findings
 from radoboost.paper.cells import Cell, Options
 from radoboost.paper.theorems import (
     boosting,
@@ -70,16 +70,17 @@ def work(cell: Cell, options: Options) -> dict[str, Any]:
 
 def findings(outcomes: dict[Cell, dict[str, Any]], options: Options) -> Findings:
     """What all statements came to, in the paper's order."""
-    parts = [
+    parts: list[Findings] = [
         section.findings(
             {cell: outcome for cell, outcome in outcomes.items() if _PARTS[cell["part"]] is section}, options
         )
         for section in SECTIONS
-    ]  # fmt: skip
-    return found(
+    ]
+    return Findings(
         NAME,
         TITLE,
-        **{
-            kind: [item for part in parts for item in part[kind]] for kind in ("tables", "figures", "checks", "notes")
-        },
-    )  # fmt: skip
+        tables=[table for part in parts for table in part.tables],
+        figures=[figure for part in parts for figure in part.figures],
+        checks=[check for part in parts for check in part.checks],
+        notes=[note for part in parts for note in part.notes],
+    )

@@ -339,7 +339,7 @@ def study(
 
     A quick one takes some seconds, with fewer runs; the whole one some minutes. Each attack has its share of `seconds`.
 
-    >>> study(quick=True, seconds=0.001)["checks"][0]["seen"] is None
+    >>> study(quick=True, seconds=0.001).checks[0].seen is None
     True
     """
     left = deadline(seconds)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from radoboost.adversary.membership.roc import LOW_RATE
-from radoboost.findings import Check, Figure, Findings, Table, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
 from radoboost.release import rounded_up
 
@@ -33,10 +33,10 @@ Attacks = Sequence[tuple[str, "Membership"]]
 def membership_findings(name: str, title: str, attacks: Attacks) -> Findings:
     """Curves, a table and checks of attacks, each with its title; that of faulty noise is `HALVED`.
 
-    >>> membership_findings("membership", "Membership", [])["tables"][0]["rows"]
-    []
+    >>> membership_findings("membership", "Membership", []).tables[0].rows
+    ()
     """
-    return found(
+    return Findings(
         name,
         title,
         tables=[_table(attacks)],
@@ -61,10 +61,10 @@ def _table(attacks: Attacks) -> Table:
             None if claim is None else 100 * float(claim.hits([LOW_RATE])[0]),
             None if claim is None or one.roc is None else one.beats_claim,
         ])  # fmt: skip
-    columns = [
-        "mechanism", "epsilon, and for whom", "runs", column("advantage", digits=3),
-        column("allowed", digits=3), column("hits at 0.1 % false alarms", "%", 2), column("95 % interval", "%"),
-        column("hits allowed", "%", 2), "statement beaten",
+    columns: list[Column | str] = [
+        "mechanism", "epsilon, and for whom", "runs", Column("advantage", digits=3),
+        Column("allowed", digits=3), Column("hits at 0.1 % false alarms", "%", 2), Column("95 % interval", "%"),
+        Column("hits allowed", "%", 2), "statement beaten",
     ]  # fmt: skip
     note = (
         f"Delta is {DEFAULT_DELTA:g} in every claim. Runs: of either table; a quarter choose thresholds, the rest are "
@@ -73,25 +73,25 @@ def _table(attacks: Attacks) -> Table:
         "allowed prove nothing. Beaten: at confidence 1 - 1e-6, at any threshold, in either direction. Where nothing "
         "is promised, neighbours are one record replaced by another, in tables that are new in every run."
     )
-    return table("membership", "What the attack gets, and what statements allow", columns, rows, note)
+    return Table("membership", "What the attack gets, and what statements allow", columns, rows, note)
 
 
 def _figure(attacks: Attacks) -> Figure:
     panels = []
     rates = np.geomspace(1e-4, 1, 60)
     for name, one in attacks:
-        lines = [series("guessing", rates, rates, style="dashed")]
+        lines = [Series("guessing", rates, rates, style="dashed")]
         if one.claim is not None:
-            lines.insert(0, series("the most that the statement allows", rates, one.claim.hits(rates), style="dashed"))
+            lines.insert(0, Series("the most that the statement allows", rates, one.claim.hits(rates), style="dashed"))
         if one.roc is not None:
             # No false alarm at all is drawn as one.
             counts = zip(one.roc.false_alarms, one.roc.hits, strict=True)
             points = {max(alarms, 1): hits for alarms, hits in sorted(counts) if hits}
-            lines.insert(0, series("the attack", *np.array([*points.items()]).reshape(-1, 2).T / one.roc.runs))
+            lines.insert(0, Series("the attack", *np.array([*points.items()]).reshape(-1, 2).T / one.roc.runs))
             if one.claim is not None:
                 alarms, hits = one.roc.bounds()
-                lines.insert(1, series(_SURELY, alarms[hits > 0], hits[hits > 0]))
-        panels.append(panel(name, "false alarms", "hits", lines, log_x=True, log_y=True))
+                lines.insert(1, Series(_SURELY, alarms[hits > 0], hits[hits > 0]))
+        panels.append(Panel(name, "false alarms", "hits", lines, log_x=True, log_y=True))
     caption = (
         "Share of those present that are caught, against the share of false alarms, for one who knows all other "
         "records. No false alarm at all is drawn as one."
@@ -103,7 +103,7 @@ def _figure(attacks: Attacks) -> Figure:
         )
     if any(name == HALVED for name, _ in attacks):
         caption += " With half the noise that one is above, too (last)."
-    return figure("membership", "Was this record in the table?", caption, panels)
+    return Figure("membership", "Was this record in the table?", caption, panels)
 
 
 def _checks(attacks: Attacks) -> list[Check]:
@@ -113,8 +113,8 @@ def _checks(attacks: Attacks) -> list[Check]:
             continue
         beaten, why = one.beats_claim, one.sentence()
         if name == HALVED:
-            checks.append(check("noise that is halved on purpose beats its statement", beaten, why, ours=True))
+            checks.append(Check("noise that is halved on purpose beats its statement", beaten, why, ours=True))
         else:
             seen = None if beaten is None else not beaten
-            checks.append(check(f"{name}: the attack is not surely beyond the statement's curve", seen, why, ours=True))
+            checks.append(Check(f"{name}: the attack is not surely beyond the statement's curve", seen, why, ours=True))
     return checks

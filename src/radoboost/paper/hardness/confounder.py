@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from radoboost.adversary.known import DEFAULT_SECONDS, deadline
 from radoboost.errors import ArgumentError
-from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.holder.mechanisms import FeatureBand, Plain
 from radoboost.paper.hardness.confounder_search import Integers, Search, cells_along, fitting
 from radoboost.progress import Progress, silent
 from radoboost.release import Release
-from radoboost.release.columns import Column
+from radoboost.release.columns import Column as ReleasedColumn
 
 NAME = "confounder"
 TITLE = "Another data set with the same rados"
@@ -135,7 +135,7 @@ def signatures_of(confounder: Confounder, inside: NDArray[np.bool_]) -> NDArray[
 
 
 def confound(
-    columns: Release | Sequence[Column],
+    columns: Release | Sequence[ReleasedColumn],
     edges: NDArray[Any],
     *,
     radius: float | None = None,
@@ -243,7 +243,7 @@ def study(
 
     Edge vectors are uniform in the ball. Each distance is the median of `repeats` data sets.
 
-    >>> study(sizes=(3, 10), dimensions=(2,), repeats=1)["checks"][0]["seen"]
+    >>> study(sizes=(3, 10), dimensions=(2,), repeats=1).checks[0].seen
     True
     """
     from radoboost.paper.hardness.packed_spheres import printed_bound, where_it_works
@@ -276,28 +276,28 @@ def study(
                      *(float(np.median(seen[name])) for name in CONSTRUCTIONS)])  # fmt: skip
     labels = ("bound for every m", "bound as printed", "zero added", "one split", "many flipped")
     panels = [
-        panel(f"d = {d}", "edge vectors m", "Hausdorff distance / R", [
-            series(label, [row[1] for row in rows if row[0] == d], [row[2 + k] or None for row in rows if row[0] == d],
+        Panel(f"d = {d}", "edge vectors m", "Hausdorff distance / R", [
+            Series(label, [row[1] for row in rows if row[0] == d], [row[2 + k] or None for row in rows if row[0] == d],
                    style="dashed" if k < 2 else "line")
             for k, label in enumerate(labels)
         ], log_x=True, log_y=True)
         for d in dimensions if any(row[0] == d for row in rows)
     ]  # fmt: skip
     caption = "Median distance of the confounders that each construction finds, of edge vectors uniform in a ball."
-    return found(
+    return Findings(
         NAME,
         TITLE,
         tables=[
-            table("distances", "How far another data set with the same rados is",
-                  ["d", "m", *(column(label, "R", 4) for label in labels)], rows),
+            Table("distances", "How far another data set with the same rados is",
+                  ["d", "m", *(Column(label, "R", 4) for label in labels)], rows),
             where_it_works(),
         ],
-        figures=[figure("confounder", "Distance of a confounder", caption, panels)] if panels else [],
+        figures=[Figure("confounder", "Distance of a confounder", caption, panels)] if panels else [],
         checks=[
-            check("lem_algebraic: another data set with the same rados is at least as far away as printed",
+            Check("lem_algebraic: another data set with the same rados is at least as far away as printed",
                   as_far == tried if tried else None, f"with equal rados, in {as_far} of {tried} data sets, "
                   "uniform in a ball"),
-            check("a bound for every m: another data set is at least R / (sqrt(d) ceil((m + 1)^(1/d))) away",
+            Check("a bound for every m: another data set is at least R / (sqrt(d) ceil((m + 1)^(1/d))) away",
                   right == tried if tried else None, f"exactly so, with equal rados, in {right} of {tried} data sets",
                   ours=True),
             *_printed_checks(seed, max(left(), 1e-3)),
@@ -328,7 +328,7 @@ def _reaches_printed(one: Confounder) -> bool:
     return one.reaches_bound if m < 2**d else one.distance >= printed_bound(m, d)  # below 2^d both are the same
 
 
-def _printed_checks(seed: int, seconds: float) -> list[dict[str, Any]]:
+def _printed_checks(seed: int, seconds: float) -> list[Check]:
     """The paper's proof where it has no gap, and on a data set made against it, with what flipping does there."""
     from radoboost.paper.hardness.packed_spheres import as_printed, covered_disc, most_a_split_gives
 
@@ -339,17 +339,17 @@ def _printed_checks(seed: int, seconds: float) -> list[dict[str, Any]]:
     disc = f"of the {m:,} edge vectors of a covered disc"
     return [
         _without_gap(seed),
-        check(f"proof of lem_algebraic: for every m >= 2^d one of its spheres is empty, so also {disc}",
+        Check(f"proof of lem_algebraic: for every m >= 2^d one of its spheres is empty, so also {disc}",
               printed.verdict != "no sphere is empty", f"it packs {printed.spheres:,} spheres; {printed.verdict}"),
-        check(f"proof of lem_algebraic: for every m >= 2^d a split gets as far as printed, so also {disc}",
+        Check(f"proof of lem_algebraic: for every m >= 2^d a split gets as far as printed, so also {disc}",
               most >= printed.bound, f"no split gets farther than {most:.5f} R; printed is {printed.bound:.5f} R. This "
               "is about the construction of the proof, and does not refute the lemma"),
-        check(f"flipping gets as far as printed {disc}", flipped.distance >= printed.bound if flipped else None,
+        Check(f"flipping gets as far as printed {disc}", flipped.distance >= printed.bound if flipped else None,
               f"it gets {flipped.distance:.3f} R, exactly checked" if flipped else "no time was left", ours=True),
     ]  # fmt: skip
 
 
-def _without_gap(seed: int, repeats: int = 4) -> dict[str, Any]:
+def _without_gap(seed: int, repeats: int = 4) -> Check:
     """The printed construction on data sets of the sizes for which its proof has no gap, a few of each."""
     from radoboost.paper.hardness.packed_spheres import as_printed, gaps_of_proof
 
@@ -361,5 +361,5 @@ def _without_gap(seed: int, repeats: int = 4) -> dict[str, Any]:
             points = _in_ball(rng, m, d) // rng.integers(1, 9, (m, 1)) ** 2  # some of them near 0
             done, reached = done + 1, reached + (as_printed(points, 2**40).gap is None)
     why = f"in {reached} of {done} data sets: {', '.join(sizes)}"
-    return check("proof of lem_algebraic: its construction gets as far as printed where we find no gap in it",
+    return Check("proof of lem_algebraic: its construction gets as far as printed where we find no gap in it",
                  reached == done, why)  # fmt: skip

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from radoboost.adversary.known import DEFAULT_SECONDS, deadline
 from radoboost.errors import ArgumentError
-from radoboost.findings import Table, table
+from radoboost.findings import Table
 from radoboost.paper.hardness.confounder_search import Integers, Search, cells_along
 
 _FINER = 2**24  # so that no verdict is due to the rounding of a centre
@@ -132,8 +132,8 @@ def next_whole(d: int, after: int) -> tuple[int, int] | None:
 def where_it_works(dimensions: Sequence[int] = (2, 3, 4, 6, 10), most: int = 3000) -> Table:
     """For which m up to `most` the printed proof has which gap, and from which m on its bound needs another proof.
 
-    >>> where_it_works(dimensions=(2,), most=30)["rows"]
-    [[2, '4 to 7, 16 to 24', '1 to 3', '1 to 3, 8 to 15', '25 to 30', 25, 225]]
+    >>> where_it_works(dimensions=(2,), most=30).rows
+    ((2, '4 to 7, 16 to 24', '1 to 3', '1 to 3, 8 to 15', '25 to 30', 25, 225),)
     """
     rows = []
     for d in dimensions:
@@ -151,7 +151,7 @@ def where_it_works(dimensions: Sequence[int] = (2, 3, 4, 6, 10), most: int = 300
     if more := [(d, run) for d in dimensions if (run := next_whole(d, most))]:
         where = " and ".join(f"for d = {d} from {first:,} to {last:,}" for d, (first, last) in more)
         note += f" Beyond {most:,} there are more m without a gap, such as {where}."
-    return table("proof", "lem_algebraic: for which m the printed proof has which gap", columns, rows, note)
+    return Table("proof", "lem_algebraic: for which m the printed proof has which gap", columns, rows, note)
 
 
 def _in_words(numbers: list[int]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from radoboost.adversary.known import deadline, needed
 from radoboost.errors import ArgumentError
-from radoboost.findings import Check, Findings, Series, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.paper.hardness.exact_cover import all_of_six, find_cover, planted_sets, random_sets
 from radoboost.paper.hardness.questions import LARGEST, Answer, ProbeQuestion
 from radoboost.paper.hardness.reductions import REDUCTIONS, Question, decide, printed_sparse, try_printed_probe
@@ -86,7 +86,7 @@ def study(
     Before that the paper's own reductions are asked about `sixes` of the 330 instances with q = 2.
 
     >>> findings = study(sizes=(3,), covers=(2,), sixes=3, repeats=1, limit=5.0)
-    >>> [one["seen"] for one in findings["checks"] if one.get("ours")]
+    >>> [one.seen for one in findings.checks if one.ours]
     [True, True]
     """
     if repeats < 1 or not sizes or not covers or not 1 <= sixes <= FULL_SIXES:
@@ -137,11 +137,11 @@ def _printed(sixes: int, workers: int, left: Callable[[], float]) -> list[Check]
     else:
         right = "it does in " + ", ".join(f"{n} at p = {p:g}" for p, n in probes.items())
     return [
-        check("lem_comp1: its reduction at p = 0 answers as exact cover does, which proves it, for p is part of the "
+        Check("lem_comp1: its reduction at p = 0 answers as exact cover does, which proves it, for p is part of the "
               "instance", at_0 == done if done else None, f"it does in {at_0} of {among}"),
-        check("proof of lem_comp1: so does its branch for p > 0, which the lemma does not need",
+        Check("proof of lem_comp1: so does its branch for p > 0, which the lemma does not need",
               at_1 == done if done else None, f"at p = 1 it does in {at_1} of {among}"),
-        check("lem_comp2: its reduction answers as exact cover does", all(n == done for n in probes.values())
+        Check("lem_comp2: its reduction answers as exact cover does", all(n == done for n in probes.values())
               if done else None, f"{right} of {among}"),
     ]  # fmt: skip
 
@@ -192,10 +192,10 @@ def _findings(
         for label, curve in curves.items()
         for size, timing in curve.items()
     ]
-    shown = table(
+    shown = Table(
         "solver-times",
         "Seconds of the exact solver",
-        ["problem", "kind", "m or q", column("decided", "%"), column("median", "s", 3), column("longest", "s", 3)],
+        ["problem", "kind", "m or q", Column("decided", "%"), Column("median", "s", 3), Column("longest", "s", 3)],
         rows,
         note=f"{repeats} questions each, at most {limit:g} s a question; no median where less than half was decided.",
     )
@@ -204,15 +204,15 @@ def _findings(
         "less than half was decided. These are times of one solver, not bounds on an adversary."
     )
     panels = [
-        panel("Which candidates are in it?", "rows in the table, of twice as many candidates", "seconds",
+        Panel("Which candidates are in it?", "rows in the table, of twice as many candidates", "seconds",
               _lines(probes), log_y=True),
-        panel("Any small rows at all?", "q of the exact cover", "seconds", _lines(images), log_y=True),
+        Panel("Any small rows at all?", "q of the exact cover", "seconds", _lines(images), log_y=True),
     ]  # fmt: skip
-    return found(
+    return Findings(
         NAME,
         TITLE,
         tables=[shown],
-        figures=[figure("solver-times", "How far an exact solver gets", caption, panels)],
+        figures=[Figure("solver-times", "How far an exact solver gets", caption, panels)],
         checks=[*printed, *(_all_right(kind, curves) for kind, curves in kinds.items())],
         notes=[
             *(_where_it_stops(kind, label, curve, limit) for kind, curves in kinds.items()
@@ -228,7 +228,7 @@ def _findings(
 
 def _lines(curves: dict[str, dict[int, Timing]]) -> list[Series]:
     return [
-        series(label, list(curve), [_finite(timing.median) for timing in curve.values()])
+        Series(label, list(curve), [_finite(timing.median) for timing in curve.values()])
         for label, curve in curves.items()
     ]
 
@@ -244,7 +244,7 @@ def _all_right(kind: str, curves: dict[str, dict[int, Timing]]) -> Check:
     seen = all(timing.right for timing in timings) if decided else None
     truth = "the rados were made so" if kind.startswith("Probe") else "an independent search for covers agrees"
     why = f"{decided} of {asked} questions were decided; {truth}"
-    return check(f"{kind}: every answer of the solver is right", seen, why, ours=True)
+    return Check(f"{kind}: every answer of the solver is right", seen, why, ours=True)
 
 
 def _where_it_stops(kind: str, label: str, curve: dict[int, Timing], limit: float) -> str:

@@ -1,10 +1,8 @@
 """lem_radoboost: the exponential rado-risk after each round of boosting, and the bound that the edges earn."""
 
-from typing import Any
-
 import numpy as np
 
-from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.learner.boost import boost
 from radoboost.learner.risks import log_boosting_bound, log_rado_risk, logistic_rado_risk, logistic_risk
 from radoboost.learner.weak import WEAK_ORACLES
@@ -56,8 +54,8 @@ def work(cell: Cell, options: Options) -> Outcome:
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     """Table, figure and checks."""
     if not outcomes:
-        return found("theory", "lem_radoboost", notes=["lem_radoboost: no domain was there to check it on."])
-    return found(
+        return Findings("theory", "lem_radoboost", notes=["lem_radoboost: no domain was there to check it on."])
+    return Findings(
         "theory",
         "lem_radoboost",
         tables=[_table(outcomes)],
@@ -66,7 +64,7 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     )
 
 
-def _table(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _table(outcomes: dict[Cell, Outcome]) -> Table:
     rows = [
         [
             domains.SOURCES[cell["domain"]].title, cell["weak"], cell["kappa"], outcome["rounds"][-1],
@@ -75,17 +73,26 @@ def _table(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
         ]
         for cell, outcome in outcomes.items()
     ]  # fmt: skip
-    columns = ["domain", "oracle", column("kappa", digits=0), "rounds", column("least |r_t|", digits=3),
-               column("log rado-risk", digits=2), column("its bound", digits=2), column("largest excess", digits=4),
-               column("logistic rado-risk", "nats", 4), column("logistic risk", "nats", 4)]  # fmt: skip
+    columns: list[Column | str] = [
+        "domain",
+        "oracle",
+        Column("kappa", digits=0),
+        "rounds",
+        Column("least |r_t|", digits=3),
+        Column("log rado-risk", digits=2),
+        Column("its bound", digits=2),
+        Column("largest excess", digits=4),
+        Column("logistic rado-risk", "nats", 4),
+        Column("logistic risk", "nats", 4),
+    ]
     note = (
         "Bound: -sum r_t^2 / (2 kappa). Excess: log rado-risk less bound, the largest over all rounds; the lemma says "
         "at most 0. Logistic risks: after the last round, over rados (it may go below 0) and over examples."
     )
-    return table("boosting", "lem_radoboost: rado-risk and bound after the last round", columns, rows, note)
+    return Table("boosting", "lem_radoboost: rado-risk and bound after the last round", columns, rows, note)
 
 
-def _figure(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _figure(outcomes: dict[Cell, Outcome]) -> Figure:
     panels = []
     for cell, outcome in outcomes.items():
         if (cell["weak"], cell["kappa"]) != _SETTINGS[0]:
@@ -93,21 +100,21 @@ def _figure(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
         name, t, m = domains.SOURCES[cell["domain"]].title, outcome["rounds"], outcome["m"]
         bound = [np.log(2) + value / m for value in outcome["log_bound"]]
         panels.append(
-            panel(name, "round", "nats", [
-                series("logistic rado-risk", t, outcome["rado_risk"]),
-                series("its bound", t, bound, style="dashed"),
-                series("logistic risk over examples", t, outcome["example_risk"]),
-                series("log 2", [1], [np.log(2)], style="flat"),
+            Panel(name, "round", "nats", [
+                Series("logistic rado-risk", t, outcome["rado_risk"]),
+                Series("its bound", t, bound, style="dashed"),
+                Series("logistic risk over examples", t, outcome["example_risk"]),
+                Series("log 2", [1], [np.log(2)], style="flat"),
             ], log_x=True)
         )  # fmt: skip
     caption = (
         "The lemma's bound holds with room to spare. But the rado-risk of the classifier that was learned from these "
         "rados leaves the logistic risk over the examples far above it, and may go where no logistic risk can, below 0."
     )
-    return figure("boosting", "RadoBoost's risk by round, on its rados and on the examples", caption, panels)
+    return Figure("boosting", "RadoBoost's risk by round, on its rados and on the examples", caption, panels)
 
 
-def _bounded(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _bounded(outcomes: dict[Cell, Outcome]) -> Check:
     excess = max(outcome["excess"] for outcome in outcomes.values())
     off = max(outcome["disagreement"] for outcome in outcomes.values())
     why = (
@@ -115,10 +122,10 @@ def _bounded(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
         f"{_ROUNDING:g}); the risks of the loop and those taken anew from theta agree to {off:.0e}"
     )
     seen = None if off > 1e-6 else excess <= _ROUNDING
-    return check("lem_radoboost: the rado-risk never exceeds its bound", seen, why)
+    return Check("lem_radoboost: the rado-risk never exceeds its bound", seen, why)
 
 
-def _on_examples(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _on_examples(outcomes: dict[Cell, Outcome]) -> Check:
     """Eq. (Qbound) without its Q', for which thm_concentration gives no finite number here. The paper has Q'."""
     above = [
         outcome
@@ -130,7 +137,7 @@ def _on_examples(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
         f"in {len(above)} of {len(outcomes)} runs it was above the bound in some round; after the last one it was as "
         f"high as {last:.2f} nats, where theta = 0 has {np.log(2):.2f}"
     )
-    return check(
+    return Check(
         "eq. (Qbound), its penalty Q' left out: the risk over examples falls as fast as the bound on rados",
         not above,
         why,

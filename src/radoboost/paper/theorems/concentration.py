@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.learner.risks import logistic_risk
 from radoboost.paper import domains
 from radoboost.paper.cells import Cell, Options, Outcome, cell_generator
@@ -142,9 +142,9 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     lines = [outcome for cell, outcome in outcomes.items() if cell["part"] == "classifier"]
     lines.sort(key=lambda outcome: outcome["m"])
     if not balls or not lines:
-        return found("theory", "thm_concentration", notes=["thm_concentration: no domain was there to check it on."])
+        return Findings("theory", "thm_concentration", notes=["thm_concentration: no domain was there to check it on."])
     name = domains.SOURCES[balls[0][0]["domain"]].title
-    return found(
+    return Findings(
         "theory",
         "thm_concentration",
         tables=[_ball_table(balls, name), _classifier_table(lines, name)],
@@ -169,22 +169,29 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     )  # fmt: skip
 
 
-def _ball_table(balls: list[tuple[Cell, Outcome]], name: str) -> dict[str, Any]:
+def _ball_table(balls: list[tuple[Cell, Outcome]], name: str) -> Table:
     rows = [
         [cell["m"], cell["reach"], row["n"], row["gap"], row["printed"], row["proof"], row["beyond_proof"]]
         for cell, outcome in balls
         for row in outcome["rows"]
     ]
-    columns = ["m", "log ell", "n", column("gap", "nats", 6), column("constant 1", "nats", 6),
-               column("constant 16", "nats", 6), "draws beyond it"]  # fmt: skip
+    columns: list[Column | str] = [
+        "m",
+        "log ell",
+        "n",
+        Column("gap", "nats", 6),
+        Column("constant 1", "nats", 6),
+        Column("constant 16", "nats", 6),
+        "draws beyond it",
+    ]
     note = (
         f"Gap: the 95 % quantile of the largest of 81 classifiers in the ball. No bound: vacuous. "
         f"{balls[0][1]['draws']} draws of n rados each, from a list of all 2^m."
     )
-    return table("concentration-ball", f"{name}: a ball of classifiers over a few examples", columns, rows, note)
+    return Table("concentration-ball", f"{name}: a ball of classifiers over a few examples", columns, rows, note)
 
 
-def _classifier_table(lines: list[Outcome], name: str) -> dict[str, Any]:
+def _classifier_table(lines: list[Outcome], name: str) -> Table:
     rows = [
         [
             line["m"], part["length"], part["risk"], _at(part, COMPARED)["high"], part["log_varrho"] / math.log(10),
@@ -193,56 +200,76 @@ def _classifier_table(lines: list[Outcome], name: str) -> dict[str, Any]:
         for line in lines
         for part in line["lengths"]
     ]  # fmt: skip
-    powers = [column(f"log10 of {what}", digits=1) for what in ("varrho", "least n", "telling n", "2^m")]
-    columns = ["m", column("length", digits=2), column("logistic risk", "nats", 4), column("gap", "nats", 4), *powers]
+    powers = [Column(f"log10 of {what}", digits=1) for what in ("varrho", "least n", "telling n", "2^m")]
+    columns: list[Column | str] = [
+        "m",
+        Column("length", digits=2),
+        Column("logistic risk", "nats", 4),
+        Column("gap", "nats", 4),
+        *powers,
+    ]
     note = (
         f"Theta = {{theta}}, theta of logistic regression times the length. Gap: 95 % quantile at n = {COMPARED:,}. "
         "Least n: where the bound with the constant 16 becomes finite. Telling n: the exponential "
         "of a relative entropy, about where the gap really closes."
     )
-    return table("concentration-classifier", f"{name}: how many rados a classifier needs", columns, rows, note)
+    return Table("concentration-classifier", f"{name}: how many rados a classifier needs", columns, rows, note)
 
 
 def _at(part: dict[str, Any], n: int) -> dict[str, Any]:
     return next(row for row in part["rows"] if row["n"] == n)
 
 
-def _figure(balls: list[tuple[Cell, Outcome]], lines: list[Outcome], name: str) -> dict[str, Any]:
+def _figure(balls: list[tuple[Cell, Outcome]], lines: list[Outcome], name: str) -> Figure:
     cell, ball = balls[-1]
     n, m, tens = [row["n"] for row in ball["rows"]], [line["m"] for line in lines], math.log(10)
     panels = [
-        panel(f"a ball, m = {cell['m']}, log ell = {cell['reach']}", "rados n", "nats", [
-            series("gap, 95 % of draws", n, [row["gap"] for row in ball["rows"]]),
-            series("bound, constant 16", n, [row["proof"] for row in ball["rows"]], style="dashed"),
-            series("bound, constant 1", n, [row["printed"] for row in ball["rows"]], style="dashed"),
-        ], log_x=True, log_y=True),
-        panel("rados that logistic regression's classifier needs", "examples m", "log10 of n", [
-            series("for a finite bound", m, [line["lengths"][0]["log_least"] / tens for line in lines]),
-            series("to close the gap", m, [line["lengths"][0]["log_tell"] / tens for line in lines]),
-            series("all rados, 2^m", m, [line["m"] * math.log10(2) for line in lines], style="dashed"),
-        ], log_x=True, log_y=True),
-    ]  # fmt: skip
+        Panel(
+            f"a ball, m = {cell['m']}, log ell = {cell['reach']}",
+            "rados n",
+            "nats",
+            [
+                Series("gap, 95 % of draws", n, [row["gap"] for row in ball["rows"]]),
+                Series("bound, constant 16", n, [row["proof"] for row in ball["rows"]], style="dashed"),
+                Series("bound, constant 1", n, [row["printed"] for row in ball["rows"]], style="dashed"),
+            ],
+            log_x=True,
+            log_y=True,
+        ),
+        Panel(
+            "rados that logistic regression's classifier needs",
+            "examples m",
+            "log10 of n",
+            [
+                Series("for a finite bound", m, [line["lengths"][0]["log_least"] / tens for line in lines]),
+                Series("to close the gap", m, [line["lengths"][0]["log_tell"] / tens for line in lines]),
+                Series("all rados, 2^m", m, [line["m"] * math.log10(2) for line in lines], style="dashed"),
+            ],
+            log_x=True,
+            log_y=True,
+        ),
+    ]
     caption = (
         f"thm_concentration on {name}. Left: over a ball of very short classifiers the bound lies far above the gap "
         "where it is finite at all. Right: for one classifier, logistic regression's on this domain, it is vacuous "
         "until n exceeds the number of all rados."
     )
-    return figure("concentration", "The bound of thm_concentration", caption, panels)
+    return Figure("concentration", "The bound of thm_concentration", caption, panels)
 
 
-def _gap_figure(lines: list[Outcome], name: str) -> dict[str, Any]:
+def _gap_figure(lines: list[Outcome], name: str) -> Figure:
     m, shown = [line["m"] for line in lines], (lines[0], lines[len(lines) // 2], lines[-1])
     compared = [_at(line["lengths"][0], COMPARED) for line in lines]
     panels = [
-        panel("by rados", "rados n", "gap, nats", [
-            series(f"m = {line['m']:,}", [row["n"] for row in rows], [row["middle"] for row in rows])
+        Panel("by rados", "rados n", "gap, nats", [
+            Series(f"m = {line['m']:,}", [row["n"] for row in rows], [row["middle"] for row in rows])
             for line in shown
             if (rows := line["lengths"][0]["rows"])
         ], log_x=True),
-        panel(f"by examples, n = {COMPARED:,}", "examples m", "nats", [
-            series("gap, median", m, [at["middle"] for at in compared]),
-            series("gap expected", m, [at["expected"] for at in compared], style="dashed"),
-            series("logistic risk", m, [line["lengths"][0]["risk"] for line in lines], style="points"),
+        Panel(f"by examples, n = {COMPARED:,}", "examples m", "nats", [
+            Series("gap, median", m, [at["middle"] for at in compared]),
+            Series("gap expected", m, [at["expected"] for at in compared], style="dashed"),
+            Series("logistic risk", m, [line["lengths"][0]["risk"] for line in lines], style="points"),
         ], log_x=True),
     ]  # fmt: skip
     caption = (
@@ -250,13 +277,13 @@ def _gap_figure(lines: list[Outcome], name: str) -> dict[str, Any]:
         "not learned from. It does not close as m grows. Expected: a few of the rados make up the whole mean (not in "
         "the paper)."
     )
-    return figure("gap", "Logistic risk less logistic rado-risk", caption, panels)
+    return Figure("gap", "Logistic risk less logistic rado-risk", caption, panels)
 
 
-def _identity(balls: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+def _identity(balls: list[tuple[Cell, Outcome]]) -> Check:
     off = max(outcome["identity_off"] for _, outcome in balls)
     sizes = ", ".join(map(str, sorted({cell["m"] for cell, _ in balls})))
-    return check(
+    return Check(
         "lem_equivlogexp: over all of Sigma_m the logistic rado-risk is the logistic risk",
         off <= 1e-12,
         f"largest difference {off:.1e} over all 2^m rados of {sizes} examples and 81 classifiers each "
@@ -264,24 +291,24 @@ def _identity(balls: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
     )
 
 
-def _holds(balls: list[tuple[Cell, Outcome]], key: str, constant: str) -> dict[str, Any]:
+def _holds(balls: list[tuple[Cell, Outcome]], key: str, constant: str) -> Check:
     from scipy.stats import binom
 
     ours = key == "printed"  # the paper's Omega(.) names no constant; 16 is its proof's
     finite = [(o["draws"], row[f"beyond_{key}"]) for _, o in balls for row in o["rows"] if row[key] is not None]
     statement = f"thm_concentration, ineq. (thc11) with the constant {constant}: was not broken in {len(finite)} cases"
     if not finite:
-        return check(statement, None, "the bound was vacuous everywhere", ours=ours)
+        return Check(statement, None, "the bound was vacuous everywhere", ours=ours)
     limits = [int(binom.isf(_FALSE_ALARM / len(finite), draws, ETA)) for draws, _ in finite]
     why = (
         f"of {len(finite)} cases with a finite bound the worst had {max(beyond for _, beyond in finite)} of "
         f"{finite[0][0]} draws beyond it; eta = {ETA} allows {max(limits)} (false alarm {_FALSE_ALARM:g})"
     )
     held = all(beyond <= limit for (_, beyond), limit in zip(finite, limits, strict=True))
-    return check(statement, held, why, ours=ours)
+    return Check(statement, held, why, ours=ours)
 
 
-def _fewer_than_examples(lines: list[Outcome], name: str) -> dict[str, Any]:
+def _fewer_than_examples(lines: list[Outcome], name: str) -> Check:
     last = lines[-1]
     part = last["lengths"][0]
     least, every = part["log_least"] / math.log(10), last["m"] * math.log10(2)
@@ -295,10 +322,10 @@ def _fewer_than_examples(lines: list[Outcome], name: str) -> dict[str, Any]:
         f"thm_concentration: for logistic regression's classifier on {name}, up to m = {last['m']:,}, the bound is "
         "finite at some n < m"
     )
-    return check(statement, finite, why, ours=True)
+    return Check(statement, finite, why, ours=True)
 
 
-def _falls_with_examples(lines: list[Outcome]) -> dict[str, Any]:
+def _falls_with_examples(lines: list[Outcome]) -> Check:
     from scipy.stats import binom
 
     first, last = lines[0]["lengths"][0]["gaps"], lines[-1]["lengths"][0]["gaps"]
@@ -312,4 +339,4 @@ def _falls_with_examples(lines: list[Outcome]) -> dict[str, Any]:
     )
     seen = True if smaller > most else False if smaller < pairs - most else None
     statement = "thm_concentration: the gap falls as m grows, as (thc22) would have it if varrho did not grow"
-    return check(statement, seen, why, ours=True)
+    return Check(statement, seen, why, ours=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.paper.cells import Cell, Options, Outcome, cell_generator
 from radoboost.paper.theorems.dp_feat import (
     beta_of,
@@ -137,7 +137,7 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     deltas = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "delta")
     bands = [(cell["m"], outcome) for cell, outcome in outcomes.items() if cell["part"] == "band"]
     cell, joint = next((cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "joint")
-    return found(
+    return Findings(
         "theory",
         "thm_dpfreal",
         tables=[_table(deltas), _joint_table(cell, joint)],
@@ -165,7 +165,7 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     )
 
 
-def _table(deltas: Outcome) -> dict[str, Any]:
+def _table(deltas: Outcome) -> Table:
     rows = [
         [
             point["m"], point["epsilon"], "{} to {}".format(*point["band"]), point["loss"], point["exact"],
@@ -173,42 +173,54 @@ def _table(deltas: Outcome) -> dict[str, Any]:
         ]
         for point in deltas["points"]
     ]  # fmt: skip
-    columns = ["m", "epsilon", "band of K", column("largest loss", digits=4), "delta, exact", "m^(-5/2) / epsilon",
-               "twice the edge", "plain rados, exact"]  # fmt: skip
+    columns: list[Column | str] = [
+        "m",
+        "epsilon",
+        "band of K",
+        Column("largest loss", digits=4),
+        "delta, exact",
+        "m^(-5/2) / epsilon",
+        "twice the edge",
+        "plain rados, exact",
+    ]
     note = (
         "One rado, its protected column alone. Twice the edge: the bound (delta1) of the proof. Plain rados: the same "
         "column without a band, at the same epsilon."
     )
-    return table("delta", "thm_dpfreal: delta printed and exact", columns, rows, note)
+    return Table("delta", "thm_dpfreal: delta printed and exact", columns, rows, note)
 
 
-def _joint_table(cell: Cell, joint: Outcome) -> dict[str, Any]:
+def _joint_table(cell: Cell, joint: Outcome) -> Table:
     rows = [
         ["all signatures", joint["plain_column"], joint["plain_both"]],
         [f"DP-Feat, epsilon = {cell['epsilon']}", joint["banded_column"], joint["banded_both"]],
     ]
-    columns = ["signatures", column("the column alone", digits=4), column("beside a real column", digits=4)]
+    columns: list[Column | str] = [
+        "signatures",
+        Column("the column alone", digits=4),
+        Column("beside a real column", digits=4),
+    ]
     note = "Of all rados of a table, the share that cannot come from the table with one protected value changed."
     title = f"thm_dpfreal: rados of {cell['m']} examples that give a value away"
-    return table("joint", title, columns, rows, note)
+    return Table("joint", title, columns, rows, note)
 
 
-def _figure(deltas: Outcome) -> dict[str, Any]:
+def _figure(deltas: Outcome) -> Figure:
     epsilon = deltas["epsilon"]
     panels = [
-        *(panel(f"epsilon = {law}", "examples m", "delta of one rado", [
-            series("exact", [row["m"] for row in rows], [row["exact"] for row in rows]),
-            series("m^(-5/2) / epsilon", [row["m"] for row in rows], [row["printed"] for row in rows], style="dashed"),
+        *(Panel(f"epsilon = {law}", "examples m", "delta of one rado", [
+            Series("exact", [row["m"] for row in rows], [row["exact"] for row in rows]),
+            Series("m^(-5/2) / epsilon", [row["m"] for row in rows], [row["printed"] for row in rows], style="dashed"),
         ], log_x=True, log_y=True) for law, rows in _by_law(deltas, [*_SMALL, *_LARGE])),
-        panel("m = 1,000", "epsilon", "delta of one rado", [
-            series("exact", epsilon, deltas["banded"]),
-            series("m^(-5/2) / epsilon", epsilon, deltas["printed"], style="dashed"),
-            series("plain rados", epsilon, [max(delta, 1e-40) for delta in deltas["plain"]]),
+        Panel("m = 1,000", "epsilon", "delta of one rado", [
+            Series("exact", epsilon, deltas["banded"]),
+            Series("m^(-5/2) / epsilon", epsilon, deltas["printed"], style="dashed"),
+            Series("plain rados", epsilon, [max(delta, 1e-40) for delta in deltas["plain"]]),
         ], log_x=True, log_y=True),
-        panel("a factor of the proof, m = 1,000", "epsilon / 2", "factor", [
-            series("exact", deltas["half"], deltas["factor"]),
-            series("leading and constant term, as printed", deltas["half"], deltas["printed_factor"], style="dashed"),
-            series("2 / (epsilon / 2)", deltas["half"], [2 / half for half in deltas["half"]], style="dashed"),
+        Panel("a factor of the proof, m = 1,000", "epsilon / 2", "factor", [
+            Series("exact", deltas["half"], deltas["factor"]),
+            Series("leading and constant term, as printed", deltas["half"], deltas["printed_factor"], style="dashed"),
+            Series("2 / (epsilon / 2)", deltas["half"], [2 / half for half in deltas["half"]], style="dashed"),
         ], log_x=True, log_y=True),
     ]  # fmt: skip
     caption = (
@@ -217,7 +229,7 @@ def _figure(deltas: Outcome) -> dict[str, Any]:
         "rados, without the band, have no larger a delta at any epsilon (shown down to 1e-40). Last: in the "
         "expansion that the theorem rests on, the leading term is off by a factor of 4 log(2)^2 m^2."
     )
-    return figure("delta", "The delta of thm_dpfreal", caption, panels)
+    return Figure("delta", "The delta of thm_dpfreal", caption, panels)
 
 
 def _by_law(deltas: Outcome, laws: Iterable[str]) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -240,12 +252,12 @@ def _growth(deltas: Outcome, laws: Iterable[str]) -> tuple[bool, str]:
     return bounded, why
 
 
-def _order(deltas: Outcome) -> dict[str, Any]:
+def _order(deltas: Outcome) -> Check:
     statement = "thm_dpfreal: epsilon delta = O(m^(-5/2)) for every epsilon that is o(1) and Omega(1/m)"
-    return check(statement, *_growth(deltas, _SMALL))
+    return Check(statement, *_growth(deltas, _SMALL))
 
 
-def _order_above(deltas: Outcome) -> dict[str, Any]:
+def _order_above(deltas: Outcome) -> Check:
     bounded, why = _growth(deltas, _LARGE)
     at = {(point["m"], point["epsilon"]): point for point in deltas["points"]}[1000, 1.0]
     why += (
@@ -253,10 +265,10 @@ def _order_above(deltas: Outcome) -> dict[str, Any]:
         f"{at['exact']:.1e} against {at['printed']:.1e} printed"
     )
     statement = "thm_dpfreal: epsilon delta = O(m^(-5/2)) from epsilon = 8 sqrt(log(m) / m) on, a part of its range"
-    return check(statement, bounded and at["exact"] <= at["printed"], why)
+    return Check(statement, bounded and at["exact"] <= at["printed"], why)
 
 
-def _expansion(deltas: Outcome) -> dict[str, Any]:
+def _expansion(deltas: Outcome) -> Check:
     half, exact, printed = deltas["half"][0], deltas["factor"][0], deltas["printed_factor"][0]
     why = (
         f"at m = 1,000 and eps' = {half:.0e} the factor is {exact:.4g}, the two printed terms are {printed:.4g}, "
@@ -266,25 +278,25 @@ def _expansion(deltas: Outcome) -> dict[str, Any]:
         "proof of thm_dpfreal: 1 / (1 - 2^(m (f(eps') - 1))) is about 1 / (2 m^2 log(2)^2 eps') + (1/2 - 1 / (4 m^2 "
         "log(2)^3)) near 0"
     )
-    return check(statement, abs(printed / exact - 1) <= 0.1, why)
+    return Check(statement, abs(printed / exact - 1) <= 0.1, why)
 
 
-def _first_bound(deltas: Outcome) -> dict[str, Any]:
+def _first_bound(deltas: Outcome) -> Check:
     ratios = [point["exact"] / (2 * point["edge"]) for point in deltas["points"]]
     why = f"exact delta over that bound is {min(ratios):.4f} to {max(ratios):.4f} in {len(ratios)} cases"
-    return check("proof of thm_dpfreal, (delta1): delta is at most twice the edge's mass", max(ratios) <= 1, why)
+    return Check("proof of thm_dpfreal, (delta1): delta is at most twice the edge's mass", max(ratios) <= 1, why)
 
 
-def _loss(deltas: Outcome, bands: list[tuple[int, Outcome]]) -> dict[str, Any]:
+def _loss(deltas: Outcome, bands: list[tuple[int, Outcome]]) -> Check:
     shares = [point["loss"] / point["epsilon"] for point in deltas["points"]]
     shares += [outcome["loss"] for _, outcome in bands]
     why = f"it is at most {max(shares):.4f} epsilon: the theorem charges twice what is needed"
     if max(shares) > 0.5 + 1e-12:
         why = f"it is as much as {max(shares):.4f} epsilon"
-    return check("thm_dpfreal: within the band the privacy loss is at most epsilon", max(shares) <= 1, why)
+    return Check("thm_dpfreal: within the band the privacy loss is at most epsilon", max(shares) <= 1, why)
 
 
-def _band_helps(bands: list[tuple[int, Outcome]]) -> dict[str, Any]:
+def _band_helps(bands: list[tuple[int, Outcome]]) -> Check:
     least = math.exp(min(outcome["log_ratio"] for _, outcome in bands))
     cases = sum(outcome["cases"] for _, outcome in bands)
     why = (
@@ -297,10 +309,10 @@ def _band_helps(bands: list[tuple[int, Outcome]]) -> dict[str, Any]:
             "then divides by a mass below 1. The cases confirm it"
         )
     statement = "DP-Feat: at some epsilon the column's delta is smaller under the band than without it"
-    return check(statement, least < 1 - 1e-9, why, ours=True)
+    return Check(statement, least < 1 - 1e-9, why, ours=True)
 
 
-def _one_column(cell: Cell, joint: Outcome) -> dict[str, Any]:
+def _one_column(cell: Cell, joint: Outcome) -> Check:
     why = (
         f"of the rados of {cell['m']} examples in DP-Feat's band at epsilon = {cell['epsilon']}, "
         f"{100 * joint['banded_column']:.1f} % give the changed value away by their column alone, which is the "
@@ -309,4 +321,4 @@ def _one_column(cell: Cell, joint: Outcome) -> dict[str, Any]:
     )
     same = abs(joint["banded_both"] - joint["banded_column"]) <= 1e-9
     statement = "proof of thm_dpfreal: d = 1 is no loss of generality, where the output O of (dpreq) is the whole rado"
-    return check(statement, same, why)
+    return Check(statement, same, why)

@@ -11,11 +11,10 @@ bound fails by very little, for edges are noise: no weak learner has an edge ove
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
-from radoboost.findings import Findings, check, column, found, table
+from radoboost.findings import Check, Column, Findings, Table
 from radoboost.learner.boost import boost
 from radoboost.learner.risks import log_rado_risk
 from radoboost.learner.weak import Prudential
@@ -85,10 +84,10 @@ def work(cell: Cell, options: Options) -> Outcome:
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     """Table and checks."""
     checks = [_holds(outcomes), _vacuous(outcomes)]
-    return found("theory", "thm_random_gau", tables=[_table(outcomes)], checks=checks)
+    return Findings("theory", "thm_random_gau", tables=[_table(outcomes)], checks=checks)
 
 
-def _table(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _table(outcomes: dict[Cell, Outcome]) -> Table:
     rows = [
         [
             cell["m"], cell["noise_std"], out["mu"], out["least_kappa"], row["kind"], row["cap"], row["taken"],
@@ -97,19 +96,28 @@ def _table(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
         for cell, out in outcomes.items()
         for row in out["rows"]
     ]  # fmt: skip
-    columns = ["m", column("noise", digits=1), column("mu'", digits=3), column("printed kappa", digits=6), "cap of",
-               column("cap", digits=6), "feature taken", "bound failed", column("by", "nats"),
-               "theta too long"]  # fmt: skip
+    columns: list[Column | str] = [
+        "m",
+        Column("noise", digits=1),
+        Column("mu'", digits=3),
+        Column("printed kappa", digits=6),
+        "cap of",
+        Column("cap", digits=6),
+        "feature taken",
+        "bound failed",
+        Column("by", "nats"),
+        "theta too long",
+    ]
     note = (
         "d = 1, m/2 edge vectors of +1 and m/2 of -1, n = 2 rados of support m/2: all of +1, and all of -1. kappa = "
         f"{_KAPPA:g}, T = {_N_ROUNDS}, tau = {TAU}, {_DRAWS} draws of noise each. Feature taken: draws in which the "
         "cap let the weak learner take one. By: the median excess over the bound. Too long: above "
         "(1 - rho) sum r_t^2 of lemma partial1."
     )
-    return table("mean-zero", "thm_random_gau where the clean rados average to zero", columns, rows, note)
+    return Table("mean-zero", "thm_random_gau where the clean rados average to zero", columns, rows, note)
 
 
-def _holds(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _holds(outcomes: dict[Cell, Outcome]) -> Check:
     from scipy.stats import binom
 
     statement = (
@@ -119,7 +127,7 @@ def _holds(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
     rows = [(cell["m"], row) for cell, out in outcomes.items() for row in out["rows"]]
     rows = [(m, row) for m, row in rows if row["kind"] != "tiny" and row["taken"]]
     if not rows:
-        return check(statement, None, "no feature was taken in any draw", ours=True)
+        return Check(statement, None, "no feature was taken in any draw", ours=True)
     level = _FALSE_ALARM / len(rows)
     why = (
         "by Jensen's inequality the mean of exp(-theta . pi_j) over them is then at least 1, so their risk is at least "
@@ -138,10 +146,10 @@ def _holds(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
             "are noise"
         )
     within = all(row["beyond"] <= binom.isf(level, row["taken"], TAU) for _, row in rows)
-    return check(statement, within, why, ours=True)
+    return Check(statement, within, why, ours=True)
 
 
-def _vacuous(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _vacuous(outcomes: dict[Cell, Outcome]) -> Check:
     """The cap with which the statement is true all the same."""
     from scipy.stats import binom
 
@@ -153,4 +161,4 @@ def _vacuous(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
         "theta is 0: the theorem's 'there exists' is met, and says nothing about learning"
     )
     statement = "thm_random_gau, on the same rados: its bound holds with a cap that hardly ever lets a feature be taken"
-    return check(statement, beyond <= binom.isf(_FALSE_ALARM, draws, TAU), why)
+    return Check(statement, beyond <= binom.isf(_FALSE_ALARM, draws, TAU), why)

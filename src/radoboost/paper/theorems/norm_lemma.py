@@ -6,12 +6,11 @@ printed: at d = 2 the norm passes that limit with probability exactly tau / n.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.paper.cells import Cell, Options, Outcome, cell_generator
 
 TAU = 0.05
@@ -83,7 +82,7 @@ def work(cell: Cell, options: Options) -> Outcome:
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     """Table, figure and checks."""
     norms = sorted(((cell["d"], outcome) for cell, outcome in outcomes.items()), key=lambda pair: pair[0])
-    return found(
+    return Findings(
         "theory",
         "thm_random_gau",
         tables=[_table(norms)],
@@ -92,7 +91,7 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     )
 
 
-def _table(norms: list[tuple[int, Outcome]]) -> dict[str, Any]:
+def _table(norms: list[tuple[int, Outcome]]) -> Table:
     rows = [
         [d, out["exact"], out["within_alone"] / out["singles"], out["within"] / out["tables"],
          out["within_right"] / out["tables"]]
@@ -103,36 +102,34 @@ def _table(norms: list[tuple[int, Outcome]]) -> dict[str, Any]:
         f"How often the noise of a rado is within sqrt(2 log(n/tau)), n = {N_RADOS:,}, tau = {TAU}. The lemma says: of "
         f"all rados at once, with probability {1 - TAU}."
     )
-    columns = ["d", *(column(name, digits=3) for name in names)]
-    return table("norm-lemma", "thm_random_gau: the norm lemma by dimension", columns, rows, note)
+    columns: list[Column | str] = ["d", *(Column(name, digits=3) for name in names)]
+    return Table("norm-lemma", "thm_random_gau: the norm lemma by dimension", columns, rows, note)
 
 
-def _figure(norms: list[tuple[int, Outcome]]) -> dict[str, Any]:
+def _figure(norms: list[tuple[int, Outcome]]) -> Figure:
     dimensions = np.unique(np.geomspace(1, 60, 30).round().astype(int)).tolist()
     d = [d for d, _ in norms]
-    shown = panel("n = 1,000 rados, tau = 0.05", "features d", "probability", [
-        series("one rado, exact", dimensions, [norm_probability(norm_limit(N_RADOS), d) for d in dimensions]),
-        series("one rado, drawn", d, [out["within_alone"] / out["singles"] for _, out in norms], style="points"),
-        series("all rados, drawn", d, [out["within"] / out["tables"] for _, out in norms]),
-        series("claimed of all rados", [1], [1 - TAU], style="flat"),
+    shown = Panel("n = 1,000 rados, tau = 0.05", "features d", "probability", [
+        Series("one rado, exact", dimensions, [norm_probability(norm_limit(N_RADOS), d) for d in dimensions]),
+        Series("one rado, drawn", d, [out["within_alone"] / out["singles"] for _, out in norms], style="points"),
+        Series("all rados, drawn", d, [out["within"] / out["tables"] for _, out in norms]),
+        Series("claimed of all rados", [1], [1 - TAU], style="flat"),
     ], log_x=True)  # fmt: skip
     caption = (
         "The probability that the noise in all rados (jointly) is within sqrt(2 log(n/tau)), and that of one rado. "
         f"From a few features on the joint one is below the {1 - TAU} that the lemma claims."
     )
-    return figure("norm-lemma", "The norm lemma of thm_random_gau", caption, [shown])
+    return Figure("norm-lemma", "The norm lemma of thm_random_gau", caption, [shown])
 
 
-def _lemma(norms: list[tuple[int, Outcome]]) -> dict[str, Any]:
+def _lemma(norms: list[tuple[int, Outcome]]) -> Check:
     """False where the exact probability of one rado is too small already, or where too few draws had all within."""
     from scipy.stats import binom
 
     level = _FALSE_ALARM / len(norms)
     failing = [
-        d
-        for d, out in norms
-        if out["exact"] < 1 - TAU or binom.cdf(out["within"], out["tables"], 1 - TAU) < level
-    ]  # fmt: skip
+        d for d, out in norms if out["exact"] < 1 - TAU or binom.cdf(out["within"], out["tables"], 1 - TAU) < level
+    ]
     tried = ", ".join(str(d) for d, _ in norms)
     d, out = next((pair for pair in norms if pair[0] == _SHOWN), norms[-1])
     why = (
@@ -141,18 +138,18 @@ def _lemma(norms: list[tuple[int, Outcome]]) -> dict[str, Any]:
         f"(false alarm {_FALSE_ALARM:g})"
     )
     statement = "lemma partial3: whatever d is, the noise of all rados is within sqrt(2 log(n/tau))"
-    return check(statement, not failing, why)
+    return Check(statement, not failing, why)
 
 
-def _few_features(norms: list[tuple[int, Outcome]]) -> dict[str, Any]:
+def _few_features(norms: list[tuple[int, Outcome]]) -> Check:
     failures = [N_RADOS * (1 - norm_probability(norm_limit(N_RADOS), d)) for d in (1, 2)]
     drawn = [(d, out) for d, out in norms if d <= 2]
     why = f"by a union bound it fails with probability at most {failures[0]:.4f} and {failures[1]:.4f}, tau is {TAU}"
     why += "".join(f"; d = {d}: all within in {out['within']} of {out['tables']} draws" for d, out in drawn)
-    return check("lemma partial3 holds for d = 1 and d = 2", max(failures) <= TAU * (1 + 1e-9), why)
+    return Check("lemma partial3 holds for d = 1 and d = 2", max(failures) <= TAU * (1 + 1e-9), why)
 
 
-def _chi(norms: list[tuple[int, Outcome]]) -> dict[str, Any]:
+def _chi(norms: list[tuple[int, Outcome]]) -> Check:
     from scipy.stats import binom
 
     level = _FALSE_ALARM / (2 * len(norms))
@@ -166,13 +163,13 @@ def _chi(norms: list[tuple[int, Outcome]]) -> dict[str, Any]:
         f"counts of one rado in {norms[0][1]['singles']:,} tables each, two-sided binomial tests, off at d = "
         f"{', '.join(map(str, off)) or 'none'} (false alarm {_FALSE_ALARM:g})"
     )
-    return check(
+    return Check(
         "the norm of a rado's noise has the chi distribution with d degrees of freedom", not off, why, ours=True
     )
 
 
-def _with_dimension(norms: list[tuple[int, Outcome]]) -> dict[str, Any]:
+def _with_dimension(norms: list[tuple[int, Outcome]]) -> Check:
     worst = max(out["right_failure"] for _, out in norms)
     missed = sum(out["tables"] - out["within_right"] for _, out in norms)
     why = f"a union bound over the exact law gives {worst:.1e}, tau is {TAU}; {missed} draws had a rado beyond it"
-    return check("with sqrt(d) added the norm lemma holds", worst <= TAU, why, ours=True)
+    return Check("with sqrt(d) added the norm lemma holds", worst <= TAU, why, ours=True)

@@ -5,12 +5,11 @@ for which every cap with features to take fails are in `mean_zero`.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.learner.boost import boost
 from radoboost.learner.risks import logistic_rado_risk
 from radoboost.learner.weak import Prudential
@@ -140,7 +139,7 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     """Table, figure and checks."""
     cap = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "cap")
     runs = [(cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "conclusion"]
-    return found(
+    return Findings(
         "theory",
         "thm_random_gau",
         tables=[_table(runs)] if runs else [],
@@ -155,7 +154,7 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     )
 
 
-def _table(runs: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+def _table(runs: list[tuple[Cell, Outcome]]) -> Table:
     rows = [
         [
             domains.SOURCES[cell["domain"]].title, cell["noise_std"], out["draws"], out["held"], out["kappa"],
@@ -163,14 +162,22 @@ def _table(runs: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
         ]
         for cell, out in runs
     ]  # fmt: skip
-    columns = ["domain", column("noise", digits=1), "draws", "conditions held", column("kappa", digits=2),
-               column("cap", digits=3), "bound failed", "theta too long"]  # fmt: skip
+    columns: list[Column | str] = [
+        "domain",
+        Column("noise", digits=1),
+        "draws",
+        "conditions held",
+        Column("kappa", digits=2),
+        Column("cap", digits=3),
+        "bound failed",
+        "theta too long",
+    ]
     note = (
         f"Noise in standard deviations of a feature; n = {_N_RADOS} rados of support m/2, T = {_N_ROUNDS}, "
         f"tau = {TAU}. Bound: ineq. (llleqlast), which may fail in 5 % of the draws. Too long: above "
         "(1 - rho) sum r_t^2 of lemma partial1. kappa and cap: medians."
     )
-    return table(
+    return Table(
         "noisy-conclusion",
         "thm_random_gau: its bound with the largest cap that the appendix allows",
         columns,
@@ -179,19 +186,19 @@ def _table(runs: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
     )
 
 
-def _figure(cap: Outcome) -> dict[str, Any]:
-    shown = panel("lambda_p", "kappa / printed least kappa", "lambda_p", [
-        series("lambda_p", cap["times"], cap["curve"]),
-        series("no feature may be taken below", [1], [0.0], style="flat"),
+def _figure(cap: Outcome) -> Figure:
+    shown = Panel("lambda_p", "kappa / printed least kappa", "lambda_p", [
+        Series("lambda_p", cap["times"], cap["curve"]),
+        Series("no feature may be taken below", [1], [0.0], style="flat"),
     ], log_x=True)  # fmt: skip
     caption = (
         "The appendix's cap on edges is -1 at the kappa that it asks for, and above 0 only beyond four times that. As "
         "kappa must be 1 or more as well, kappa = 1 gives a cap above 0 where the printed kappa is below 1/4."
     )
-    return figure("cap", "The cap lambda_p of thm_random_gau", caption, [shown])
+    return Figure("cap", "The cap lambda_p of thm_random_gau", caption, [shown])
 
 
-def _positive(cap: Outcome) -> dict[str, Any]:
+def _positive(cap: Outcome) -> Check:
     at_least, four, sixteen = zip(*cap["caps"], strict=True)
     why = (
         f"in {len(at_least)} settings with a printed kappa of 1 or more "
@@ -202,25 +209,25 @@ def _positive(cap: Outcome) -> dict[str, Any]:
     statement = (
         "appendix of thm_random_gau: at the printed kappa, where that is 1 or more, there is a prudential weak learner"
     )
-    return check(statement, min(at_least) > 0, why)
+    return Check(statement, min(at_least) > 0, why)
 
 
-def _step(cap: Outcome) -> dict[str, Any]:
+def _step(cap: Outcome) -> Check:
     why = (
         f"two rados of weight 1/2, m_* = 10, exponents 0 and 10: {cap['left']:.2f} on the left, {cap['right']:.2f} on "
         "the right. The step is not needed: the bound on D after it follows without it"
     )
     statement = "a step in the proof of thm_random_gau: log sum w e^a <= m_* log sum w e^(a / m_*)"
-    return check(statement, cap["left"] <= cap["right"], why)
+    return Check(statement, cap["left"] <= cap["right"], why)
 
 
-def _judged(statement: str, runs: list[tuple[Cell, Outcome]], key: str, what: str, rest: str = "") -> dict[str, Any]:
+def _judged(statement: str, runs: list[tuple[Cell, Outcome]], key: str, what: str, rest: str = "") -> Check:
     """Whether a count stays within what tau allows, wherever the conditions hold."""
     from scipy.stats import binom
 
     held = [(cell, out) for cell, out in runs if out["held"]]
     if not held:
-        return check(statement, None, "its conditions held in no draw, or no domain was there")
+        return Check(statement, None, "its conditions held in no draw, or no domain was there")
     level = _FALSE_ALARM / len(held)
     cell, worst = max(held, key=lambda pair: pair[1][key] / pair[1]["held"])
     why = (
@@ -230,7 +237,7 @@ def _judged(statement: str, runs: list[tuple[Cell, Outcome]], key: str, what: st
         f"(false alarm {_FALSE_ALARM:g})"
     )
     within = all(out[key] <= binom.isf(level, out["held"], TAU) for _, out in held)
-    return check(statement, within, why if within else f"{why}{_never(held, key)}{rest}")
+    return Check(statement, within, why if within else f"{why}{_never(held, key)}{rest}")
 
 
 def _never(held: list[tuple[Cell, Outcome]], key: str) -> str:
@@ -246,7 +253,7 @@ def _never(held: list[tuple[Cell, Outcome]], key: str) -> str:
     return "".join(told)
 
 
-def _concluded(runs: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+def _concluded(runs: list[tuple[Cell, Outcome]]) -> Check:
     statement = (
         "appendix of thm_random_gau: with the largest cap that it allows, where its conditions hold, its bound does too"
     )
@@ -257,12 +264,12 @@ def _concluded(runs: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
     return _judged(statement, runs, "beyond", "the bound failed", rest)
 
 
-def _length(runs: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+def _length(runs: list[tuple[Cell, Outcome]]) -> Check:
     statement = "lemma partial1: the norm of theta_T is at most (1 - rho) sum r_t^2"
     return _judged(statement, runs, "too_long", "theta was longer")
 
 
-def _conditions(runs: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+def _conditions(runs: list[tuple[Cell, Outcome]]) -> Check:
     names = list(dict.fromkeys(domains.SOURCES[cell["domain"]].title for cell, _ in runs))
     statement = (
         f"thm_random_gau: the appendix's conditions hold on {' and '.join(names) or 'a domain'} for m_* = m/2, "
@@ -271,11 +278,11 @@ def _conditions(runs: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
     )
     strong = [out for cell, out in runs if cell["noise_std"] == _LEVELS[-1]]
     if not strong:
-        return check(statement, None, "no domain was there", ours=True)
+        return Check(statement, None, "no domain was there", ours=True)
     held, draws = sum(out["held"] for out in strong), sum(out["draws"] for out in strong)
     per_norm = 2 * gaussian_multiplier(1.0, 1e-6)  # an edge vector that is replaced moves by up to twice its norm
     why = (
         f"mu' > 0 and a cap above 0 in {held} of {draws} draws (criterion: at least half); to replace an "
         f"edge vector at epsilon = 1, delta = 1e-6 takes noise of {per_norm:.1f} times the largest norm"
     )
-    return check(statement, 2 * held >= draws, why, ours=True)
+    return Check(statement, 2 * held >= draws, why, ours=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.paper.cells import Cell, Options, Outcome, cell_generator
 from radoboost.paper.theorems.dp_feat import (
@@ -168,7 +168,7 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     drawn = [(cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "rejection"]
     grid = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "rejection-grid")
     f = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "f-beta")
-    return found(
+    return Findings(
         "theory",
         "thm_rrs",
         tables=[_table(drawn)],
@@ -185,62 +185,88 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     )
 
 
-def _table(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+def _table(drawn: list[tuple[Cell, Outcome]]) -> Table:
     rows = [
         [cell["m"], cell["epsilon"], f"{out['low']:,} to {out['high']:,}", out["draws"], out["exact"], out["bound"], 1]
         for cell, out in drawn
     ]
-    columns = ["m", "epsilon", "band of K", column("draws", digits=2), column("exact", digits=2), "bound", "ours"]
+    columns: list[Column | str] = [
+        "m",
+        "epsilon",
+        "band of K",
+        Column("draws", digits=2),
+        Column("exact", digits=2),
+        "bound",
+        "ours",
+    ]
     note = (
         f"Signatures drawn per rado accepted, for {N_RADOS} rados: the 95 % quantile of {drawn[0][1]['runs']} runs, "
         "the exact one, and the bound, which may fail with probability 0.05. Ours: the rejection-free sampler."
     )
-    return table("rejection", "thm_rrs: signatures drawn per rado", columns, rows, note)
+    return Table("rejection", "thm_rrs: signatures drawn per rado", columns, rows, note)
 
 
-def _figure(drawn: list[tuple[Cell, Outcome]], grid: Outcome) -> dict[str, Any]:
+def _figure(drawn: list[tuple[Cell, Outcome]], grid: Outcome) -> Figure:
     m = sorted({cell["m"] for cell, _ in drawn})[len({cell["m"] for cell, _ in drawn}) // 2]
     at = [(cell["epsilon"], outcome) for cell, outcome in drawn if cell["m"] == m]
     epsilons = [epsilon for epsilon, _ in at]
     panels = [
-        panel(f"m = {m:,}", "epsilon", "signatures a rado", [
-            series("rejection, 95 % of runs", epsilons, [outcome["draws"] for _, outcome in at]),
-            series("bound of thm_rrs", epsilons, [outcome["bound"] for _, outcome in at], style="dashed"),
-            series("rejection-free (ours)", epsilons, [1 for _ in at], style="points"),
-        ], log_x=True, log_y=True),
-        panel("does the bound hold?", "examples m", "failure probability / eta", [
-            series("worst of all epsilon, n, eta", [row["m"] for row in grid["by_m"]],
-                   [max(row["failure"], 1e-3) for row in grid["by_m"]], style="points"),
-            series("promised", [1], [1.0], style="flat"),
-        ], log_x=True, log_y=True),
-    ]  # fmt: skip
+        Panel(
+            f"m = {m:,}",
+            "epsilon",
+            "signatures a rado",
+            [
+                Series("rejection, 95 % of runs", epsilons, [outcome["draws"] for _, outcome in at]),
+                Series("bound of thm_rrs", epsilons, [outcome["bound"] for _, outcome in at], style="dashed"),
+                Series("rejection-free (ours)", epsilons, [1 for _ in at], style="points"),
+            ],
+            log_x=True,
+            log_y=True,
+        ),
+        Panel(
+            "does the bound hold?",
+            "examples m",
+            "failure probability / eta",
+            [
+                Series(
+                    "worst of all epsilon, n, eta",
+                    [row["m"] for row in grid["by_m"]],
+                    [max(row["failure"], 1e-3) for row in grid["by_m"]],
+                    style="points",
+                ),
+                Series("promised", [1], [1.0], style="flat"),
+            ],
+            log_x=True,
+            log_y=True,
+        ),
+    ]
     caption = (
         "Rejection sampling for DP-Feat's signature set. Left: the bound is loose where epsilon is small. Right: exact "
         f"probabilities that it fails, with n up to {max(_COUNTS):,} and eta from {min(_ETAS)}, where beta (m + 1) is "
         "rounded up; below 0.001 they are shown there."
     )
-    return figure("rejection", "Rejection sampling and the bound on it", caption, panels)
+    return Figure("rejection", "Rejection sampling and the bound on it", caption, panels)
 
 
-def _f_figure(f: Outcome) -> dict[str, Any]:
+def _f_figure(f: Outcome) -> Figure:
     far = [i for i, beta in enumerate(f["beta"]) if beta <= 0.45]
     near = [i for i, beta in enumerate(f["beta"]) if beta > 0.45]
     panels = [
-        panel("beta up to 0.45", "beta", "f", [series("f", [f["beta"][i] for i in far], [f["f"][i] for i in far])]),
-        panel("near 1/2", "beta", "f", [
-            series("f", [f["beta"][i] for i in near], [f["f"][i] for i in near]),
-            series("epsilon = 0.1", [beta_of(0.1)], [f["at"]["0.1"]], style="points"),
-            series("epsilon = 0.01", [beta_of(0.01)], [f["at"]["0.01"]], style="points"),
+        Panel("beta up to 0.45", "beta", "f", [Series("f", [f["beta"][i] for i in far], [f["f"][i] for i in far])]),
+        Panel("near 1/2", "beta", "f", [
+            Series("f", [f["beta"][i] for i in near], [f["f"][i] for i in near]),
+            Series("epsilon = 0.1", [beta_of(0.1)], [f["at"]["0.1"]], style="points"),
+            Series("epsilon = 0.01", [beta_of(0.01)], [f["at"]["0.01"]], style="points"),
         ], log_y=True),
     ]  # fmt: skip
     caption = (
         "T_r* is (log(n / eta) / D_BE + f(beta)) / m, rounded up. f is moderate unless epsilon is close to 0, where "
         "beta is close to 1/2; there it grows without limit."
     )
-    return figure("f-beta", "f(beta) of the appendix", caption, panels)
+    return Figure("f-beta", "f(beta) of the appendix", caption, panels)
 
 
-def _drawn_holds(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+def _drawn_holds(drawn: list[tuple[Cell, Outcome]]) -> Check:
     from scipy.stats import binom
 
     limits = [int(binom.isf(_FALSE_ALARM / len(drawn), outcome["runs"], ETA)) for _, outcome in drawn]
@@ -250,17 +276,17 @@ def _drawn_holds(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
         f"allows {max(limits)} (false alarm {_FALSE_ALARM:g})"
     )
     held = all(outcome["beyond"] <= limit for (_, outcome), limit in zip(drawn, limits, strict=True))
-    return check("thm_rrs: the signatures drawn stay within the bound with probability 1 - eta", held, why)
+    return Check("thm_rrs: the signatures drawn stay within the bound with probability 1 - eta", held, why)
 
 
-def _whole(grid: Outcome) -> dict[str, Any]:
+def _whole(grid: Outcome) -> Check:
     why = f"exactly, in {grid['cases']:,} cases: the worst failure probability is {grid['whole']:.3f} eta"
-    return check(
+    return Check(
         "thm_rrs held in every case of the grid where beta (m + 1) is a whole number", grid["whole"] <= _ONE, why
     )
 
 
-def _every_epsilon(grid: Outcome) -> dict[str, Any]:
+def _every_epsilon(grid: Outcome) -> Check:
     failing = [row for row in grid["by_m"] if row["failure"] > _ONE]
     why = f"the worst failure probability is {max(row['failure'] for row in grid['by_m']):.3f} eta"
     if failing:
@@ -279,16 +305,16 @@ def _every_epsilon(grid: Outcome) -> dict[str, Any]:
         further = [row["m"] for row in grid["by_m"] if row["more"] > _ONE]
         why += ". These ends are our grid's"
         why += f": with n = {_MORE[0]:,} and eta = {_MORE[1]:g} m reaches {max(further)}" if further else ""
-    return check("thm_rrs holds for every m and epsilon, the least K being beta (m + 1) rounded up", not failing, why)
+    return Check("thm_rrs holds for every m and epsilon, the least K being beta (m + 1) rounded up", not failing, why)
 
 
-def _down(grid: Outcome) -> dict[str, Any]:
+def _down(grid: Outcome) -> Check:
     worst = max(row["down"] for row in grid["by_m"])
     why = f"the worst failure probability is {worst:.3f} eta, with m from 2 to {grid['by_m'][-1]['m']:,}"
-    return check("thm_rrs held in every case of the grid, the least K being rounded down", worst <= _ONE, why)
+    return Check("thm_rrs held in every case of the grid, the least K being rounded down", worst <= _ONE, why)
 
 
-def _ours(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
+def _ours(drawn: list[tuple[Cell, Outcome]]) -> Check:
     outside = sum(outcome["ours_outside"] for _, outcome in drawn)
     # Dvoretzky, Kiefer, Wolfowitz, Massart: the distance passes t with probability at most 2 exp(-2 n t^2).
     limits = [math.sqrt(math.log(2 * len(drawn) / _FALSE_ALARM) / (2 * outcome["ours_n"])) for _, outcome in drawn]
@@ -298,10 +324,10 @@ def _ours(drawn: list[tuple[Cell, Outcome]]) -> dict[str, Any]:
         f"functions differ by up to {off:.3f}, where chance allows {max(limits):.3f} (false alarm {_FALSE_ALARM:g})"
     )
     good = outside == 0 and all(out["ours_off"] <= limit for (_, out), limit in zip(drawn, limits, strict=True))
-    return check("our sampler has the law of rejection sampling, from one signature a rado", good, why, ours=True)
+    return Check("our sampler has the law of rejection sampling, from one signature a rado", good, why, ours=True)
 
 
-def _order(f: Outcome) -> dict[str, Any]:
+def _order(f: Outcome) -> Check:
     worst = max(f["claims"], key=lambda claim: claim["draws"] / math.log(1 / claim["eta"]))
     ratio = worst["draws"] / math.log(1 / worst["eta"])
     why = (
@@ -309,4 +335,4 @@ def _order(f: Outcome) -> dict[str, Any]:
         f"is {ratio:.1f}, at m = {worst['m']:,}, n = {worst['n']:,}, eta = {worst['eta']} (criterion: at most {_ORDER})"
     )
     statement = "f(beta): at epsilon = 0.1 and m / log(n) in the thousands, T_r* is of the order of log(1/eta)"
-    return check(statement, ratio <= _ORDER, why)
+    return Check(statement, ratio <= _ORDER, why)

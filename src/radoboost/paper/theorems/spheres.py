@@ -5,11 +5,10 @@ For moderate m the printed bound holds, for it follows from another one; where i
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
-from radoboost.findings import Findings, check, column, figure, found, panel, series, table
+from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.paper.cells import Cell, Options, Outcome
 from radoboost.paper.hardness.confounder_search import cells_along
 from radoboost.paper.hardness.packed_spheres import (
@@ -88,13 +87,18 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
         [cell["d"], cell["m"], out["spheres"], cell["m"] + 1, out["printed"], out["covering"], out["right"]]
         for cell, out in outcomes.items()
     ]
-    columns = ["d", "m", "spheres of the proof", "needed", *(
-        column(name, "R", 5) for name in ("hole of the proof", "hole that can do", "hole that must be"))]  # fmt: skip
+    columns: list[Column | str] = [
+        "d",
+        "m",
+        "spheres of the proof",
+        "needed",
+        *(Column(name, "R", 5) for name in ("hole of the proof", "hole that can do", "hole that must be")),
+    ]
     note = "Needed: more spheres than examples. Can do: m examples placed so that no point of the ball is farther off."
-    return found(
+    return Findings(
         "theory",
         "lem_algebraic",
-        tables=[table("spheres", "lem_algebraic: spheres and holes, m >= 2^d", columns, rows, note)],
+        tables=[Table("spheres", "lem_algebraic: spheres and holes, m >= 2^d", columns, rows, note)],
         figures=[_figure(outcomes)],
         checks=[_enough(outcomes), _hole(outcomes), _always(outcomes), _implied(outcomes)],
         notes=[
@@ -106,13 +110,13 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     )
 
 
-def _figure(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _figure(outcomes: dict[Cell, Outcome]) -> Figure:
     plane = sorted((cell["m"], out) for cell, out in outcomes.items() if cell["d"] == 2)
     m = [m for m, _ in plane]
-    shown = panel("d = 2", "examples m", "radius / R", [
-        series("hole of the proof", m, [out["printed"] for _, out in plane]),
-        series("hole that can do", m, [out["covering"] for _, out in plane]),
-        series("hole that must be", m, [out["right"] for _, out in plane], style="dashed"),
+    shown = Panel("d = 2", "examples m", "radius / R", [
+        Series("hole of the proof", m, [out["printed"] for _, out in plane]),
+        Series("hole that can do", m, [out["covering"] for _, out in plane]),
+        Series("hole that must be", m, [out["right"] for _, out in plane], style="dashed"),
     ], log_x=True, log_y=True)  # fmt: skip
     larger = " and ".join(f"{m:,}" for m, out in plane if out["printed"] > out["covering"])
     caption = (
@@ -120,7 +124,7 @@ def _figure(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
         "proof of lem_algebraic takes there to be; this does not show the lemma itself false, only that its proof does "
         "not reach so far."
     )
-    return figure("spheres", "Holes between m examples", caption, [shown])
+    return Figure("spheres", "Holes between m examples", caption, [shown])
 
 
 def _counted(outcomes: dict[Cell, Outcome], enough: bool) -> str:
@@ -131,7 +135,7 @@ def _counted(outcomes: dict[Cell, Outcome], enough: bool) -> str:
     )
 
 
-def _enough(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _enough(outcomes: dict[Cell, Outcome]) -> Check:
     first = {cell["d"]: out["first_few"] for cell, out in outcomes.items()}
     why = (
         f"there are at {_counted(outcomes, True) or 'none of the sizes here'}; there are not at "
@@ -139,10 +143,10 @@ def _enough(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
         f"{_by_columns(first)}"
     )
     enough = all(out["spheres"] > cell["m"] for cell, out in outcomes.items())
-    return check("proof of lem_algebraic: for every m >= 2^d there are more spheres than examples", enough, why)
+    return Check("proof of lem_algebraic: for every m >= 2^d there are more spheres than examples", enough, why)
 
 
-def _hole(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _hole(outcomes: dict[Cell, Outcome]) -> Check:
     cell, out = max(outcomes.items(), key=lambda pair: pair[1]["printed"] / pair[1]["covering"])
     why = (
         f"at d = {cell['d']}, m = {cell['m']:,} it says {out['printed']:.4f} R, and examples can be placed within "
@@ -150,20 +154,20 @@ def _hole(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
     )
     there = all(out["printed"] <= out["covering"] for out in outcomes.values())
     statement = "proof of lem_algebraic: for every m >= 2^d one of its spheres is empty, wherever the examples are"
-    return check(statement, there, why)
+    return Check(statement, there, why)
 
 
-def _always(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _always(outcomes: dict[Cell, Outcome]) -> Check:
     why = "; ".join(
         f"d = {cell['d']}, m = {cell['m']:,}: {out['right']:.5f} R, and {out['covering']:.5f} R can do"
         for cell, out in outcomes.items()
     )
     fits = all(out["right"] <= out["covering"] for out in outcomes.values())
     statement = "the hole R / (sqrt(d) ceil((m + 1)^(1/d))) is not above what a placement leaves"
-    return check(statement, fits, why, ours=True)
+    return Check(statement, fits, why, ours=True)
 
 
-def _implied(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
+def _implied(outcomes: dict[Cell, Outcome]) -> Check:
     moderate = [(cell, out) for cell, out in outcomes.items() if cell["m"] < out["first_beyond"]]
     first = {cell["d"]: out["first_beyond"] for cell, out in outcomes.items()}
     shown = "; ".join(
@@ -173,7 +177,7 @@ def _implied(outcomes: dict[Cell, Outcome]) -> dict[str, Any]:
     follows = all(out["follows"] and out["printed"] <= out["right"] * (1 + 1e-12) for _, out in moderate)
     why = f"{shown or 'no size here is so small'}. The least m for which it does not follow is {_by_columns(first)}"
     statement = "lem_algebraic: for moderate m its printed bound holds, for it follows from the hole that must be"
-    return check(statement, follows if moderate else None, why)
+    return Check(statement, follows if moderate else None, why)
 
 
 def _by_columns(first: dict[int, int]) -> str:
