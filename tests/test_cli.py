@@ -124,7 +124,7 @@ BAD = {
     "the table itself": (
         lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"),
         ["-o", "../t.csv"],
-        "it is what is to be read",
+        "it is one of the files to read",
     ),
 }
 
@@ -143,7 +143,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(rado, tmp_path, case):
 def test_a_table_is_not_overwritten_through_a_pattern(rado, clinic):
     before = clinic.read_bytes()
     code, _, err = rado("craft", str(clinic.parent / "*.csv"), "-l", "readmitted", "-o", clinic)
-    assert code == 1 and "it is what is to be read" in err
+    assert code == 1 and "it is one of the files to read" in err
     assert clinic.read_bytes() == before
 
 
@@ -169,7 +169,7 @@ def test_a_terminal_that_knows_no_letters(rado, clinic):
 
 
 def test_a_pattern_needs_a_name_for_the_release(rado):
-    assert rado("craft", "*.csv", "-l", "y")[2].startswith("rado: no name for the result follows from")
+    assert rado("craft", "*.csv", "-l", "y")[2].startswith("rado: cannot name the result after")
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC])
@@ -352,11 +352,11 @@ BAD_LEARNING = {
         lambda: ["learn", "clinic.rado.parquet", "--learner", "boost", "--weak", "x", "-o", "x.json"],
         "weak must be one of",
     ),
-    "over the release": (lambda: ["learn", "clinic.rado.parquet", "-o", "clinic.rado.parquet"], "is to be read"),
+    "over the release": (lambda: ["learn", "clinic.rado.parquet", "-o", "clinic.rado.parquet"], "files to read"),
     "over the model": (lambda: ["predict", "clinic.model.json", "../clinic.csv", "-o", "clinic.model.json"], "read"),
     "no such folder": (lambda: ["learn", "clinic.rado.parquet", "-o", "none/m.json"], "no directory none"),
     "other columns": (lambda: table_of("age,dosis,readmitted\n1,2,no\n"), "no column 'dose'; it has 'dosis', 'read"),
-    "fewer columns": (lambda: table_of("age\n1\n"), "no column 'dose'; all its other columns"),
+    "fewer columns": (lambda: table_of("age\n1\n"), "no column 'dose'; its columns are 'age'"),
     "NaN": (lambda: table_of("age,dose\n1,2\n3,nan\n"), "'dose' has a missing value (line 3 of bad.csv)"),
     "infinity": (lambda: table_of("age,dose\n1,2\n3,inf\n"), "'dose' has an infinite value (line 3 of bad.csv)"),
     "NaN in Parquet": (

@@ -114,7 +114,7 @@ def test_statement_and_figures(rng):
         and "for small epsilon, has epsilon 100 for 100 rados" in statement.promises[1]
     )
     assert "right from about 8 sqrt(log(m)/m) on, and too small below" in statement.promises[1]
-    assert statement.promises[2].startswith("Who sees the column 'x0' of the rados and no other")
+    assert statement.promises[2].startswith("Anyone who sees the column 'x0' of the rados and no other")
     assert "codings" in statement.not_protected[2] and "every column but 'x0'" in statement.not_protected[4]
     assert release.n_examples == 1000
     declared = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 1.0, 1e-5, values=(0, 1)), n_rados=100)
@@ -146,7 +146,7 @@ def test_vacuous_bands_are_refused_with_the_least_epsilon(rng):
         rb.craft(x, y, mechanism=rb.FeatureBand("x0", least * 0.98, delta=1e-5), n_rados=100)
     assert rb.craft(x, y, mechanism=rb.FeatureBand("x0", least * 1.001, delta=1e-5), n_rados=100).statement.epsilon < 20
     few, _ = small_table(4, rng)
-    with pytest.raises(rb.ArgumentError, match="no epsilon will do"):
+    with pytest.raises(rb.ArgumentError, match="no epsilon is large enough"):
         rb.craft(few, [0, 1, 0, 1], mechanism=rb.FeatureBand("x0", 1.0), n_rados=2)
 
 

@@ -86,8 +86,8 @@ def test_a_person_can_read_the_file(model):
 BAD_FILES = {
     "no JSON": (lambda text: "PAR1", "it is not JSON"),
     "half a file": (lambda text: text[: len(text) // 2], "it is not JSON"),
-    "a list": (lambda text: "[1, 2]", "it does not say so"),
-    "other JSON": (lambda text: '{"a": 1}', "it does not say so"),
+    "a list": (lambda text: "[1, 2]", "it is JSON of another kind"),
+    "other JSON": (lambda text: '{"a": 1}', "it is JSON of another kind"),
     "a later version": (lambda text: text.replace('"radoboost_model": 1', '"radoboost_model": 2'), "upgrade radoboost"),
     "no classes": (lambda text: text.replace('"classes"', '"klasses"'), "incomplete"),
     "one class": (lambda text: text.replace('"positive": "yes"', '"positive": "no"'), "two different values"),

@@ -155,9 +155,12 @@ def test_a_full_disk_is_no_reason_to_stop(table, monkeypatch):
     x, y = table
     source, task = open_table(x, y, row_by_row=True), WhitenedRows(sphere_rows(x), np.eye(4))
 
-    def full(*args):
+    def full(*args, **options):
         raise OSError(28, "No space left on device")
 
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.mkstemp", full)
+        assert type(Threads(2, keeping=Keeping(memory_share=0.0)).keep(source, task, len(x))) is MadeAgain
     monkeypatch.setattr("os.pwrite", full)
     assert type(Threads(2, keeping=Keeping(memory_share=0.0)).keep(source, task, len(x))) is MadeAgain
 

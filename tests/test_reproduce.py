@@ -498,7 +498,7 @@ def test_an_interrupt_is_one_line_and_keeps_what_is_finished(larger, tmp_path, j
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     said = [line for line in err.splitlines() if not line.startswith("not found: ")]
-    assert said == ["rado: interrupted; what is finished is kept, and the same command goes on from it"]
+    assert said == ["rado: interrupted; finished pieces are kept, and the same command goes on from them"]
     assert process.returncode == 130
     assert len(list((tmp_path / "out").glob("cells/*.json"))) >= 3
     assert not list((tmp_path / "out").glob("cells/.*"))

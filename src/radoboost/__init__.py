@@ -14,9 +14,9 @@
 # Shared by both sides:
 #
 #   errors        what can go wrong
-#   memory        how much there is
-#   progress      a bar for work that takes long
-#   numba_cache   functions compiled by numba, or left as they are
+#   memory        how much is free
+#   progress      a bar for long work
+#   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, labels
 #   release       what leaves the building, and its file; columns, laws, spectra
@@ -29,7 +29,7 @@
 #                 vectors
 #                 passes: one sum over rows, as data
 #     runners     where passes run: threads, with kept rows
-#                 run: the table in hand, as a mechanism has it
+#                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims; then plain and feature_band, by two_passes; noisy_rados and
 #                 noisy_examples, by records and contributions; moments, with moment_stages, moment_passes, drawn_rados
 #                 craft: check, open, make, release; expected_error and costs, without data
@@ -40,7 +40,7 @@
 #
 # Both in one process:
 #
-#   estimators    classifiers with the habits of scikit-learn
+#   estimators    the learners as scikit-learn classifiers
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
@@ -49,12 +49,12 @@
 #                 plain_laws, rebuilding, roc and its findings. Then known, studies, and the page on a release
 #   paper         protocol: folds, the iterate kept, errors, t-tests. What the experiments share: domains, cells,
 #                 comparing; the experiments: table1 with sampled and printed_weights, table3, feature_privacy with
-#                 banded_rados, gaussian with noisy_copies, and theory with one module a statement under theorems:
+#                 banded_rados, gaussian with noisy_copies, and theory with a module for each of its theorems:
 #                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
-#   cli           the command rado: shell, protection, and a module a command: craft, learn, predict, show, bounds,
-#                 account, audit, attack, reproduce, demo; __main__ for python -m
+#   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, show,
+#                 bounds, account, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 __version__ = version("radoboost")
 
-# Where each public name is from. It is imported when it is first asked for, so that a command pays for what it uses.
+# The module of each public name. It is imported on first use, so that a command pays for what it uses.
 _HOMES = {
     "learner.boost": ("Rounds",),
     "release.columns": ("Column",),

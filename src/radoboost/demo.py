@@ -27,7 +27,7 @@ _COLOURS = {"benign": "#2471a3", "malignant": "#c0392b", "moments": "#1e8449", "
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo made, and its test errors: by learner and number of rados for every draw, and of the peer."""
+    """The files, the model and the errors of the demo; `curves` has errors by learner, shape (sizes, draws)."""
 
     files: dict[str, Path]
     model: Model
@@ -50,7 +50,7 @@ class Demo:
 
 
 def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo:
-    """Run the flow on scikit-learn's breast-cancer data, saying what happens; what it makes stays in `directory`."""
+    """Run the flow on scikit-learn's breast-cancer data, and `say` what happens; its files stay in `directory`."""
     from radoboost.estimators import MomentsClassifier
 
     files = _places(directory)
@@ -66,7 +66,7 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
     size = files["release"].stat().st_size / 1024
     say(
         f"Crafted {N_RADOS} rados into {files['release']} ({size:.0f} KiB). Each is one row: the sum, over a secret "
-        "random half of the patients, of a patient's standardised measurements, sign turned for benign tumours."
+        "random half of the patients, of their standardised measurements, with the sign reversed for benign tumours."
     )
     say(f"\n$ rado learn {files['release']} -o {files['model']}")
     release = load(files["release"])
@@ -124,8 +124,8 @@ def _patients() -> tuple[pa.Table, NDArray[np.int_], NDArray[np.int_]]:
 
 
 def _write_csv(table: pa.Table, path: Path) -> None:
-    with replacing(path) as beside:
-        pa.csv.write_csv(table, beside)
+    with replacing(path) as draft:
+        pa.csv.write_csv(table, draft)
 
 
 def _numbers(table: pa.Table) -> tuple[NDArray[np.float64], NDArray[Any]]:
@@ -134,7 +134,7 @@ def _numbers(table: pa.Table) -> tuple[NDArray[np.float64], NDArray[Any]]:
 
 
 def _peer_error(table: pa.Table, train: NDArray[np.int_], test: NDArray[np.int_]) -> float:
-    """The test error of logistic regression on the raw table."""
+    """The test error of the peer, logistic regression on the raw table."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -183,16 +183,16 @@ def _draw(
     _draw_curves(learned, curves, peer_error)
     for axes in (stays, leaves, learned):
         axes.spines[["top", "right"]].set_visible(False)
-    with replacing(path) as beside:
-        figure.savefig(beside, dpi=110, format="png")
+    with replacing(path) as draft:
+        figure.savefig(draft, dpi=110, format="png")
 
 
 def _draw_patients(axes: Any, table: pa.Table, columns: list[Any]) -> None:
     patients = np.column_stack([column.apply(table.column(column.name).to_numpy()) for column in columns])
     labels = np.array(table[LABEL].to_pylist())
     for name in ("malignant", "benign"):
-        chosen = patients[labels == name]
-        axes.scatter(*chosen.T, s=12, alpha=0.7, color=_COLOURS[name], label=f"{name} ({len(chosen)})")
+        points = patients[labels == name]
+        axes.scatter(*points.T, s=12, alpha=0.7, color=_COLOURS[name], label=f"{name} ({len(points)})")
     axes.set_title(f"stays: {len(patients)} patients, standardised")
     axes.legend(frameon=False)
 

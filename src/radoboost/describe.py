@@ -1,4 +1,4 @@
-"""A release or a model in words, for people."""
+"""A release, a model, an account or an audit in words, for people."""
 
 import math
 import textwrap
@@ -74,11 +74,12 @@ def describe_model(model: Model) -> str:
     thetas = [theta for theta, column in zip(model.theta, model.columns, strict=True) if column.scale != "constant"]
     by_weight = sorted(range(len(names)), key=lambda k: -abs(thetas[k]))
     errors = model.learner.get("standard_errors")
-    beside = [""] * len(names) if errors is None else [f" ± {error:<9.3g}" for error in errors]
-    gap = " " * max(len(text) for text in beside)
+    margins = [""] * len(names) if errors is None else [f" ± {error:<9.3g}" for error in errors]
+    gap = " " * max(len(text) for text in margins)
     lines += ["", f"{'column, by weight':<32}{'theta':>14}{gap}{'coefficient':>16}"]
     lines += [
-        f"{_short(names[k]):<32}{thetas[k]:>14.5g}{beside[k]}{model.coef[k]:>16.5g}" for k in by_weight[:_SHOWN_COLUMNS]
+        f"{_short(names[k]):<32}{thetas[k]:>14.5g}{margins[k]}{model.coef[k]:>16.5g}"
+        for k in by_weight[:_SHOWN_COLUMNS]
     ]
     lines += [*_more(len(names)), f"{'intercept':<46}{gap}{model.intercept:>16.5g}"]
     lines += ["theta weighs scaled columns; coefficients and intercept are in the units of the table"]
@@ -99,15 +100,15 @@ def describe_account(answer: Mapping[str, Any]) -> str:
     if "n_rados" in answer:
         lines.append(f"rados        {answer['n_rados']:,}")
     if "expected" in answer:
-        found = answer["expected"]
-        lines.append(f"table        {found['rows']:,} rows and {found['columns']:,} columns, as declared")
+        expectation = answer["expected"]
+        lines.append(f"table        {expectation['rows']:,} rows and {expectation['columns']:,} columns, as declared")
         lines += [
             f"expect       {100 * pair['expected']:.1f} % of errors where the same rows without noise give "
             f"{100 * pair['without_noise']:g} %"
-            for pair in found["errors"]
+            for pair in expectation["errors"]
         ]
-        verdict = "carries this epsilon" if found["carries"] else "cannot carry this epsilon"
-        lines.append("; ".join(filter(None, [f"verdict      such a table {verdict}", found["enough"]])))
+        verdict = "carries this epsilon" if expectation["carries"] else "cannot carry this epsilon"
+        lines.append("; ".join(filter(None, [f"verdict      such a table {verdict}", expectation["enough"]])))
     if "band" in answer:
         low, high = answer["band"]
         one, plain = answer["one_rado"], answer["plain_one_rado"]
@@ -119,9 +120,9 @@ def describe_account(answer: Mapping[str, Any]) -> str:
             f"no band      epsilon {_epsilon(answer['plain_epsilon'])} at the same delta",
             f"least        {'no epsilon' if least is None else f'epsilon {rounded_up(least, 6)}'} gives a claim here",
         ]
-    at = ", ".join(f"{_epsilon(pair['epsilon'])} at {pair['delta']:g}" for pair in answer["epsilon_at"])
+    others = ", ".join(f"{_epsilon(pair['epsilon'])} at {pair['delta']:g}" for pair in answer["epsilon_at"])
     lines += [
-        f"also         epsilon {at}",
+        f"also         epsilon {others}",
         f"best guess   {math.ceil(1000 * answer['best_guess']) / 10} % right at most, from even odds",
         f"accountant   {answer['accountant']}",
     ]
@@ -201,14 +202,14 @@ def _more(count: int) -> list[str]:
 
 
 def _named(entry: object) -> str:
-    described = dict(entry)  # type: ignore[call-overload]
-    name = described.pop("name")
-    described.pop("law", None)  # what it is called says it
-    return str(name) + "".join(f", {key} {_value(value)}" for key, value in described.items())
+    fields = dict(entry)  # type: ignore[call-overload]
+    name = fields.pop("name")
+    fields.pop("law", None)  # the name says it already
+    return str(name) + "".join(f", {key} {_value(value)}" for key, value in fields.items())
 
 
 def _value(value: object) -> str:
-    """Numbers by stage as "stage number", and others as they are."""
+    """A mapping of numbers as "(key number, ...)", and anything else as it is."""
     return (
         f"({', '.join(f'{key} {part:.6g}' for key, part in value.items())})"
         if isinstance(value, Mapping)

@@ -2,7 +2,7 @@
 
 RadoError
 |-- ArgumentError   (ValueError)    an option or argument that cannot be used as given
-|-- TableError      (ValueError)    a table that cannot be read, or not be learned from
+|-- TableError      (ValueError)    a table that cannot be read or learned from
 |-- ReleaseError    (ValueError)    a file that is not a release, is damaged, or is from a later version
 |-- ModelError      (ValueError)    a file that is not a model, or is from a later version
 |-- TooLargeError   (MemoryError)   work that does not fit into this machine's memory
@@ -26,7 +26,7 @@ class ArgumentError(RadoError, ValueError):
 
 
 class TableError(RadoError, ValueError):
-    """A table that cannot be read, or not be learned from."""
+    """A table that cannot be read or learned from."""
 
 
 class ReleaseError(RadoError, ValueError):
@@ -50,11 +50,11 @@ class ClippedWarning(UserWarning):
 
 
 class IgnoredRowsWarning(UserWarning):
-    """Rows contributed nothing to a private release, for a value or the class of each could not be used."""
+    """Rows contributed nothing to a private release, because a value or the class of each could not be used."""
 
 
 def reason(error: OSError) -> str:
-    """What the operating system said, also where Arrow wraps it in words of its own.
+    """What the operating system said, without the words that Arrow may put around it.
 
     >>> reason(OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"))
     'No space left on device'

@@ -1,7 +1,7 @@
-"""Classifiers with the habits of scikit-learn, around the learners.
+"""The learners as scikit-learn classifiers.
 
-`fit(X, y)` crafts a release from a table and learns from it, both sides of the boundary in one process;
-`fit_rados(release)` is the other side alone. What was learned is `model_`, which does the predicting.
+`fit(X, y)` crafts a release from a table and learns from it: both sides of the boundary in one process.
+`fit_rados(release)` is the learner's side alone. Both set `model_`, which predicts.
 """
 
 import os
@@ -64,7 +64,7 @@ class _LinearShell(ClassifierMixin, BaseEstimator):
 
     @property
     def _sign(self) -> int:
-        """-1 where the model's positive class comes first in `classes_`, which scikit-learn wants sorted."""
+        """-1 if the model's positive class comes first in `classes_`, which scikit-learn wants sorted."""
         return 1 if self.classes_[1] == self._positive else -1
 
     def _set_classes(self, negative: Any, positive: Any) -> None:
@@ -73,8 +73,8 @@ class _LinearShell(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row."""
         scores = self.decision_function(X)
-        chosen: NDArray[Any] = self.classes_[(scores > 0).astype(int)]
-        return chosen
+        labels: NDArray[Any] = self.classes_[(scores > 0).astype(int)]
+        return labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, by the logistic link from the score."""
@@ -146,10 +146,10 @@ class _RadoShell(_LinearShell, ABC):
         private = getattr(self.mechanism, "private", False)
         X, y, classes, names = (self._take_examples if private else self._check_examples)(X, y)
         negative, positive = classes.tolist()
-        declared: tuple[Any, Any] = negative, positive
+        pair: tuple[Any, Any] = negative, positive
         if not private:
-            # Labels are what scikit-learn takes them for: the texts "1" and "1.0" are two classes here.
-            y, declared = (y == positive).astype(np.int8), (0, 1)
+            # Here scikit-learn decides which labels are equal: the texts "1" and "1.0" are two classes.
+            y, pair = (y == positive).astype(np.int8), (0, 1)
         table = X
         if hasattr(self, "feature_names_in_") and not private:
             dense = X.toarray() if hasattr(X, "toarray") else X
@@ -157,7 +157,7 @@ class _RadoShell(_LinearShell, ABC):
         release = craft(
             table,
             y,
-            classes=declared,
+            classes=pair,
             features=names if private and isinstance(self.bounds, Mapping | str | os.PathLike) else None,
             n_rados=self.n_rados,
             mechanism=self.mechanism,
@@ -171,10 +171,10 @@ class _RadoShell(_LinearShell, ABC):
         self._set_classes(negative, positive)
 
     def _take_examples(self, X: Any, y: Any) -> tuple[Any, Any, NDArray[Any], list[str]]:
-        """X and y as they are, for mechanisms whose releases must not depend on what a check of values says."""
+        """X and y without a check of their values: a private release must not depend on one."""
         if self.classes is None or len(self.classes) != 2:
             raise ArgumentError("a private mechanism needs the two classes declared: give classes=(negative, positive)")
-        X = validate_data(self, X, skip_check_array=True)  # names and number of columns alone
+        X = validate_data(self, X, skip_check_array=True)  # looks at the columns only
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(self.n_features_in_)])
         return X, y, np.array(self.classes), list(names)
 
@@ -183,7 +183,7 @@ class _RadoShell(_LinearShell, ABC):
         if isinstance(release, str | os.PathLike):
             release = load(release)
         if not isinstance(release, Release):
-            raise ArgumentError(f"fit_rados needs a Release, or the path of one; it is a {type(release).__name__}")
+            raise ArgumentError(f"fit_rados needs a Release, or the path of one; it got a {type(release).__name__}")
         self._learn_from(release)
         self._set_classes(*release.classes)
         names = self.model_.feature_names
@@ -217,7 +217,7 @@ class RadoBoostClassifier(_RadoShell):
     Parameters
     ----------
     n_rounds : int
-        At most so many rounds.
+        The largest number of rounds.
     weak : "strongest", "median", "prudential", or an oracle such as `Prudential(0.3)`
         Which feature a round takes. "prudential" computes the paper's cap and kappa from the rados and the noise that
         their release declares.
@@ -230,7 +230,7 @@ class RadoBoostClassifier(_RadoShell):
     keep : "last" or "best"
         The iterate to keep: the last, or the one with the least exponential rado-risk.
     n_rados, mechanism, signatures, scale, bounds, intercept
-        How `fit` crafts its release; see `craft`. `fit_rados` does not use them.
+        How `fit` crafts its release, as in `craft`. `fit_rados` does not use them.
     classes : (negative, positive), optional
         The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
@@ -314,7 +314,7 @@ class MomentsClassifier(_RadoShell):
     Parameters
     ----------
     n_rados, mechanism, signatures, scale, bounds, intercept
-        How `fit` crafts its release; see `craft`. `fit_rados` does not use them.
+        How `fit` crafts its release, as in `craft`. `fit_rados` does not use them.
     classes : (negative, positive), optional
         The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
@@ -345,26 +345,26 @@ class MomentsClassifier(_RadoShell):
     """
 
     def _check_rados(self, release: Release) -> None:
-        if "moment:b" not in release.blocks:  # released moments tell without them
+        if "moment:b" not in release.blocks:  # released moments are enough without rados
             super()._check_rados(release)
 
     def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
         if "moment:b" in release.blocks:
             fit = learn_released_moments(release)
             self.shrinkage_, self.standard_errors_ = 0.0, fit.standard_errors
-            told = {"name": "moments", "from": "released moments", "fell_back_to_majority": fit.fell_back}
+            learner = {"name": "moments", "from": "released moments", "fell_back_to_majority": fit.fell_back}
             if fit.standard_errors is not None:
-                told["standard_errors"] = fit.standard_errors.tolist()
-            return fit.theta, told
+                learner["standard_errors"] = fit.standard_errors.tolist()
+            return fit.theta, learner
         noise = noise_variance(release)
         fit = learn_moments(release.rados, noise, noise_uncertainty(release))
         self.shrinkage_, self.standard_errors_ = fit.shrinkage, None
-        treated = {"noise_variance": noise, "floor": fit.floor} if noise else {"shrinkage": fit.shrinkage}
-        return fit.theta, {"name": "moments", **treated}
+        treatment = {"noise_variance": noise, "floor": fit.floor} if noise else {"shrinkage": fit.shrinkage}
+        return fit.theta, {"name": "moments", **treatment}
 
 
 class AdaBoostSSClassifier(_LinearShell):
-    """AdaBoost over the examples themselves (Schapire and Singer), the paper's baseline: it needs the table.
+    """AdaBoost over the examples themselves (Schapire and Singer), the paper's baseline. It needs the table.
 
     It boosts the edge vectors that rados would sum, with the same scaling and on the same grid. Its scores estimate
     half of the log odds, so the probabilities of `predict_proba` are cautious.
@@ -378,7 +378,7 @@ class AdaBoostSSClassifier(_LinearShell):
     bounds : mapping of column to (low, high), or array (n_features, 2), optional
         Values beyond are clipped.
     intercept : bool
-        Whether to add the constant feature; the paper does without.
+        Whether to add the constant feature; the paper does not.
 
     Attributes
     ----------
@@ -438,7 +438,7 @@ class AdaBoostSSClassifier(_LinearShell):
         self._set_classes(negative, positive)
 
     def _columns(self, values: NDArray[np.float64], names: list[str]) -> tuple[Column, ...]:
-        """The columns that crafting would find."""
+        """The columns that `craft` would make."""
         check_names(names, self.intercept)
         declared = read_bounds(self.bounds)
         scale = resolve_scale(self.scale, "standard", len(declared.limits) > 0)
@@ -454,7 +454,7 @@ class AdaBoostSSClassifier(_LinearShell):
 
 @contextmanager
 def _unchanged_by_failure(shell: BaseEstimator) -> Iterator[None]:
-    """What fails leaves the shell as it was."""
+    """Leave the shell as it was if the block fails."""
     before = dict(shell.__dict__)
     try:
         yield
@@ -485,7 +485,7 @@ def _boost(
 
 
 def _oracle(weak: str | WeakOracle) -> WeakOracle | None:
-    """The oracle; None for a prudential one whose cap is to be found from the rados."""
+    """The oracle; None for a prudential one whose cap is still to be computed from the rados."""
     if isinstance(weak, str) and weak == Prudential.name:
         return None
     if isinstance(weak, str) and weak in WEAK_ORACLES:

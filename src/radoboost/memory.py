@@ -1,4 +1,4 @@
-"""How much memory there is, and the one refusal where it does not suffice."""
+"""How much memory is free, and the refusal of work that needs more."""
 
 import psutil
 
@@ -15,7 +15,7 @@ def available() -> int:
 
 
 def require(needed: int, what: str, advice: str) -> None:
-    """Refuse work that needs more bytes than there are, before something else does.
+    """Refuse work that needs more bytes than are free, before it begins.
 
     >>> require(2**80, "a table of everything", "use less")
     Traceback (most recent call last):

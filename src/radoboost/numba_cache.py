@@ -1,4 +1,4 @@
-"""Functions compiled by numba, or left as they are where it cannot be imported, and a place for compiled code."""
+"""Functions compiled by numba, or left in plain Python where it cannot be imported, and a place for compiled code."""
 
 import os
 import tempfile
@@ -15,22 +15,22 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def compiled(function: _Function, signature: str | None = None, **options: Any) -> _Function:
     """The function compiled by numba, which is imported only now; where that fails, the function itself.
 
-    Such a function then runs in plain Python, slowly. It must be written so that both give the same numbers; unsigned
-    words wrap in both, without a warning.
+    Without numba it runs in plain Python, slowly. It must be written so that both give the same numbers; unsigned words
+    wrap in both, without a warning.
     """
     prepare_cache()
     try:
         from numba import njit
     except ImportError:
         return np.errstate(all="ignore")(function)
-    kinds = () if signature is None else (signature,)
-    made: _Function = njit(*kinds, cache=True, nogil=True, error_model="numpy", **options)(function)
-    return made
+    signatures = () if signature is None else (signature,)
+    kernel: _Function = njit(*signatures, cache=True, nogil=True, error_model="numpy", **options)(function)
+    return kernel
 
 
 @cache
 def prepare_cache() -> None:
-    """Before numba is imported: name a folder for its cache if it would find none, as in a read-only container."""
+    """Name a folder for numba's cache if it would find none, as in a read-only container; call it before the import."""
     here = Path(__file__).parent / "__pycache__"
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     if "NUMBA_CACHE_DIR" not in os.environ and not _writable(here) and not _writable(home):

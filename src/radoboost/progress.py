@@ -15,15 +15,15 @@ def silent(task: str, done: int, total: int | None) -> None:
 
 @contextmanager
 def no_progress() -> Iterator[Progress]:
-    """`silent`, where a bar is a context."""
+    """`silent` as a context manager, in place of `show_progress`."""
     yield silent
 
 
 @contextmanager
 def show_progress(unit: str = "rows") -> Iterator[Progress]:
-    """A bar that appears after a second, where stderr is a terminal: call it with (task, done so far, in all).
+    """A bar that appears after a second, if stderr is a terminal: call it with (task, done so far, total or None).
 
-    It is one line of at most 80 columns, whatever the tasks are: a new one takes the place of the one before.
+    It is one line of at most 80 columns; a new task takes the place of the one before.
 
     >>> with show_progress() as bar:
     ...     bar("summing rows", 10, 100)
@@ -50,11 +50,11 @@ def show_progress(unit: str = "rows") -> Iterator[Progress]:
         disable=not console.is_terminal,
     )
     line = bars.add_task("", total=None)
-    begun = time.monotonic()
+    start_time = time.monotonic()
 
     def update(task: str, done: int, total: int | None) -> None:
         bars.update(line, description=task[:_LONGEST], completed=done, total=total)
-        if not bars.live.is_started and time.monotonic() - begun > _PATIENCE:
+        if not bars.live.is_started and time.monotonic() - start_time > _PATIENCE:
             bars.start()
 
     try:

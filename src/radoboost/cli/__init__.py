@@ -69,9 +69,9 @@ def options(
 def main() -> None:
     """Entry point of the command."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # it was closed before we began
+        if getattr(sys, name) is None:  # it was closed before this process began
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal need not know every letter of a file's name
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not know every letter of a file's name
     app()

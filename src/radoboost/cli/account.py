@@ -1,4 +1,4 @@
-"""rado account: what an epsilon costs, without data."""
+"""rado account: what an epsilon costs in noise, and what noise buys, without data."""
 
 import json
 from typing import Annotated
@@ -25,9 +25,12 @@ def account(
     delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
     n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados.")] = 1000,
     rows: Annotated[
-        int | None, typer.Option(help="How many examples; feature-band needs it. For moments: what error to expect?")
+        int | None,
+        typer.Option(
+            help="How many examples; feature-band needs this. For moments, with --columns: what error to expect?"
+        ),
     ] = None,
-    columns: Annotated[int | None, typer.Option(help="How many columns, with --rows, for moments.")] = None,
+    columns: Annotated[int | None, typer.Option(help="How many columns, for moments, with --rows.")] = None,
     unit: Annotated[str, typer.Option(help="What moments protects: record or label.")] = "record",
     as_json: JsonFlag = False,
 ) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from radoboost.release import Release
 
 app = typer.Typer(
-    name="attack", no_args_is_help=True, rich_markup_mode=None, help="Attack a release, and say what that gives."
+    name="attack", no_args_is_help=True, rich_markup_mode=None, help="Attack a release, and say what an adversary gets."
 )
 
 ReleaseFile = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
@@ -25,11 +25,16 @@ TableFiles = Annotated[
 ]
 Label = Annotated[
     str | None,
-    typer.Option("--label", "-l", metavar="COL", help="Its column of classes, where several are no features."),
+    typer.Option(
+        "--label",
+        "-l",
+        metavar="COL",
+        help="The table's column of classes; needed if several columns are not features.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(metavar="K", help="The seed of the release's signatures.")]
 Rows = Annotated[
-    int | None, typer.Option(metavar="M", help="How many rows it is from; most releases say so themselves.")
+    int | None, typer.Option(metavar="M", help="How many rows the release is from; most releases say so themselves.")
 ]
 Seconds = Annotated[float, typer.Option(metavar="S", help="The time limit.")]
 
@@ -61,11 +66,11 @@ def reconstruct(
     place = output or default_output(str(release), "reconstructed.csv")
     check_output(place, [str(release)])
     result = attack(rb.load(release), seed, rows, seconds=seconds)
-    found = result.to_table()
-    if found.num_rows:
-        _write_csv(place, found)
+    records = result.to_table()
+    if records.num_rows:
+        _write_csv(place, records)
         say(f"rado: wrote {place}")
-    _print(result, ASSUMES, as_json, path=str(place) if found.num_rows else None)
+    _print(result, ASSUMES, as_json, path=str(place) if records.num_rows else None)
 
 
 @app.command()
@@ -75,14 +80,15 @@ def linear(
     seed: Seed,
     rows: Rows = None,
     column: Annotated[
-        str, typer.Option(metavar="COL", help="The column to recover; the constant one tells the labels.")
+        str, typer.Option(metavar="COL", help="The column to recover; the constant one gives the labels.")
     ] = "(constant)",
     method: Annotated[str, typer.Option(help="lp (a linear program) or least-squares.")] = "lp",
     values: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="The values that label times column can have, if few.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT", help="A CSV file for the values; none by default.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="A CSV file for the values; not written by default."),
     ] = None,
     seconds: Seconds = 60.0,
     as_json: JsonFlag = False,
@@ -118,12 +124,14 @@ def probe(
     rados: Annotated[int, typer.Option(help="How many rados to read at most.")] = 64,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="A CSV file of what is known of each row; none by default."),
+        typer.Option(
+            "-o", "--output", metavar="OUT", help="A CSV file with the status of each row; not written by default."
+        ),
     ] = None,
     seconds: Seconds = 60.0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say which of my clients are in their release.
+    """Say which of your clients are in somebody else's release.
 
     The table must hold all rows that the release is from, among others. Works on exact sums with real-valued columns,
     and on few rows.
@@ -186,7 +194,7 @@ def leak(
 @in_one_line
 def membership(
     release: ReleaseFile,
-    runs: Annotated[int, typer.Option(help="Runs of either table; fewer where the time is over.")] = 10_000,
+    runs: Annotated[int, typer.Option(help="Runs of each table; fewer if the time runs out.")] = 10_000,
     seconds: Seconds = 60.0,
     as_json: JsonFlag = False,
 ) -> None:
@@ -219,11 +227,11 @@ def confounder(
     table: TableFiles = None,
     label: Label = None,
     as_table: Annotated[
-        bool, typer.Option("--as-table", help="One whose constant column is that of a table, -1 or +1.")
+        bool, typer.Option("--as-table", help="Make one that can be a table: its constant column is -1 or +1.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="A CSV file for its edge vectors; none by default."),
+        typer.Option("-o", "--output", metavar="OUT", help="A CSV file for its edge vectors; not written by default."),
     ] = None,
     seconds: Seconds = 60.0,
     as_json: JsonFlag = False,
@@ -270,7 +278,7 @@ def study(
         ),
     ] = "all",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller cases, in about a minute.")] = False,
-    seed: Annotated[int, typer.Option(help="Of tables and draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of tables and draws.")] = 0,
     seconds: Annotated[
         float | None, typer.Option(metavar="S", help="The time limit of each study; by default some minutes.")
     ] = None,
@@ -306,9 +314,9 @@ def report(
     release: ReleaseFile,
     table: TableFiles = None,
     label: Label = None,
-    seed: Annotated[int | None, typer.Option(metavar="K", help="The seed of the signatures, if it got out.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="K", help="The seed of the signatures, if it leaked.")] = None,
     rows: Rows = None,
-    row: Annotated[int, typer.Option(metavar="I", help="The row whose protected value leak is to read.")] = 0,
+    row: Annotated[int, typer.Option(metavar="I", help="The row whose protected value the attack leak reads.")] = 0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT", help="The page; STEM.attacks.html by default.")
     ] = None,
@@ -317,7 +325,7 @@ def report(
 ) -> None:
     """Run every attack on a release, and write one page about what they get.
 
-    With --table, a table that holds the release's rows, and --seed more attacks can be tried.
+    More attacks can run with --seed, and with --table, a table that holds the rows of the release.
 
     \b
     Examples:
@@ -335,14 +343,14 @@ def report(
         loaded, table, label = _with_table(release, table, label)
     else:
         loaded = rb.load(release)
-    given = Given(loaded, str(release), table, label, seed, rows, row)
+    inputs = Given(loaded, str(release), table, label, seed, rows, row)
     with show_progress("attacks") as bar:
-        said = write(given, place, seconds=seconds, bar=bar)
+        answers = write(inputs, place, seconds=seconds, bar=bar)
     if as_json:
-        print(json.dumps({"path": str(place), "attacks": said}, indent=2, ensure_ascii=False))
+        print(json.dumps({"path": str(place), "attacks": answers}, indent=2, ensure_ascii=False))
         return
     print(f"wrote {place}")
-    for name, entry in said.items():
+    for name, entry in answers.items():
         print(
             f"\n{name}\n"
             + "\n".join(
@@ -353,7 +361,7 @@ def report(
 
 
 def _with_table(release: Path, table: list[str] | None, label: str | None) -> tuple["Release", list[str], str]:
-    """A release, the table to compare it with, and the table's column of classes: the only one that is no feature."""
+    """A release, the table to compare it with, and the table's column of classes: the one that is not a feature."""
     from radoboost.release import load
     from radoboost.tables import table_types
 
@@ -377,7 +385,7 @@ def _numbers(text: str | None) -> list[float] | None:
 
 
 def _ranges(places: Sequence[int]) -> str:
-    """Whole numbers in short.
+    """Whole numbers, with runs of neighbours as ranges.
 
     >>> _ranges([0, 1, 2, 5, 7, 8])
     '0-2, 5, 7-8'
@@ -392,7 +400,7 @@ def _ranges(places: Sequence[int]) -> str:
 
 
 def _print(result: Any, assumes: str, as_json: bool, **more: Any) -> None:
-    """What an attack found, after what it assumed."""
+    """Print what an attack assumed, and then what it found."""
     sentence = result.sentence()
     if as_json:
         print(
@@ -410,5 +418,5 @@ def _write_csv(place: Path, table: Any) -> None:
 
     from radoboost.release import replacing
 
-    with replacing(place) as beside:
-        pyarrow.csv.write_csv(table, beside)
+    with replacing(place) as draft:
+        pyarrow.csv.write_csv(table, draft)

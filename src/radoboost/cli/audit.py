@@ -16,20 +16,21 @@ def audit(
         typer.Option(metavar="NAME", autocompletion=complete_mechanism, help="moments by default."),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="The claim to attack.")] = 1.0,
-    delta: Annotated[float | None, typer.Option(help="The delta that goes with it; 1e-6 by default.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
     n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados.")] = 100,
     unit: Annotated[
         str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
     ] = None,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
     runs: Annotated[
-        int | None, typer.Option(help="Runs of either table; more show more. By default as epsilon asks.")
+        int | None,
+        typer.Option(help="Runs of each of two neighbouring tables; more show more. The default depends on epsilon."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Attack a mechanism as an adversary would, and say how much of its epsilon that shows.
 
-    Needs no data: a canary is made up. An audit that shows more than is claimed ends with exit code 1.
+    Needs no data: the canary to look for is made up. An audit that shows more than is claimed ends with exit code 1.
 
     \b
     Examples:
@@ -43,10 +44,10 @@ def audit(
     from radoboost.holder.mechanisms import MECHANISMS
 
     name = mechanism or "moments"
-    takes = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
-    given = {"delta": delta, "unit": unit, "epsilon": epsilon if "epsilon" in takes else None}
-    given["feature"] = "x" if "feature" in takes else None  # the canary's column has any name
-    result = attack(chosen_mechanism(name, given), n_rados=n_rados, n_examples=rows, runs=runs, progress=not as_json)
+    fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
+    options = {"delta": delta, "unit": unit, "epsilon": epsilon if "epsilon" in fields else None}
+    options["feature"] = "x" if "feature" in fields else None  # the canary's column has any name
+    result = attack(chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, runs=runs, progress=not as_json)
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
     if not result.holds:
         raise ArgumentError(f"the audit shows more than {name} claims: do not use it, and report this")

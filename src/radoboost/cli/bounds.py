@@ -1,4 +1,4 @@
-"""rado bounds: a template of what a holder declares."""
+"""rado bounds: a template of what the data holder declares."""
 
 import json
 from pathlib import Path
@@ -29,8 +29,8 @@ def bounds(
 ) -> None:
     """Write a template of bounds and classes for a table, to be filled in from public knowledge.
 
-    Private mechanisms take nothing from the table: what columns range over, and which the two classes are, must be
-    known without it. The template has the columns and their storage types, and leaves the rest open.
+    Private mechanisms take nothing from the table: the range of every column and the two classes must be known without
+    it. The template has the columns and their storage types, and leaves the rest open.
 
     \b
     Examples:
@@ -44,13 +44,13 @@ def bounds(
     check_output(place, table)
     template = bounds_template(list(table), label=label, from_data=from_data)
     text = json.dumps(template, indent=2, ensure_ascii=False)
-    with replacing(place) as beside:
-        beside.write_text(text + "\n", encoding="utf-8")
+    with replacing(place) as draft:
+        draft.write_text(text + "\n", encoding="utf-8")
     if as_json:
         print(text)
         return
     print(f"wrote {place}: {len(template['columns']):,} columns")
     if from_data:
-        print("filled in from the table: it tells of the table, and private mechanisms refuse it")
+        print("filled in from the table: this reveals some of it, so private mechanisms refuse it")
     else:
         print("fill in low and high of every column, and the classes [negative, positive], from public knowledge")

@@ -18,7 +18,10 @@ def craft(
     label: Annotated[
         str | None,
         typer.Option(
-            "--label", "-l", metavar="COL", help="The column that holds the two classes; --bounds may name it."
+            "--label",
+            "-l",
+            metavar="COL",
+            help="The column that holds the two classes; the file of --bounds may name it.",
         ),
     ] = None,
     n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados, at most 524,288.")] = 1000,
@@ -27,20 +30,23 @@ def craft(
         typer.Option(
             metavar="NAME",
             autocompletion=complete_mechanism,
-            help="What protects the release: plain, or moments with --epsilon, by default.",
+            help="What protects the release: moments, noisy-rados, noisy-examples, feature-band or plain. By default "
+            "moments with --epsilon, noisy-rados with --noise-std, and else plain.",
         ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow; needs --bounds.")] = None,
-    delta: Annotated[float | None, typer.Option(help="The delta that goes with it; 1e-6 by default.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
     rows: Annotated[
         int | None,
         typer.Option(
             metavar="M",
-            help="About how many rows, from public knowledge: refuse an epsilon that so few cannot carry.",
+            help="About how many rows, from public knowledge: moments refuses an epsilon that so few cannot carry.",
         ),
     ] = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
-    noise_std: Annotated[float | None, typer.Option(help="The noise itself, instead of --epsilon.")] = None,
+    noise_std: Annotated[
+        float | None, typer.Option(help="The standard deviation of the noise, instead of --epsilon.")
+    ] = None,
     unit: Annotated[
         str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
     ] = None,
@@ -51,7 +57,7 @@ def craft(
         str | None, typer.Option(metavar="COL", help="The binary column of the mechanism feature-band.")
     ] = None,
     support: Annotated[
-        str | None, typer.Option(metavar="S", help="Rados of S examples each, or of a fraction S such as 0.5.")
+        str | None, typer.Option(metavar="S", help="Let every rado sum S examples, or a fraction S such as 0.5.")
     ] = None,
     scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
     bounds: Annotated[
@@ -71,14 +77,16 @@ def craft(
     intercept: Annotated[bool, typer.Option(help="Add the constant feature.")] = True,
     seed: Annotated[
         int | None,
-        typer.Option(help="Reproducible signatures, known to whoever knows the seed; the statement says so."),
+        typer.Option(
+            help="Make signatures reproducible, and known to anyone who knows the seed; the statement says so."
+        ),
     ] = None,
     i_know: Annotated[
-        bool, typer.Option("--i-know", help="Allow a seed with a private mechanism, at an infinite epsilon.")
+        bool, typer.Option("--i-know", help="Allow a seed with a private mechanism; its epsilon is then infinite.")
     ] = False,
     compose: Annotated[
         list[Path] | None,
-        typer.Option(metavar="RELEASE", help="An earlier release of the same table, to add up with; repeat for more."),
+        typer.Option(metavar="RELEASE", help="An earlier release of the same table, to count in; repeat for more."),
     ] = None,
     engine: Annotated[str, typer.Option(help="auto, kernel or reference; all give the same bits.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
@@ -99,15 +107,15 @@ def craft(
     """
     import radoboost as rb
 
-    given = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
-    protection = chosen_mechanism(mechanism, {**given, "unit": unit, "sharpen": sharpen})
+    options = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
+    protection = chosen_mechanism(mechanism, {**options, "unit": unit, "sharpen": sharpen})
     if protection.private and bounds is None:
-        say("rado: a promise about records needs declared bounds, for what is read off the table tells of it")
-        say(f"rado: run: rado bounds {table[0]} --label COL; fill it in from public knowledge; give it with --bounds")
+        say("rado: a promise about records needs declared bounds, because bounds read off the table reveal some of it")
+        say(f"rado: run: rado bounds {table[0]} --label COL; fill that in from public knowledge; give it with --bounds")
         raise typer.Exit(1)
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.craft(
             list(table),
@@ -129,7 +137,7 @@ def craft(
             threads=threads,
             progress=True,
         )
-    for warning in caught:
+    for warning in notices:
         say(f"rado: {warning.message}")
     release.save(place)
     print_release(release, place, as_json, f"wrote {place}")

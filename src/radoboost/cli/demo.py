@@ -1,4 +1,4 @@
-"""rado demo: the whole flow."""
+"""rado demo: the whole flow, on data that ships with scikit-learn."""
 
 import json
 from pathlib import Path
@@ -26,10 +26,10 @@ def demo(
     from radoboost.progress import show_progress
 
     with show_progress("steps") as bar:
-        done = run_demo(directory, say, bar)
+        result = run_demo(directory, say, bar)
     if as_json:
-        print(json.dumps(done.to_dict(), indent=2, ensure_ascii=False))
+        print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
         return
-    say(f"\n$ rado show {done.files['model']}")
-    print_model(done.model, done.files["model"], False, str(done.files["model"]))
-    say(f"\nLook at {done.files['picture']}, and at what was released with: rado show {done.files['release']}")
+    say(f"\n$ rado show {result.files['model']}")
+    print_model(result.model, result.files["model"], False, str(result.files["model"]))
+    say(f"\nLook at {result.files['picture']}, and at what was released with: rado show {result.files['release']}")

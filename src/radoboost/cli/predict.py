@@ -27,8 +27,8 @@ def predict(
 ) -> None:
     """Predict the class of every row of a table.
 
-    Writes one row for each row of the table, in its order: score, probability of the positive class, predicted class.
-    Columns that the model does not know are not read.
+    Writes one row for each row of the table, in the same order: score, probability of the positive class, predicted
+    class. Columns that the model does not know are not read.
 
     \b
     Examples:
@@ -41,10 +41,10 @@ def predict(
 
     place = output or default_output(table[0], "scores.csv")
     check_output(place, [str(model), *table])
-    learned = load_model(model)
+    classifier = load_model(model)
     with show_progress() as bar:
-        predicted = predict_table(learned, list(table), place, bar, label=label)
-    negative, positive = learned.classes
+        predicted = predict_table(classifier, list(table), place, bar, label=label)
+    negative, positive = classifier.classes
     if as_json:
         print(json.dumps({"path": str(place), **predicted.to_dict()}, indent=2))
         return

@@ -1,4 +1,4 @@
-"""The mechanism and the signature set that options describe."""
+"""The mechanism and the signature set that the options of a command ask for."""
 
 import dataclasses
 from typing import Any
@@ -7,14 +7,14 @@ from radoboost.errors import ArgumentError, RadoError
 
 
 def complete_mechanism(incomplete: str) -> list[str]:
-    """Mechanisms whose names begin so."""
+    """Mechanisms whose names begin with `incomplete`."""
     from radoboost.holder.mechanisms import MECHANISMS
 
     return [name for name in MECHANISMS if name.startswith(incomplete)]
 
 
 def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
-    """The mechanism that the options describe, refusing options that it has not."""
+    """The mechanism that the options ask for, refusing options that it does not have."""
     from radoboost.holder.mechanisms import MECHANISMS
 
     if name is None:
@@ -23,21 +23,21 @@ def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
         )
     if name not in MECHANISMS:
         raise ArgumentError(f"there is no mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
-    given = {key: value for key, value in options.items() if value is not None}
-    known = {field.name: field for field in dataclasses.fields(MECHANISMS[name])}  # type: ignore[arg-type]
-    for key in given:
-        if key not in known:
+    values = {key: value for key, value in options.items() if value is not None}
+    fields = {field.name: field for field in dataclasses.fields(MECHANISMS[name])}  # type: ignore[arg-type]
+    for key in values:
+        if key not in fields:
             option = {"feature": "--protect", "noise_std": "--noise-std"}.get(key, f"--{key}")
             raise ArgumentError(f"the mechanism {name} has no {option}; leave it out, or choose another mechanism")
-    for key, field in known.items():
-        if field.default is dataclasses.MISSING and key not in given:
+    for key, field in fields.items():
+        if field.default is dataclasses.MISSING and key not in values:
             option = "--protect COL" if key == "feature" else f"--{key}"
-            raise ArgumentError(f"the mechanism {name} needs {option}")
-    return MECHANISMS[name](**given)
+            raise ArgumentError(f"the mechanism {name} needs {option}; add it")
+    return MECHANISMS[name](**values)
 
 
 def chosen_signatures(support: str | None) -> Any:
-    """The signature set of --support."""
+    """The signature set that --support asks for; None for all signatures."""
     from radoboost import FixedSupport
 
     if support is None:

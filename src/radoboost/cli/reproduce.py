@@ -33,14 +33,16 @@ def reproduce(
     ],
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", envvar="RADO_DATA", help="The folder of the domains."),
+        typer.Option(metavar="DIR", envvar="RADO_DATA", help="The folder that holds the domains."),
     ] = None,
     domains: Annotated[
         str | None,
-        typer.Option(metavar="A,B,C", autocompletion=_complete_domains, help="Only these; all there are by default."),
+        typer.Option(
+            metavar="A,B,C", autocompletion=_complete_domains, help="Only these domains; all in the folder by default."
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer folds and repeats, in about a minute.")] = False,
-    seed: Annotated[int, typer.Option(help="Of folds, rados and draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of folds, rados and draws.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="How many processes; all cores by default.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The folder of the results.")] = Path(
         "rado-reproduce"
@@ -49,9 +51,9 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper, and compare what comes out with what the paper says.
 
-    Results go to OUT as JSON, CSV, PNG and SVG, and as one page, report.html. What is finished is kept there: after an
-    interruption the same command goes on from it. Domains are CSV files with a header and a last column of -1 and 1, or
-    the UCI archive's Twitter.data, SUSY.csv.gz and HIGGS.csv.gz; those that are not there are named.
+    Results go to OUT as JSON, CSV, PNG and SVG, and as one page, report.html. Finished pieces are kept there: after an
+    interruption the same command goes on from them. Domains are CSV files with a header and a last column of -1 and 1,
+    or the UCI archive's Twitter.data, SUSY.csv.gz and HIGGS.csv.gz; missing ones are named.
 
     \b
     Examples:
@@ -62,13 +64,13 @@ def reproduce(
     from radoboost.findings.pages import show as in_words
     from radoboost.paper import reproduce as run
 
-    chosen = tuple(name for name in domains.split(",") if name) if domains is not None else None
+    names = tuple(name for name in domains.split(",") if name) if domains is not None else None
     try:
         documents = run(
-            what, data=data, domains=chosen, quick=quick, seed=seed, jobs=jobs, output=output, progress=True, say=say
+            what, data=data, domains=names, quick=quick, seed=seed, jobs=jobs, output=output, progress=True, say=say
         )
     except KeyboardInterrupt:
-        say("rado: interrupted; what is finished is kept, and the same command goes on from it")
+        say("rado: interrupted; finished pieces are kept, and the same command goes on from them")
         raise typer.Exit(130) from None
     if as_json:
         kept = [document.to_dict() for document in documents]

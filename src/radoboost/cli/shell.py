@@ -1,4 +1,4 @@
-"""What all commands share: where results and failures go, and where files do."""
+"""What all commands share: where results, failures and files go."""
 
 import functools
 import json
@@ -38,7 +38,7 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
             say("rado: there is not enough memory for this; ask for less, or free some")
             raise typer.Exit(1) from None
         except OSError as error:
-            # What was written to stdout has no taker, and is not to be tried again at exit.
+            # Nobody reads stdout any more: what is left in its buffer must not be tried again at exit.
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if not isinstance(error, BrokenPipeError):
@@ -52,7 +52,7 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:
-    """What a release is, in words or as JSON."""
+    """Print what a release is, in words or as JSON."""
     from radoboost.describe import describe
 
     if as_json:
@@ -62,7 +62,7 @@ def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None
 
 
 def print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
-    """What a model is, in words or as JSON."""
+    """Print what a model is, in words or as JSON."""
     from radoboost.describe import describe_model
 
     if as_json:
@@ -72,17 +72,17 @@ def print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
 
 
 def default_output(source: str, ending: str) -> Path:
-    """STEM.ending, here."""
+    """STEM.ending, in the working directory."""
     name = Path(source).name
     while name.lower().endswith(_ENDINGS):
         name = name[: name.rindex(".")]
     if name in ("", "..") or any(c in name for c in "*?["):
-        raise ArgumentError(f"no name for the result follows from {source!r}; say with -o where it should go")
+        raise ArgumentError(f"cannot name the result after {source!r}; say with -o where it should go")
     return Path(f"{name}.{ending}")
 
 
 def check_output(place: Path, sources: list[str]) -> None:
-    """Refuse a bad place before the work, not after."""
+    """Refuse a place that cannot be written to before the work, not after."""
     try:
         _check_place(place, sources)
     except (OSError, ValueError) as error:
@@ -105,4 +105,4 @@ def _check_place(place: Path, sources: list[str]) -> None:
     if not os.access(parent, os.W_OK):
         raise OutputError(f"cannot write {place}: no permission to write in {parent}; choose another place")
     if place.exists() and any(place.samefile(source) for source in expand_paths(sources)):
-        raise OutputError(f"cannot write {place}: it is what is to be read; choose another name with -o")
+        raise OutputError(f"cannot write {place}: it is one of the files to read; choose another name with -o")

@@ -59,8 +59,8 @@ def craft(
     Parameters
     ----------
     table : array, sparse matrix, data frame, path, list of paths, or glob pattern
-        What the table is. Files may be CSV, CSV.gz, Parquet or Arrow and are read as a stream, at least twice.
-        Features of an array are called x0, x1, ...
+        The table. Files may be CSV, CSV.gz, Parquet or Arrow, and are read as a stream, once or more often.
+        The features of an array are called x0, x1, ...
     y, label : array-like or str
         The labels, or the name of their column in the table.
     classes : (negative, positive), optional
@@ -68,20 +68,20 @@ def craft(
     features, drop : sequences of str, optional
         The columns to use, or to leave out.
     bounds : mapping of column to (low, high), array (n_features, 2), or a JSON file, optional
-        Values beyond are clipped, counted, and reported in a `ClippedWarning`.
+        Values beyond their bounds are clipped, and counted in a `ClippedWarning`.
     rows : int, optional
-        About how many rows there are, from public knowledge, for `Moments`: an epsilon that so few cannot carry is
-        refused, with what error to expect, before it is spent.
+        About how many rows there are, from public knowledge. `Moments` refuses an epsilon that so few cannot carry,
+        and says what error to expect, before it is spent.
     mechanism : Mechanism, optional
-        What protects the release. `Moments` is the one to take for a promise about records or labels: the most
-        accurate, for any number of rados. `NoisyRados` has noise on each rado, `NoisyExamples` on each row,
-        `FeatureBand` is the paper's mechanism for one column's marginal. `Plain()`, the default, promises nothing.
+        What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, for
+        any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
+        paper's mechanism for the marginal of one column. `Plain()`, the default, promises nothing.
     columns : str
         The feature map; "linear" takes the columns as they are.
     scale : "auto", "standard", "bounds" or None
         z-scores, [low, high] onto [-1, 1], or as is; "auto" is what the mechanism prescribes.
     n_rados : int
-        At most 524,288, and at most the number of signatures there are.
+        How many rados: at most 524,288, and at most as many as there are signatures.
     signatures : SignatureSet, optional
         The subsets to draw from; all of them by default.
     intercept : bool
@@ -90,15 +90,15 @@ def craft(
         Makes the signatures reproducible, and known to anyone who knows the seed: the statement says so. Noise is
         never reproducible.
     compose : sequence of releases or their paths
-        Earlier releases of the same table: the statement says what all of them amount to together.
+        Earlier releases of the same table: the statement says what they and this one amount to together.
     i_know : bool
-        Allow a seed with a private mechanism, at an infinite epsilon.
+        Allow a seed with a private mechanism; its epsilon is then infinite.
     engine, threads : str or Engine, int, optional
         How it is computed; neither changes a bit of the result. All cores by default.
     runner : Runner, optional
         Where it is computed: the threads of this process by default.
     progress : bool
-        Show a progress bar on stderr where the work takes long.
+        Show a progress bar on stderr if the work takes long.
 
     Examples
     --------
@@ -109,8 +109,8 @@ def craft(
     >>> release.rados.shape
     (100, 31)
     """
-    chosen: Mechanism = Plain() if mechanism is None else mechanism
-    _check_arguments(chosen, signatures, intercept, columns)
+    protection: Mechanism = Plain() if mechanism is None else mechanism
+    _check_arguments(protection, signatures, intercept, columns)
     declared = read_bounds(bounds)
     asked = Asked(
         n_rados=check_n_rados(n_rados),
@@ -129,13 +129,13 @@ def craft(
         earlier=tuple(_event(release) for release in compose),
     )
     machine, n_threads = get_engine(engine), check_threads(threads)
-    chosen.check(asked)
+    protection.check(asked)
     with (show_progress if progress else no_progress)() as bar:
-        source = _open(table, y, asked, chosen.private)
+        source = _open(table, y, asked, protection.private)
         run = Run(source, machine, Threads(n_threads, bar) if runner is None else runner)
-        made = chosen.make(asked, run)
-    _tell_holder(made)
-    return _release(chosen, made)
+        made = protection.make(asked, run)
+    _tell_holder(made, protection.private)
+    return _release(protection, made)
 
 
 def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, columns: Any) -> None:
@@ -152,31 +152,29 @@ def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, columns: A
 
 
 def _event(release: Release | str | os.PathLike[str]) -> Event:
-    """What an earlier release cost."""
+    """What was done for an earlier release, which says what it cost."""
     if isinstance(release, str | os.PathLike):
         release = load(release)
     if not isinstance(release, Release):
         raise ArgumentError(f"compose needs releases, or paths of them; one is a {type(release).__name__}")
     event, statement = event_from_dict(release.statement.event), release.statement
     if event.relation is None or epsilon_at(event, statement.delta or DEFAULT_DELTA) > statement.epsilon:
-        raise ArgumentError(
-            "a release to compose with says less of its cost than its own account; it is not to be trusted"
-        )
+        raise ArgumentError("a release in compose claims a smaller epsilon than its own event costs; do not trust it")
     return event
 
 
 def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:
-    """The table; for a private mechanism its declared columns alone, read row by row."""
+    """Open the table; for a private mechanism only its declared columns, read row by row."""
     names = declared_features(asked) if private else None
     features, drop = (asked.features, asked.drop) if names is None else (names, ())
     return open_table(table, y, label=asked.label, features=features, drop=drop, row_by_row=private)
 
 
-def _tell_holder(made: Made) -> None:
-    """What was clipped or left out, as warnings for the holder, and nowhere else."""
+def _tell_holder(made: Made, private: bool) -> None:
+    """Warn the holder of what was clipped or left out; nobody else is told."""
     with warnings.catch_warnings():
-        # Where warnings are errors, a value would decide whether a release comes out.
-        if "error" in (warnings.defaultaction, *(rule[0] for rule in warnings.filters)):  # type: ignore[attr-defined]
+        # Where warnings are errors, a value would decide whether a private release comes out.
+        if private and "error" in (warnings.defaultaction, *(rule[0] for rule in warnings.filters)):  # type: ignore[attr-defined]
             warnings.simplefilter("always", ClippedWarning)
             warnings.simplefilter("always", IgnoredRowsWarning)
         warn_clipped(made.columns, made.clipped, stacklevel=4)
@@ -190,11 +188,11 @@ def _tell_holder(made: Made) -> None:
 
 
 def warn_clipped(columns: Sequence[Column], clipped: NDArray[np.int64], *, stacklevel: int) -> None:
-    """Say how many values lay beyond their bounds, by column."""
-    named = [f"{column.name!r} {count:,}" for column, count in zip(columns, clipped, strict=True) if count]
-    if named:
-        shown = ", ".join(named[:8]) + (f" and {len(named) - 8} more columns" if len(named) > 8 else "")
-        warnings.warn(f"values beyond their bounds were clipped: {shown}", ClippedWarning, stacklevel=stacklevel)
+    """Warn of values that lay beyond their bounds, by column."""
+    counts = [f"{column.name!r} {count:,}" for column, count in zip(columns, clipped, strict=True) if count]
+    if counts:
+        text = ", ".join(counts[:8]) + (f" and {len(counts) - 8} more columns" if len(counts) > 8 else "")
+        warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)
 
 
 def _release(mechanism: Mechanism, made: Made) -> Release:

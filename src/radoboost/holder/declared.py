@@ -6,9 +6,9 @@ A declaration is a mapping of column to (low, high), an array with a row for eac
     {"radoboost_bounds": 1, "from_data": false, "label": "readmitted", "classes": ["no", "yes"],
      "columns": {"age": {"type": "number", "low": 0, "high": 120}, ...}}
 
-A template names columns, and their storage types where a file has some (CSV has none), and leaves the rest to be filled
-in from public knowledge; columns that are not to be used are deleted. With
-`from_data` it was filled in from the table itself, so it tells about the table, and private mechanisms refuse it.
+A template names columns, and their storage types where the file has any (CSV does not). The holder fills in the rest
+from public knowledge, and deletes columns that are not to be used. With `from_data` it was filled in from the table
+itself: this reveals some of the table, so private mechanisms refuse it.
 """
 
 import json
@@ -34,7 +34,7 @@ _KEY = "radoboost_bounds"
 
 @dataclass(frozen=True, eq=False)
 class Declared:
-    """A declaration as it was given: `limits` by column or by position, and what else a template says."""
+    """A declaration, not checked yet: `limits` by column or by position, and what else a template says."""
 
     limits: Mapping[str, Any] | NDArray[np.float64]
     label: str | None = None
@@ -64,7 +64,9 @@ def read_bounds(bounds: Bounds) -> Declared:
     except (TypeError, ValueError):
         pairs = np.zeros(0)
     if pairs.ndim != 2:
-        raise ArgumentError("bounds must be a mapping, a JSON file, or pairs of numbers, one for each feature")
+        raise ArgumentError(
+            "bounds must be a mapping of column to (low, high), a JSON file, or a pair of numbers for each feature"
+        )
     return Declared(pairs)
 
 
@@ -80,7 +82,10 @@ def _read_file(path: Path) -> Declared:
     if _KEY not in parsed:
         return Declared(parsed)
     if parsed[_KEY] != BOUNDS_VERSION:
-        raise ArgumentError(f"the bounds file {path} has version {parsed[_KEY]!r}; this version reads {BOUNDS_VERSION}")
+        raise ArgumentError(
+            f"the bounds file {path} has version {parsed[_KEY]!r} and this version reads "
+            f"{BOUNDS_VERSION}; upgrade radoboost"
+        )
     try:
         limits = {name: (entry["low"], entry["high"]) for name, entry in parsed["columns"].items()}
         classes = None if None in parsed["classes"] else tuple(parsed["classes"])
@@ -133,7 +138,7 @@ def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, fl
 
 
 def check_names(names: Sequence[str], intercept: bool) -> None:
-    """Refuse feature names that a release needs for itself."""
+    """Refuse feature names that a release uses for other things."""
     reserved = {BLOCK_COLUMN, CONSTANT} if intercept else {BLOCK_COLUMN}
     for name in names:
         if name in reserved:
@@ -169,15 +174,15 @@ def bounds_template(table: Any, *, label: str | None = None, from_data: bool = F
     }
     if not columns:
         raise TableError("the table has no columns of numbers; encode some as numbers first")
-    filled: dict[str, Any] = {"columns": columns, "classes": [None, None]}
+    content: dict[str, Any] = {"columns": columns, "classes": [None, None]}
     if from_data:
-        filled = _fill(table, label, list(columns))
-    return {_KEY: BOUNDS_VERSION, "from_data": from_data, "label": label, **filled}
+        content = _fill(table, label, list(columns))
+    return {_KEY: BOUNDS_VERSION, "from_data": from_data, "label": label, **content}
 
 
 def _fill(table: Any, label: str | None, names: list[str]) -> dict[str, Any]:
     source = open_table(table, label=label, features=names, labelled=False)
-    seen = LabelsSeen(label or "")
+    labels = LabelsSeen(label or "")
     low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     two_valued = np.full(len(names), True)
     n_rows = 0
@@ -186,7 +191,7 @@ def _fill(table: Any, label: str | None, names: list[str]) -> dict[str, Any]:
         if not np.isfinite(values).all():
             source.refuse_not_finite(batch, values)
         if label is not None:
-            seen.see(batch.labels, batch.place)
+            labels.see(batch.labels, batch.place)
         low, high = np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
         two_valued &= ((values == 0) | (values == 1)).all(axis=0) | ((values == -1) | (values == 1)).all(axis=0)
         n_rows += batch.n_rows
@@ -195,4 +200,4 @@ def _fill(table: Any, label: str | None, names: list[str]) -> dict[str, Any]:
         name: {"type": "binary" if two_valued[k] and low[k] < high[k] else "number", "low": low[k], "high": high[k]}
         for k, name in enumerate(names)
     }
-    return {"columns": columns, "classes": [None, None] if label is None else list(seen.settle().classes)}
+    return {"columns": columns, "classes": [None, None] if label is None else list(labels.settle().classes)}

@@ -1,7 +1,7 @@
 """What error to expect of a release of `moments`, before epsilon is spent: from public numbers alone.
 
-The model: whitened edge vectors are alike in all directions but for one, along which their mean lies. So a table is
-told by its number of rows m, its number of columns d, and the error that the best direction has; call the deviate of
+The model: whitened edge vectors are alike in all directions but one, along which their mean lies. So a table is
+described by its number of rows m, its number of columns d, and the error of the best direction; call the deviate of
 that error t. The mean edge vector then has length t / sqrt(d (1 + t^2)), and the sum m times that. Noise on the sum
 turns the direction by an angle whose tangent is sqrt(d - 1) times noise over sum, and a classifier at an angle of phi
 has the error of the deviate t cos(phi) / sqrt(1 + t^2 sin^2(phi)).
@@ -17,7 +17,7 @@ from radoboost.holder.mechanisms.moments import Moments
 
 BEST_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4)
 TYPICAL = 0.2  # the best error by which a table is judged
-TOO_MUCH, NEAR = 0.4, 0.22  # of errors, where the best is typical: no use, and hardly a loss
+TOO_MUCH, NEAR = 0.4, 0.22  # errors of a typical table: above the first it is useless, below the second nearly as good
 _MOST_ROWS, _LEAST_EPSILON, _MOST_EPSILON = 10**12, 1e-6, 1000.0
 
 
@@ -26,8 +26,7 @@ class Expectation:
     """What to expect of so many rows and columns at an epsilon.
 
     `errors` are pairs: an error that the table would have without noise, and what to expect with it. `enough_rows`
-    and `enough_epsilon` each bring a typical table within two points, the other numbers being as they are; None if
-    nothing does.
+    and `enough_epsilon` each bring a typical table within two points if nothing else changes; None if no value does.
     """
 
     n_examples: int
@@ -38,11 +37,11 @@ class Expectation:
 
     @property
     def carries(self) -> bool:
-        """Whether the table can carry the epsilon: whether a typical one leaves something to learn."""
+        """Whether the table can carry the epsilon: whether something is left to learn from a typical one."""
         return dict(self.errors)[TYPICAL] <= TOO_MUCH
 
     def sentence(self) -> str:
-        """What to expect of a typical table, and what would do."""
+        """What to expect of a typical table, and what would be enough."""
         with_noise = f"{100 * dict(self.errors)[TYPICAL]:.0f} %"
         return (
             f"of {self.n_examples:,} rows, {self.n_columns:,} columns with the constant, expect {with_noise} of errors "
@@ -50,7 +49,7 @@ class Expectation:
         )
 
     def enough(self) -> str:
-        """What would do, or "" if nothing would."""
+        """What would be enough, or "" if nothing would."""
         ways = [] if self.enough_rows is None else [f"{self.enough_rows:,} rows"]
         ways += [] if self.enough_epsilon is None else [f"epsilon {self.enough_epsilon:.2g}"]
         return f"; from {' or '.join(ways)} on, noise costs at most {100 * (NEAR - TYPICAL):.0f} points" if ways else ""
@@ -88,8 +87,8 @@ def _noise_on_sum(mechanism: Moments, n_columns: int) -> float:
 def expect(mechanism: Moments, n_examples: int, n_columns: int) -> Expectation:
     """What to expect of a table with so many rows and columns, the constant among them.
 
-    >>> found = expect(Moments(0.1), 100, 10)
-    >>> found.carries, found.sentence()[:60]
+    >>> expectation = expect(Moments(0.1), 100, 10)
+    >>> expectation.carries, expectation.sentence()[:60]
     (False, 'of 100 rows, 10 columns with the constant, expect 47 % of er')
     """
     for name, value in (("rows", n_examples), ("columns", n_columns)):

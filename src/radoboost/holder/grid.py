@@ -49,7 +49,7 @@ class ExactSums:
         self.squares = [0] * self.n_features
 
     def merge(self, other: "ExactSums") -> "ExactSums":
-        """What this and another part of the table give together."""
+        """The statistics of both parts of the table together."""
         both = ExactSums(self.n_features, self.n_rows + other.n_rows)
         both.lowest, both.highest = np.minimum(self.lowest, other.lowest), np.maximum(self.highest, other.highest)
         both.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
@@ -89,20 +89,20 @@ def make_columns(
     names: Sequence[str],
     scale: str,
     bounds: Mapping[str, tuple[float, float]],
-    seen: ExactSums,
+    statistics: ExactSums,
     *,
     intercept: bool,
 ) -> tuple[Column, ...]:
     """Columns with their scaling constants and grid steps; the constant feature last.
 
-    `seen` holds the statistics of the clipped values.
+    `statistics` are those of the clipped values.
     """
     columns = []
     for k, name in enumerate(names):
         low, high = bounds.get(name, (None, None))
-        lowest, highest = float(seen.lowest[k]), float(seen.highest[k])
+        lowest, highest = float(statistics.lowest[k]), float(statistics.highest[k])
         if scale == "standard":
-            mean, std = seen.mean_and_std(k, name)
+            mean, std = statistics.mean_and_std(k, name)
             bound = max(abs((lowest - mean) / std), abs((highest - mean) / std))
             column = Column(name, scale, grid_step(bound, name), low, high, mean, std)
         elif scale == "bounds":

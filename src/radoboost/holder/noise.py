@@ -151,8 +151,8 @@ def _kernel() -> Callable[[NDArray[np.uint64], np.uint64, NDArray[np.int64]], ND
     """The sampler, compiled. It returns the rows whose words did not suffice."""
 
     # In numba a uint64 and an int64 make a float64, or an int64, by its version: all that meets a word is a uint64.
-    # Beyond its end a row repeats its last word, and is thrown away later. Every loop ends on that word or looks out
-    # for the end; runs do end, for they fall strictly.
+    # Beyond its end a row repeats its last word, and its result is thrown away later. Every loop ends on that word or
+    # checks for the end; runs do end, for they fall strictly.
     def kernel(words: NDArray[np.uint64], multiple: np.uint64, out: NDArray[np.int64]) -> NDArray[np.int64]:
         n, width = words.shape
         last = width - 1
@@ -250,7 +250,7 @@ def _kernel() -> Callable[[NDArray[np.uint64], np.uint64, NDArray[np.int64]], ND
                 negative = line[min(at, last)] >> _63
                 at += 1
                 # floor(multiple * (k + x) / 2**20 + 1/2). The words of x known so far leave an interval; where a
-                # whole number lies inside, the next word of x is asked (N4).
+                # whole number lies inside, the next word of x is read (N4).
                 base, bits, digit, result = multiple * np.uint64(k) + _HALF, _BITS, x, _ZERO
                 while True:
                     d0, d1 = digit & _LOW32, digit >> _32

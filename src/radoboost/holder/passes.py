@@ -1,8 +1,8 @@
 """One sum over the rows of a table, as data.
 
 Everything that is ever computed from a table is a sum over rows of integers that depend on the row alone, and on what
-was released before. A `Pass` says which sum: it is frozen and can be pickled, so that it can be carried to wherever
-rows are. Its `Sums` are what some rows gave, and merge exactly, in any order. A runner feeds a source to a pass.
+was released before. A `Pass` says which sum. It is frozen and can be pickled, so that it can go to wherever the rows
+are. Its `Sums` are the results for some rows; they merge exactly, in any order. A runner feeds a source to a pass.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,14 +22,14 @@ from radoboost.tables import Batch, refuse_not_finite
 from radoboost.tables.labels import LabelRule, LabelsSeen
 
 MOST_ROWS = 65536  # in a batch that is read through Arrow
-_MOST_WORK = 1 << 35  # additions in a batch, so that an interrupt does not wait long
+_MOST_WORK = 1 << 35  # additions in a batch: few enough that an interrupt does not wait long
 
 
 class Sums(Protocol):
-    """What some rows gave."""
+    """The sum over some rows."""
 
     def merge(self, other: Self) -> Self:
-        """What these rows and others give together; neither argument is changed."""
+        """The sum over both sets of rows, as a new object; neither argument changes."""
 
 
 S = TypeVar("S", bound=Sums)
@@ -44,14 +44,14 @@ class Pass(Protocol[S]):
 
     @property
     def rows_at_a_time(self) -> int | None:
-        """About how many rows a batch should have; None for as many as are good to read."""
+        """About how many rows a batch should have; None leaves it to the source."""
 
     @property
     def worker_bytes(self) -> int:
         """Memory that one thread needs."""
 
     def empty(self) -> S:
-        """What no rows give."""
+        """The sum over no rows."""
 
     def add(self, sums: S, first_row: int, batch: Any) -> None:
         """Add a batch of a table, or of kept rows, to `sums`; its first row has the global number `first_row`."""
@@ -73,14 +73,14 @@ class Readable(Protocol):
         """How many rows there are, if that is known."""
 
     def batches(self, rows: int | None = None) -> Iterator[Any]:
-        """All rows in order, at most so many at a time; as many as are good to read by default."""
+        """All rows in order, at most `rows` at a time; by default as the source sees fit."""
 
-    def expected_rows(self, seen: int) -> int | None:
-        """How many rows there will be, as far as one can tell after `seen` of them; for a progress bar."""
+    def expected_rows(self, rows_read: int) -> int | None:
+        """How many rows there are, by a guess where need be, after `rows_read` of them; for a progress bar."""
 
 
 class RowPass(Protocol):
-    """Rows of integers made of a table's rows, each of its own row alone."""
+    """Rows of integers, each made of one row of the table."""
 
     @property
     def title(self) -> str:
@@ -99,7 +99,7 @@ class RowPass(Protocol):
 
 
 def merged(parts: Iterable[S]) -> S:
-    """What all parts give together.
+    """The sum of all parts.
 
     >>> merged([Counted(2), Counted(3)]).n_rows
     5
@@ -133,11 +133,11 @@ class CountRows:
     worker_bytes: int = 0
 
     def empty(self) -> Counted:
-        """None."""
+        """No rows."""
         return Counted()
 
     def add(self, sums: Counted, first_row: int, batch: Batch) -> None:
-        """Count, and convert nothing."""
+        """Count the rows, without converting their values."""
         sums.n_rows += batch.n_rows
 
 
@@ -149,13 +149,13 @@ class Surveyed:
     """Exact statistics and label values of some rows."""
 
     labels: LabelsSeen
-    taken: ExactSums
+    statistics: ExactSums
     survey: Survey | None = None
 
     @property
     def exact(self) -> ExactSums:
         """Row count, extremes and exact sums."""
-        return self.taken if self.survey is None else self.taken.merge(self.survey.result())
+        return self.statistics if self.survey is None else self.statistics.merge(self.survey.result())
 
     def merge(self, other: "Surveyed") -> "Surveyed":
         """Those of both."""
@@ -181,7 +181,7 @@ class SurveyRows:
 
     @property
     def worker_bytes(self) -> int:
-        """As much as a small sum."""
+        """As much as for a small sum."""
         return self.engine.worker_bytes(1, len(self.low))
 
     def empty(self) -> Surveyed:
@@ -203,7 +203,7 @@ class SurveyRows:
 
 @dataclass
 class RadoSums:
-    """Sums of integer rows by rado, and what the holder is told about the rows.
+    """Sums of integer rows by rado, and what the holder may know about the rows.
 
     `totals` has a row for each rado; `clipped` counts by column the values that lay beyond their bounds, `ignored` the
     rows that gave nothing.
@@ -225,7 +225,7 @@ class RadoSums:
 
 
 def check_memory(engine: Engine, n_rados: int, n_columns: int) -> None:
-    """Refuse rados for which there is no room, before rows are read."""
+    """Refuse rados that do not fit into memory, before rows are read."""
     memory.require(
         engine.worker_bytes(n_rados, n_columns) + 8 * n_rados * n_columns,
         f"a sum of {n_rados:,} rados of {n_columns:,} features",
@@ -234,7 +234,7 @@ def check_memory(engine: Engine, n_rados: int, n_columns: int) -> None:
 
 
 def rows_to_sum(n_rados: int, n_columns: int) -> int | None:
-    """Rows of a batch where summing as many as are good to read would take long: whole tiles.
+    """How many rows a batch should have, in whole tiles, if a usual one would take long to sum; else None.
 
     >>> rows_to_sum(1000, 30), rows_to_sum(524_288, 500)
     (None, 128)
@@ -262,7 +262,7 @@ class SumRados:
 
     @property
     def rows_at_a_time(self) -> int | None:
-        """So few that an interrupt does not wait long."""
+        """Few enough that an interrupt does not wait long."""
         return rows_to_sum(self.n_rados, len(self.columns))
 
     @property

@@ -1,7 +1,7 @@
-"""The table in hand, as a mechanism has it: passes over it, noise on their sums, rows to keep.
+"""The table as a mechanism sees it: passes over it, noise on their sums, rows to keep.
 
 A mechanism never sees rows. It asks for sums, with noise or without. Noise is integer, and is added once, after the
-sums of all parts were merged; its key comes from the operating system, is used for one release, and is nowhere else.
+sums of all parts were merged. Its key comes from the operating system, serves one release, and is stored nowhere.
 """
 
 import secrets
@@ -19,9 +19,9 @@ from radoboost.tables import Source
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise on one array of a sum, of standard deviation `scale` in its integer steps; 0 is none.
+    """Noise on one array of a sum, of standard deviation `scale` in its integer steps; 0 means no noise.
 
-    Noise on a `symmetric` array has that deviation on the diagonal, and `scale` / sqrt(2) beside it, the same on both
+    Noise on a `symmetric` array has that deviation on the diagonal, and `scale` / sqrt(2) off it, the same on both
     sides.
     """
 
@@ -38,7 +38,7 @@ class RowNoise:
     scale: float
 
     def rows(self, first_row: int, n_rows: int, n_columns: int) -> NDArray[np.int64]:
-        """The noise of so many rows from `first_row` on."""
+        """The noise of `n_rows` rows from `first_row` on."""
         return rounded_normals(self.key, self.scale, first_row, n_rows, n_columns)
 
 
@@ -52,23 +52,23 @@ class Run:
 
     @property
     def threads(self) -> int:
-        """How many threads there are on this machine for work that is not a pass."""
+        """How many threads this machine has for work that is not a pass."""
         return self._runner.threads
 
     def expect(self, passes: int) -> None:
-        """How many passes there will be in all, as far as is known by now."""
+        """Announce how many passes there will be in all, as far as is known by now."""
         self._runner.expect(passes)
 
     def sum(self, task: Pass[S], source: Readable | None = None) -> S:
-        """What all rows give."""
+        """The sum over all rows of the table, or of `source`."""
         return self._runner.run(task, self.source if source is None else source)
 
     def noisy_sum(self, task: Pass[S], *noises: Noise, source: Readable | None = None) -> S:
-        """What all rows give, with noise on some of its arrays."""
+        """The sum over all rows, with noise on some of its arrays."""
         total = self.sum(task, source)
         for noise in noises:
             array: NDArray[np.int64] = getattr(total, noise.array)
-            array += self._noise_for(array, noise)  # in place: a sum of integers takes no noise that is not integer
+            array += self._noise_for(array, noise)  # in place, so that noise that is not integer would fail
         return total
 
     def row_noise(self, scale: float) -> RowNoise:
@@ -78,18 +78,18 @@ class Run:
         return RowNoise(self.noise_key, round_scale_up(scale))
 
     def keep(self, task: RowPass, n_rows: int | None) -> Readable:
-        """The rows that `task` makes of the table's, for passes to come: about so many; None for a single pass."""
+        """The rows that `task` makes, about `n_rows` of them, kept for later passes; None if there will be only one."""
         return self._runner.keep(self.source, task, n_rows)
 
     def _noise_for(self, array: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
         if not noise.symmetric:
             return self.noise(noise.scale, array.reshape(-1, array.shape[-1]).shape).reshape(array.shape)
         diagonal = self.noise(noise.scale, (1, len(array)))[0]
-        beside = np.triu(self.noise(noise.scale / np.sqrt(2), array.shape), 1)
-        return np.diag(diagonal) + beside + beside.T
+        off_diagonal = np.triu(self.noise(noise.scale / np.sqrt(2), array.shape), 1)
+        return np.diag(diagonal) + off_diagonal + off_diagonal.T
 
     def noise(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """Noise alone, from a plane of the key that was not used before; zeros where `scale` is 0."""
+        """Noise alone, from a fresh plane of the key; zeros if `scale` is 0."""
         plane, self._plane = self._plane, self._plane + 1
         if scale == 0:
             return np.zeros(shape, dtype=np.int64)

@@ -18,20 +18,20 @@ from radoboost.holder import keystream
 from radoboost.holder.keystream import MAX_RADOS
 from radoboost.holder.subsets import Corrected, Everything, Start
 
-MAX_SIZE = 2**64  # sizes of sets are counted no further: no one asks for so many rados
+MAX_SIZE = 2**64  # counting stops here: nobody asks for so many rados
 _SIZES_PLANE = 2**32 - 2
 _WEIGHT_BITS, _DRAW_BITS = 256, 384
 
 
 class Prepared(Protocol):
-    """A signature set with its key, for one table; threads may share it."""
+    """A signature set with its key, ready for one table; threads may share it."""
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Membership words of a block of tiles, shape (n_tiles, n_rados); rows beyond the table have any bits."""
 
 
 class SignatureSet(Protocol):
-    """What crafting asks of a signature set: frozen data."""
+    """What `craft` needs to know about a signature set, which is frozen data."""
 
     @property
     def by_coins(self) -> bool:
@@ -42,7 +42,7 @@ class SignatureSet(Protocol):
         """The name that stands in a release."""
 
     def parameters(self, n_examples: int) -> dict[str, Any]:
-        """What stands beside the name."""
+        """What a release says about the set besides its name."""
 
     def size(self, n_examples: int) -> int:
         """How many signatures there are for this many examples, or `MAX_SIZE` if there are more."""
@@ -66,7 +66,7 @@ class AllSignatures:
     by_coins: ClassVar[bool] = True
 
     def parameters(self, n_examples: int) -> dict[str, Any]:
-        """None."""
+        """It has no parameters."""
         return {}
 
     def size(self, n_examples: int) -> int:
@@ -147,7 +147,7 @@ class FeatureInterval:
     their number is within the interval, that is F already. Otherwise K is drawn from Binomial(m, 1/2) truncated to the
     interval, and rows are switched until there are K. Example i is in the rado iff (i in F) differs from (y_i x_i = +1
     in the column), so that the column's value in the rado is the number of its +1 edges, less K. What `prepare` gives
-    is F; the caller turns it over. K's law is `size_law_error(m)` from the exact one at most, in total variation.
+    is F; the caller inverts it where y_i x_i = +1. In total variation K is within `size_law_error(m)` of its exact law.
 
     >>> FeatureInterval(4, 6).size(10)
     672
@@ -158,7 +158,7 @@ class FeatureInterval:
 
     name: ClassVar[str] = "feature-interval"
     by_coins: ClassVar[bool] = False
-    for_one_column: ClassVar[bool] = True  # so it is for a mechanism to ask for, which knows the column
+    for_one_column: ClassVar[bool] = True  # only a mechanism that knows the column can use it
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
@@ -189,9 +189,9 @@ class FeatureInterval:
 
         def sizes(members: NDArray[np.int64]) -> NDArray[np.int64]:
             outside = np.flatnonzero((members < self.low) | (members > self.high))
-            drawn = members.copy()
-            drawn[outside] = self._draw(key, n_examples, outside.tolist()) if len(outside) else 0
-            return drawn
+            result = members.copy()
+            result[outside] = self._draw(key, n_examples, outside.tolist()) if len(outside) else 0
+            return result
 
         return Corrected(Start(key, n_rados, quarters=2), n_examples, sizes, threads)
 

@@ -1,8 +1,8 @@
 """Subsets of prescribed sizes, from a keystream, without rejection.
 
-They start as independent bits near the wanted rate, and uniformly chosen rows are switched until the size is exact.
-Start and choices treat all rows alike, so every subset of that size is equally likely. Only the switches are kept:
-about sqrt(m) a rado where the rate is near.
+They start as independent bits at about the right rate; then uniformly chosen rows are switched until the size is exact.
+Both steps treat all rows alike, so every subset of that size is equally likely. Only the switches are kept: about
+sqrt(m) a rado if the rate is near.
 """
 
 import functools
@@ -54,12 +54,12 @@ class Everything:
 
 
 class Corrected:
-    """Start bits, and the switches that make subset j as large as it should be.
+    """Independent bits, and the switches that give each subset its size.
 
-    `wanted_sizes` says how large that is, given how large the subsets are at the start; `sizes` is what it said.
+    `wanted_sizes` maps the sizes at the start to those that subsets should have, which are kept as `sizes`.
 
     Candidates are drawn in rounds: of each rado about as many as it will need, looked up in the words as they are by
-    then, and taken in order. One round nearly always does; how candidates fall into rounds changes nothing.
+    then, and taken in order. One round is nearly always enough; how candidates fall into rounds changes nothing.
     """
 
     def __init__(
@@ -83,22 +83,22 @@ class Corrected:
         members = self._count_members()
         self.sizes = sizes = wanted_sizes(members)
         missing = np.abs(sizes - members)
-        wanted = (sizes > members).astype(np.uint8)
-        wrong = np.where(wanted, n_examples - members, members)
+        new_bits = (sizes > members).astype(np.uint8)
+        wrong = np.where(new_bits, n_examples - members, members)
         memory.require(
             8 * int(missing.sum()),  # twice 4 bytes while they are put in place
             "keeping subsets of these sizes",
             "ask for fewer rados, or a support nearer to 1/4, 1/2 or 3/4 of the rows",
         )
-        drawn = np.zeros(n_rados, dtype=np.int64)
+        n_drawn = np.zeros(n_rados, dtype=np.int64)
         while len(left := np.flatnonzero(missing)):
             counts = self._enough(missing[left], wrong[left])
-            taken = self._round(left, drawn[left], counts, missing[left], wanted[left])
-            # The chance that none of so many candidates of a rado served is nil; something would be wrong.
-            assert taken.any() or counts.max() < 64, "no candidate served"
-            missing[left] -= taken
-            wrong[left] -= taken
-            drawn[left] += counts
+            n_taken = self._round(left, n_drawn[left], counts, missing[left], new_bits[left])
+            # So many candidates of a rado do not all fail by chance; it would be a fault in this code.
+            assert n_taken.any() or counts.max() < 64, "no candidate served"
+            missing[left] -= n_taken
+            wrong[left] -= n_taken
+            n_drawn[left] += counts
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """The start words, switched."""
@@ -140,7 +140,7 @@ class Corrected:
         most, least = 1 / (wrong - missing + 0.5), 1 / (wrong + 0.5)
         need = self._m * np.log(most / least) + 5 * self._m * np.sqrt(most - least) + 16
         budget = max(_LEAST_BUDGET, self._m * self._start.n_rados // 512)
-        budget = min(budget, memory.available() // 64)  # of which a candidate takes 16 bytes
+        budget = min(budget, memory.available() // 64)  # a candidate takes 16 of these bytes
         if need.sum() > budget:
             need = np.minimum(need, max(16, budget // len(missing)))
         counts: NDArray[np.int64] = need.astype(np.int64)
@@ -149,43 +149,45 @@ class Corrected:
     def _round(
         self,
         rados: NDArray[np.int64],
-        drawn: NDArray[np.int64],
+        n_drawn: NDArray[np.int64],
         counts: NDArray[np.int64],
         missing: NDArray[np.int64],
-        wanted: NDArray[np.uint8],
+        new_bits: NDArray[np.uint8],
     ) -> NDArray[np.int64]:
         """Draw, look up and switch; how many rows of each rado were switched."""
         ends = np.concatenate([[0], np.cumsum(counts)])
         rows, bits = np.empty(ends[-1], dtype=np.uint32), np.empty(ends[-1], dtype=np.uint8)
         room = np.concatenate([[0], np.cumsum(np.minimum(missing, counts))])
-        chosen, taken = np.full(room[-1], _NO_ROW, dtype=np.uint32), np.zeros(len(rados), dtype=np.int64)
+        choices, n_taken = np.full(room[-1], _NO_ROW, dtype=np.uint32), np.zeros(len(rados), dtype=np.int64)
         nothing = np.zeros_like(self._switches[0]), np.empty(0, dtype=np.uint32)
         to_rows, look_up, choose = _compiled(_to_rows), _compiled(_look_up), _compiled(_choose)
         _compiled(_place)  # before threads ask for it
-        sought = []
+        searches = []
 
         def draw(job: tuple[int, int]) -> None:
             part, where = slice(*job), slice(ends[job[0]], ends[job[1]])
             raw = np.empty(where.stop - where.start, dtype="<u8")
-            parts = zip(rados[part].tolist(), drawn[part].tolist(), counts[part].tolist(), strict=True)
+            parts = zip(rados[part].tolist(), n_drawn[part].tolist(), counts[part].tolist(), strict=True)
             keystream.streams(self._start.key, _SWITCHES_PLANE, parts, raw)
             to_rows(raw, self._m, rows[where])
             order = np.empty(len(raw), dtype=np.uint32)
             local = ends[job[0] : job[1] + 1] - where.start
-            sought.append((*self._place(rows[where], local, rados[part], nothing, order), order, bits[where]))
+            searches.append((*self._place(rows[where], local, rados[part], nothing, order), order, bits[where]))
 
         def use(first_tile: int, words: NDArray[np.uint64]) -> None:
             first_bucket = first_tile * TILE_ROWS >> self._bucket_bits
-            for candidates in sought:
+            for candidates in searches:
                 look_up(words, first_bucket, self._bucket_bits, *candidates)
 
         cuts = np.unique([*np.searchsorted(ends, np.arange(0, ends[-1], _DRAWN_WORDS)), len(rados)]).tolist()
         jobs = list(itertools.pairwise(cuts))
         _share(draw, jobs, self._threads)
         self._blocks(use)
-        _share(lambda job: choose(*job, rows, ends, bits, wanted, missing, room, chosen, taken), jobs, self._threads)
-        self._switches = self._place(chosen, room, rados, self._switches, np.empty(0, dtype=np.uint32))
-        return taken
+        _share(
+            lambda job: choose(*job, rows, ends, bits, new_bits, missing, room, choices, n_taken), jobs, self._threads
+        )
+        self._switches = self._place(choices, room, rados, self._switches, np.empty(0, dtype=np.uint32))
+        return n_taken
 
     def _place(
         self,
@@ -205,15 +207,15 @@ Job = TypeVar("Job")
 
 
 def _share(work: Callable[[Job], None], jobs: Iterable[Job], threads: int) -> None:
-    """Do all jobs, by several threads; what interrupts one ends the rest."""
+    """Do all jobs, in several threads; if one fails, the rest are cancelled."""
     if threads == 1:
         for job in jobs:
             work(job)
         return
     pool = ThreadPoolExecutor(threads)
     try:
-        for done in [pool.submit(work, job) for job in jobs]:
-            done.result()
+        for future in [pool.submit(work, job) for job in jobs]:
+            future.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -272,7 +274,7 @@ def _place(
     entries: NDArray[np.uint32],
     order: NDArray[np.uint32],
 ) -> None:
-    """Sort rows by bucket, behind what was there; `order`, unless empty, says which candidate an entry was."""
+    """Sort rows by bucket, behind the old entries; `order`, unless empty, says which candidate an entry was."""
     for b in range(len(starts) - 1):
         starts[b + 1] = old_starts[b + 1] - old_starts[b]
     for i in range(len(rows)):
@@ -321,41 +323,41 @@ def _choose(
     rows: NDArray[np.uint32],
     ends: NDArray[np.int64],
     bits: NDArray[np.uint8],
-    wanted: NDArray[np.uint8],
+    new_bits: NDArray[np.uint8],
     missing: NDArray[np.int64],
     room: NDArray[np.int64],
-    chosen: NDArray[np.uint32],
-    taken: NDArray[np.int64],
+    choices: NDArray[np.uint32],
+    n_taken: NDArray[np.int64],
 ) -> None:
-    """Of each rado's candidates take, in order, those that are not as wanted and were not taken before."""
+    """Of each rado's candidates choose, in order, those that do not have the new bit yet and were not chosen before."""
     most = 0
     for r in range(first, last):
         most = max(most, room[r + 1] - room[r])
     size = 2
     while size < 2 * most:
         size *= 2
-    seen = np.empty(size, dtype=np.uint32)  # a hash table; rows are random, so they are their own hash
+    table = np.empty(size, dtype=np.uint32)  # by hash; rows are random, so they are their own hash
     for r in range(first, last):
         size = 2
         while size < 2 * (room[r + 1] - room[r]):
             size *= 2
-        seen[:size] = _NO_ROW
+        table[:size] = _NO_ROW
         count = 0
         for i in range(ends[r], ends[r + 1]):
             if count == missing[r]:
                 break
             row = rows[i]
-            if row == _NO_ROW or bits[i] == wanted[r]:
+            if row == _NO_ROW or bits[i] == new_bits[r]:
                 continue
             slot = np.int64(row) & (size - 1)
-            while seen[slot] != _NO_ROW and seen[slot] != row:
+            while table[slot] != _NO_ROW and table[slot] != row:
                 slot = (slot + 1) & (size - 1)
-            if seen[slot] == row:
+            if table[slot] == row:
                 continue
-            seen[slot] = row
-            chosen[room[r] + count] = row
+            table[slot] = row
+            choices[room[r] + count] = row
             count += 1
-        taken[r] = count
+        n_taken[r] = count
 
 
 def _switch(
@@ -375,6 +377,3 @@ def _switch(
             row = (b << bucket_bits) + (entry & 4095) - first_row
             if 0 <= row < n_rows:
                 words[row >> 6, entry >> 12] ^= _ONE << np.uint64(row & 63)
-
-
-# ---- checks

@@ -84,15 +84,14 @@ def boost(
     cap = oracle.cap if isinstance(oracle, Prudential) else 1.0
     options = _ORACLES[oracle.name], cap, kappa, update == "exponential", clamp
     feature, edge, leverage, log_risk = _run(scaled, options, n_rounds)
-    with np.errstate(over="ignore"):  # a column of the smallest numbers there are has a leverage beyond the largest
+    with np.errstate(over="ignore"):  # a column of tiny numbers may have a leverage beyond float64
         limit = np.finfo(np.float64).max / (2 * n_rounds)
         rounds = Rounds(feature, edge, np.clip(leverage / divisor[feature], -limit, limit), log_risk)
-    done = len(rounds)
-    used = done
-    if keep == "best" and done:
+    n_used = len(rounds)
+    if keep == "best" and n_used:
         best = int(np.argmin(rounds.log_risk))
-        used = best + 1 if rounds.log_risk[best] < 0 else 0
-    return Boosted(rounds.theta(matrix.shape[1], used), rounds, used)
+        n_used = best + 1 if rounds.log_risk[best] < 0 else 0
+    return Boosted(rounds.theta(matrix.shape[1], n_used), rounds, n_used)
 
 
 def _check(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp: float, keep: str) -> None:
@@ -115,8 +114,8 @@ def _check(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp
 def _run(scaled: NDArray[np.float64], options: tuple[Any, ...], n_rounds: int) -> tuple[NDArray[Any], ...]:
     """Feature, edge, leverage (of the scaled column) and log(rado-risk) of each round.
 
-    The kernel keeps exp(-margin) of every row as a running product. It is taken afresh from the margins every few
-    rounds, so that rounding and underflow do not pile up.
+    The kernel keeps exp(-margin) of every row as a running product. It is computed again from the margins every
+    few rounds, so that rounding and underflow do not pile up.
     """
     n = scaled.shape[1]
     weights, margins = np.full(n, 1.0 / n), np.zeros(n)
@@ -156,7 +155,7 @@ def _kernel() -> Callable[..., int]:
                 for j in range(n):
                     mean += column[j] * weights[j]
                 edges[k] = mean
-                strength[k] = min(abs(mean), 1.0)  # rounding may lift it a little above
+                strength[k] = min(abs(mean), 1.0)  # rounding may lift it a little above 1
             best = -1
             for k in range(d):
                 if oracle == 1:

@@ -56,9 +56,9 @@ class Model:
 
     @classmethod
     def from_release(cls, release: Release, theta: NDArray[np.float64], learner: Mapping[str, Any]) -> "Model":
-        """A classifier learned from a release, with all that the release says about itself."""
-        described = release.to_dict()
-        origin = {"n_rados": release.n_rados, **{k: described[k] for k in ("n_examples", "mechanism", "signatures")}}
+        """A classifier learned from a release, with what the release says about itself."""
+        document = release.to_dict()
+        origin = {"n_rados": release.n_rados, **{k: document[k] for k in ("n_examples", "mechanism", "signatures")}}
         return cls(theta, release.columns, release.classes, learner, origin, release.statement)
 
     @property
@@ -68,7 +68,7 @@ class Model:
 
     @property
     def coef(self) -> NDArray[np.float64]:
-        """One coefficient for each of `feature_names`, in the units of the table; within declared bounds."""
+        """One coefficient for each of `feature_names`, in the units of the table; it holds within declared bounds."""
         return np.array([self._line(k)[0] for k, column in enumerate(self.columns) if column.scale != "constant"])
 
     @property
@@ -134,8 +134,8 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file, whole or not at all."""
-        with replacing(Path(path)) as beside:
-            beside.write_text(self.to_json(), encoding="utf-8")
+        with replacing(Path(path)) as draft:
+            draft.write_text(self.to_json(), encoding="utf-8")
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
@@ -156,7 +156,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     except (ValueError, RecursionError):
         raise ModelError(f"{path} is not a radoboost model: it is not JSON; make one with rado learn") from None
     if not isinstance(document, dict) or _KEY not in document:
-        raise ModelError(f"{path} is not a radoboost model: it does not say so; make one with rado learn")
+        raise ModelError(f"{path} is not a radoboost model: it is JSON of another kind; make one with rado learn")
     if document[_KEY] != MODEL_VERSION:
         raise ModelError(
             f"{path} has version {document[_KEY]!r} and this version reads {MODEL_VERSION}; upgrade radoboost"
@@ -198,14 +198,14 @@ def _parse(document: Mapping[str, Any]) -> Model:
         None if statement is None else Statement.from_dict(statement),
     )
     if not np.isfinite([*model.coef, *(model._line(k)[1] for k in range(len(columns)))]).all():
-        raise ModelError("some coefficients are too large for numbers")
+        raise ModelError("some coefficients are too large for float64")
     return model
 
 
 def _check_origin(release: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a model says about its release, if it says it in the right form."""
+    """What a model says about its release, refused if it is not in the right form."""
     count, examples = release["n_rados"], release["n_examples"]
-    named = all(isinstance(release[key]["name"], str) for key in ("mechanism", "signatures"))
-    if type(count) is not int or not (examples is None or type(examples) is int) or not named:
-        raise ModelError("what the model says of its release cannot be understood")
+    has_names = all(isinstance(release[key]["name"], str) for key in ("mechanism", "signatures"))
+    if type(count) is not int or not (examples is None or type(examples) is int) or not has_names:
+        raise ModelError("what the model says about its release cannot be understood")
     return release

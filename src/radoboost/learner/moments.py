@@ -1,11 +1,11 @@
 """A classifier from the rados' first two moments.
 
 For many examples a uniform rado is nearly normal, with half the sum of all edge vectors as mean and a quarter
-of the sum of their products as covariance: so these two are all that rados tell. covariance^-1 mean is twice
+of the sum of their products as covariance: so these two are all that rados can say. covariance^-1 mean is twice
 the least-squares classifier of the examples, which is the first Newton step of the logistic risk. The
 covariance is shrunk towards a multiple of the identity (Ledoit and Wolf), in columns of unit variance, so that
-the columns' units do not matter. Where rados carry noise of known variance, that is taken off the covariance instead,
-and what is left is kept from below.
+the columns' units do not matter. Where rados carry noise of known variance, that is subtracted from the covariance
+instead, and the remaining eigenvalues are raised to a floor.
 """
 
 import math
@@ -20,19 +20,19 @@ from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.release import Release
 from radoboost.release.spectra import HESSIAN_FLOOR, LEAST, floored, noise_floor
 
-_LEVEL = 0.95  # of each test that there is more than noise
-_BARELY = 1e-3  # the score of a majority of which nothing is known but which it is
-_LEAST_RATIO = 1e-3  # of an eigenvalue of the covariance to the largest, once noise was taken off
+_LEVEL = 0.95  # of each test whether there is more than noise
+_BARELY = 1e-3  # the score of the majority class where nothing else is known
+_LEAST_RATIO = 1e-3  # of an eigenvalue of the covariance to the largest, once noise was subtracted
 
 
 @dataclass(frozen=True, eq=False)
 class MomentFit:
     """A classifier, and how the covariance was treated.
 
-    `shrinkage` says how far it was shrunk: 0 is not at all, 1 is to the identity. `floor` is the least eigenvalue that
-    was let stand after noise was taken off; 0 where there is no noise. `standard_errors` are those of theta by the
-    noise that the release declares, where it is on moments and there was more than noise. `fell_back` says that there
-    was nothing but noise to learn from.
+    `shrinkage` says how far it was shrunk: 0 is not at all, 1 is to the identity. `floor` is the least that an
+    eigenvalue may be once noise was subtracted; 0 without noise. `standard_errors` are those of theta by the noise that
+    the release declares: for noisy moments only, and if there was more than noise. `fell_back` says that there was
+    nothing but noise to learn from.
     """
 
     theta: NDArray[np.float64]
@@ -45,7 +45,7 @@ class MomentFit:
 def noise_variance(release: Release) -> float:
     """How much noise adds to the variance of each column of the rados, as the release says.
 
-    Noise on examples is the same for all rados; what varies among rados is which of it they sum.
+    Noise on examples is drawn once for all rados, which differ in the examples that they sum.
     """
     mechanism, signatures = release.mechanism, release.signatures
     if "noise_std" not in mechanism:
@@ -68,7 +68,7 @@ def rado_noise_std(release: Release) -> float:
 
 
 def noise_uncertainty(release: Release) -> float:
-    """How uncertain that variance is in any direction, as a share of it: noise on examples is only drawn m times."""
+    """How uncertain that variance is in any direction, as a share of it: noise on examples is drawn m times only."""
     d = len(release.columns)
     if release.law == "sums of noisy rows" and release.n_examples is not None:
         return 2 * math.sqrt(d / min(release.n_rados, release.n_examples))
@@ -79,18 +79,18 @@ def learn_released_moments(release: Release) -> MomentFit:
     """theta from the moments that a release of the mechanism `moments` holds.
 
     They are of rows that were put on the sphere, whitened, and put on the sphere again. Theta is for rows as they are,
-    so it is divided by how far a typical row was moved, as far as the moments tell. Where the release might as well be
-    that of an empty table, the noisy majority is all that is left to say, and without a constant column nothing is.
+    so it is divided by how far a typical row was stretched, as far as the moments say. If an empty table might have
+    given this release, theta predicts the noisy majority; without a constant column it is zero.
     """
-    told, noise = release.mechanism, release.mechanism["noise"]
+    mechanism, noise = release.mechanism, release.mechanism["noise"]
     a, second, total = (release.blocks[name] for name in ("whitening", "moment:C", "moment:b"))
-    total, d, rounds = total[0], len(a), int(told["rounds"])
+    total, d, rounds = total[0], len(a), int(mechanism["rounds"])
     curvature = _Curvature.of(release.blocks["moment:C2"], noise_floor(noise["whitened"], d, HESSIAN_FLOOR))
     whitened = release.blocks["theta"][rounds // 2 + 1 :].mean(axis=0) if rounds else 4 * curvature.solve(total)
     has_constant = release.columns[-1].scale == "constant"
-    to_columns = a / _typical_stretch(a, second, told["constant"] if has_constant else None)
+    to_columns = a / _typical_stretch(a, second, mechanism["constant"] if has_constant else None)
     if has_constant:
-        to_columns[-1] *= told["constant"]
+        to_columns[-1] *= mechanism["constant"]
     if not _nothing_but_noise(release, curvature, whitened):
         responses = _responses(release, curvature, to_columns @ curvature.vectors)
         errors = np.sqrt(sum(np.square(response).sum(axis=1) for response in responses))
@@ -103,7 +103,7 @@ def learn_released_moments(release: Release) -> MomentFit:
 
 @dataclass(frozen=True, eq=False)
 class _Curvature:
-    """A second moment with noise, by its eigenvalues, and their inverses where those are kept from below."""
+    """A noisy second moment by its eigenvalues and eigenvectors; `inverses` are of eigenvalues raised to a floor."""
 
     values: NDArray[np.float64]
     inverses: NDArray[np.float64]
@@ -136,14 +136,14 @@ def _nothing_but_noise(release: Release, curvature: _Curvature, whitened: NDArra
     root = np.sqrt(curvature.values)
     if not root.any():
         return True
-    law = sum(moved @ moved.T for moved in _responses(release, curvature, np.diag(root), nothing=True))
+    law = sum(response @ response.T for response in _responses(release, curvature, np.diag(root), nothing=True))
     mean, square = float(np.trace(law)), float(np.square(law).sum())
     energy = float(np.square(root * (curvature.vectors.T @ whitened)).sum())
     return bool(energy * mean / square < chi2.ppf(_LEVEL, mean**2 / square))
 
 
 def _noisy_size(release: Release) -> tuple[float, float]:
-    """The number of records, as the traces of both second moments tell it, and the standard deviation of that."""
+    """The number of records by the traces of both second moments, and the standard deviation of that figure."""
     noise, d = release.mechanism["noise"], len(release.columns)
     size = (float(np.trace(release.blocks["moment:C"])) + float(np.trace(release.blocks["moment:C2"]))) / 2
     return size, math.sqrt(d * (noise["second"] ** 2 + noise["whitened"] ** 2)) / 2
@@ -163,13 +163,13 @@ def _responses(
     noise, rounds, eta = release.mechanism["noise"], int(release.mechanism["rounds"]), release.mechanism["eta"]
     h, total = curvature.inverses, release.blocks["moment:b"][0]
     if not rounds:
-        moved, pull = 4 * outwards * h, h * (curvature.vectors.T @ total) * (not nothing)
-        yield moved * math.hypot(noise["sum"], noise["whitened"] * float(np.linalg.norm(pull)) / math.sqrt(2))
-        yield (moved @ pull)[:, None] * noise["whitened"] / math.sqrt(2)
+        gain, pull = 4 * outwards * h, h * (curvature.vectors.T @ total) * (not nothing)
+        yield gain * math.hypot(noise["sum"], noise["whitened"] * float(np.linalg.norm(pull)) / math.sqrt(2))
+        yield (gain @ pull)[:, None] * noise["whitened"] / math.sqrt(2)
         return
     whole = max(float(curvature.values.sum()), LEAST)
     size = min(max(_noisy_size(release)[0], LEAST), whole)
-    # Noise makes eigenvalues too large, not their sum. Where there are no records, they take nothing back.
+    # Noise makes eigenvalues too large, but not their sum. Without records they take nothing back.
     w = curvature.values * (0.0 if nothing else size / whole)
     back = np.zeros_like(outwards)
     for k in reversed(range(rounds)):
@@ -181,9 +181,13 @@ def _responses(
         squares = float(inner @ (w * inner))
         if squares > 0:
             slopes = _derivative(float(total @ theta) / size, squares / size)
-            along, across = (min(slope, 1 / (2 * eta)) for slope in slopes)  # or rounds would not have come to rest
-            lean = w * inner / math.sqrt(squares)
-            back = back - 4 * eta * (across * back * (h * w) + np.outer(back @ (h * lean), (along - across) * lean))
+            along, across = (
+                min(slope, 1 / (2 * eta)) for slope in slopes
+            )  # steeper ones, and the rounds would not have settled
+            direction = w * inner / math.sqrt(squares)
+            back = back - 4 * eta * (
+                across * back * (h * w) + np.outer(back @ (h * direction), (along - across) * direction)
+            )
     yield 4 * noise["sum"] * back * h
 
 
@@ -207,13 +211,13 @@ def _typical_stretch(a: NDArray[np.float64], second: NDArray[np.float64], consta
     stretch = math.sqrt(max(float(np.trace(a @ second @ a)) / size, 1e-12 * float(np.square(a).max())))
     if constant is None:
         return stretch
-    # On the sphere the constant is what is left of it: its mean square tells how long rows were.
+    # Projecting shrinks the constant with its row: its mean square on the sphere says how long rows were.
     share = min(1.0, max(float(second[-1, -1]) / size, constant**2 / (d - 1 + constant**2)))
     return stretch * constant / math.sqrt(share)
 
 
 def learn_moments(rados: ArrayLike, noise: float = 0.0, uncertainty: float | None = None) -> MomentFit:
-    """theta = covariance^-1 mean of the rados, the covariance shrunk, or rid of `noise`, the variance of their noise.
+    """theta = covariance^-1 mean of the rados, the covariance shrunk, or less `noise`, the variance of their noise.
 
     `uncertainty` is the least share of the noise that an eigenvalue keeps; sqrt(d / n) by default.
 
@@ -235,7 +239,7 @@ def learn_moments(rados: ArrayLike, noise: float = 0.0, uncertainty: float | Non
     memory.require(5 * 8 * d**2, f"the covariance of {d:,} columns", "learn by boosting, or use fewer columns")
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
-        return _shrunk(matrix) if noise == 0 else _rid_of_noise(matrix, noise, uncertainty)
+        return _shrunk(matrix) if noise == 0 else _without_noise(matrix, noise, uncertainty)
 
 
 def _shrunk(matrix: NDArray[np.float64]) -> MomentFit:
@@ -258,8 +262,8 @@ def _shrunk(matrix: NDArray[np.float64]) -> MomentFit:
     return MomentFit(theta, float(shrinkage))
 
 
-def _rid_of_noise(matrix: NDArray[np.float64], noise: float, uncertainty: float | None) -> MomentFit:
-    """Noise is alike in all columns, so their common unit is kept; the sample's error in it sets the floor."""
+def _without_noise(matrix: NDArray[np.float64], noise: float, uncertainty: float | None) -> MomentFit:
+    """Subtract the noise, which is alike in all columns; how uncertain it is in the sample sets the floor."""
     from scipy.linalg import eigh
 
     n, d = matrix.shape

@@ -1,4 +1,4 @@
-"""Scores of a table, read as a stream and written as one, a batch at a time."""
+"""Scores of a table of any length: it is read, scored and written a batch at a time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from radoboost.tables.labels import LabelRule
 
 @dataclass(frozen=True)
 class Predicted:
-    """How many rows a table has, how many were given the positive class, and how many wrongly, if it had labels."""
+    """How many rows a table has, how many are predicted positive, and how many wrongly (None without labels)."""
 
     n_rows: int
     n_positive: int
@@ -55,7 +55,7 @@ def predict_table(model: Model, table: Any, place: Path, bar: Progress, *, label
     choices = pa.array(list(model.classes))
     schema = pa.schema([("score", pa.float64()), ("probability", pa.float64()), ("prediction", choices.type)])
     n_rows = n_positive = n_wrong = 0
-    with replacing(place) as beside, _writer(place, beside, schema) as writer:
+    with replacing(place) as draft, _writer(place, draft, schema) as writer:
         for batch in source.batches():
             scores = _scores(model, source, batch)
             positive = scores > 0
@@ -81,13 +81,13 @@ def _scores(model: Model, source: Source, batch: Batch) -> Any:
 
 
 @contextmanager
-def _writer(place: Path, beside: Path, schema: pa.Schema) -> Iterator[Any]:
-    """A writer of the kind that the name asks for."""
+def _writer(place: Path, draft: Path, schema: pa.Schema) -> Iterator[Any]:
+    """A writer for CSV or Parquet, by the ending of the name."""
     if place.suffix.lower() in (".parquet", ".pq"):
-        with pq.ParquetWriter(beside, schema) as writer:
+        with pq.ParquetWriter(draft, schema) as writer:
             yield writer
     elif place.suffix.lower() == ".csv":
-        with pa.csv.CSVWriter(beside, schema) as writer:
+        with pa.csv.CSVWriter(draft, schema) as writer:
             yield writer
     else:
         raise OutputError(f"cannot write {place}: scores go into a file that ends in .csv or .parquet")

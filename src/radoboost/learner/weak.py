@@ -1,7 +1,7 @@
 """Weak feature index oracles: which feature boosting takes next, given the edges r of all of them.
 
 The paper's oracle takes the largest |r|. The prudential ones hold back, for rados that carry noise. Ties go to the
-lower index; -1 means that no feature will do, and boosting stops.
+lower index; -1 means that no feature qualifies, and boosting stops.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from radoboost.errors import ArgumentError
 
 
 class WeakOracle(Protocol):
-    """One of the oracles below; the boosting kernel has their rules by name."""
+    """What all oracles share; the boosting kernel knows their rules by name."""
 
     @property
     def name(self) -> str:

@@ -51,7 +51,7 @@ class _Losses(NamedTuple):
 
 
 def epsilon_at(event: Event, delta: float) -> float:
-    """The least epsilon, rounded up, for which `event` is (epsilon, delta)-private; infinity where there is none.
+    """The least epsilon, rounded up, for which `event` is (epsilon, delta)-private; infinity if no epsilon is.
 
     >>> from radoboost.privacy.events import Gaussian, Relation
     >>> round(epsilon_at(Gaussian(4.0, Relation.RECORD), 1e-6), 3)
@@ -94,7 +94,7 @@ def delta_at(event: Event, epsilon: float) -> float:
 @lru_cache(maxsize=1024)
 def _least_delta(event: Event, epsilon: float) -> float:
     curve = _account(event)
-    return curve.at(min(epsilon, curve.last))  # what is (last, delta)-private is so at every larger epsilon
+    return curve.at(min(epsilon, curve.last))  # (last, delta)-private implies the same at every larger epsilon
 
 
 def trade_off(event: Event, alphas: ArrayLike) -> Floats:
@@ -110,9 +110,9 @@ def trade_off(event: Event, alphas: ArrayLike) -> Floats:
     last = next((last for delta in (1e-6, 1e-3, 0.1) if isfinite(last := epsilon_at(event, delta))), 1.0)
     misses = np.zeros_like(rates)
     for epsilon in np.linspace(0.0, min(max(last, 1e-6), 700.0), 200):
-        kept, growth = 1.0 - delta_at(event, float(epsilon)), np.exp(epsilon)
-        np.maximum(misses, kept - growth * rates, out=misses)
-        np.maximum(misses, (kept - rates) / growth, out=misses)
+        rest, growth = 1.0 - delta_at(event, float(epsilon)), np.exp(epsilon)
+        np.maximum(misses, rest - growth * rates, out=misses)
+        np.maximum(misses, (rest - rates) / growth, out=misses)
     return np.maximum(misses * (1 - 1e-12) - 1e-15, 0.0)
 
 
@@ -144,7 +144,7 @@ def accountant_name(event: Event) -> str:
     return f"dp-accounting {version('dp-accounting')} privacy-loss distributions"
 
 
-# ---- what is given
+# ---- checks of arguments
 
 
 def _number(value: Any) -> float:
@@ -169,7 +169,7 @@ def checked_delta(delta: Any) -> float:
 
 
 def _as_gaussian(leaf: Leaf) -> bool:
-    """Whether it is a Gaussian in the closed form; a sample of all records is no sample."""
+    """Whether the closed form covers it: a Gaussian, or a subsampled one that takes every record."""
     return isinstance(leaf, Gaussian) or (isinstance(leaf, SubsampledGaussian) and leaf.probability == 1)
 
 
@@ -181,7 +181,7 @@ def _is_single_column(counts: dict[Leaf, int]) -> bool:
 
 
 class _Curve(NamedTuple):
-    """Delta at epsilon, and the epsilon beyond which this bound does not fall any more."""
+    """Delta at epsilon, and the epsilon from which on this bound stops falling."""
 
     at: Callable[[float], float]
     last: float
@@ -216,7 +216,7 @@ def _charged(counts: tuple[tuple[Leaf, int], ...], variation: float) -> _Curve:
 
 
 def _turned(curve: Callable[[float], float], last: float) -> _Curve:
-    """The curve up to its least value. A worse point than the best one would be as sound."""
+    """The curve up to its least value; stopping elsewhere would be just as sound."""
     if last == inf:
         return _Curve(curve, inf)
     points = np.linspace(0.0, last, 101).tolist()
@@ -230,7 +230,7 @@ def _turned(curve: Callable[[float], float], last: float) -> _Curve:
 
 @lru_cache(maxsize=64)
 def _curve(counts: tuple[tuple[Leaf, int], ...]) -> _Curve:
-    """The curve of the events as described."""
+    """The curve of these events, without total variation."""
     if not counts:
         return _Curve(lambda epsilon: 0.0, inf)
     if any(isinstance(leaf, NotPrivate) for leaf, _ in counts):
@@ -288,7 +288,7 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
 
     far = epsilon / mu
     start = (far - mu / 2) / sqrt(2) - 4 * _UNIT * (far + mu) if far < inf else inf  # as if epsilon were a little less
-    if start < -20:  # then the second term is below e^-200 of the first, and the first is nearly 1
+    if start < -20:  # the second term is below e^-200 of the first, which is nearly 1
         return min(1.0, float(ndtr(-start * sqrt(2))) + 1e-15)
     if start > 27:
         return _TINY
@@ -430,7 +430,7 @@ def _gathered(cells: NDArray[np.int64], masses: Floats, upper: Floats, infinite:
 
 
 def _deviation(leaf: Leaf) -> tuple[float, float]:
-    """Standard deviation and range of the loss of one use; they choose the grid and nothing else."""
+    """Standard deviation and range of the loss of one use; only the choice of the grid depends on them."""
     if isinstance(leaf, TruncatedBinomialShift):
         losses, masses, _ = _column(leaf, True)
     else:
@@ -480,23 +480,23 @@ def _convolved(uses: list[tuple[Leaf, int]], first: bool, step: float) -> _Losse
     low, masses, extra, shift = 0, np.ones(1), 0.0, 0.0
     for leaf, count in uses:
         if isinstance(leaf, TruncatedBinomialShift):
-            one = _column_losses(leaf, first, step)
+            use = _column_losses(leaf, first, step)
         else:
             assert isinstance(leaf, (Gaussian, SubsampledGaussian))
             q = leaf.probability if isinstance(leaf, SubsampledGaussian) else 1.0
-            one = _sampled_losses(1 / leaf.noise_multiplier, q, first, step)
-        shift += count * one.shift
-        if one.infinite >= 1:
+            use = _sampled_losses(1 / leaf.noise_multiplier, q, first, step)
+        shift += count * use.shift
+        if use.infinite >= 1:
             return _Losses(0, np.zeros(1), 1.0, shift)
-        extra -= expm1(count * np.log1p(-one.infinite))
-        offset, part = 0, one.masses
+        extra -= expm1(count * np.log1p(-use.infinite))
+        offset, part = 0, use.masses
         if count > 1:
-            offset, listed = common.self_convolve(one.masses, count, _TAIL_MASS)
-            if not len(listed):  # next to no finite loss is left
+            offset, entries = common.self_convolve(use.masses, count, _TAIL_MASS)
+            if not len(entries):  # next to no finite loss is left
                 return _Losses(0, np.zeros(1), 1.0, shift)
-            part = np.asarray(listed)
-            extra += 2 * _TAIL_MASS + _rounded_away(part, len(one.masses), count)
-        low += one.low * count + offset
+            part = np.asarray(entries)
+            extra += 2 * _TAIL_MASS + _rounded_away(part, len(use.masses), count)
+        low += use.low * count + offset
         if len(masses) > 1 or masses[0] != 1.0:
             both = fftconvolve(masses, np.maximum(part, 0.0))
             extra += _rounded_away(both, 0, 2, float(np.linalg.norm(masses)) + float(np.linalg.norm(part)))
@@ -507,22 +507,22 @@ def _convolved(uses: list[tuple[Leaf, int]], first: bool, step: float) -> _Losse
     return _Losses(low, masses, min(1.0, extra * (1 + 1e-12)), shift)
 
 
-def _rounded_away(result: Floats, given: int, count: int, norm: float | None = None) -> float:
+def _rounded_away(result: Floats, n_before: int, count: int, norm: float | None = None) -> float:
     """How much mass the rounding of a Fourier transform can have taken from a convolution, at most (A8)."""
-    size = 4.0 * (len(result) + given)  # the transform is at most this long
+    size = 4.0 * (len(result) + n_before)  # the transform is at most this long
     width = float(np.linalg.norm(result)) ** (1 - 1 / count) if norm is None else norm
     return sqrt(len(result)) * _UNIT * (count + 1) * (4 * log2(size) + 8) * width
 
 
 def _trimmed(low: int, masses: Floats) -> tuple[int, Floats, float]:
-    """Without the far ends: the upper one counts as infinite loss, the lower one moves up."""
+    """The masses without their far ends: the upper one counts as infinite loss, the lower one moves up."""
     above, below = np.cumsum(masses[::-1]), np.cumsum(masses)
     end = max(1, len(masses) - int(np.searchsorted(above, _TAIL_MASS, side="right")))
     start = min(int(np.searchsorted(below, _TAIL_MASS, side="right")), end - 1)
     cut = float(above[len(masses) - end - 1]) if end < len(masses) else 0.0
-    kept = masses[start:end].copy()
-    kept[0] += float(below[start - 1]) if start else 0.0
-    return low + start, kept, cut
+    middle = masses[start:end].copy()
+    middle[0] += float(below[start - 1]) if start else 0.0
+    return low + start, middle, cut
 
 
 def _read(losses: _Losses, step: float, epsilon: float) -> float:

@@ -1,4 +1,4 @@
-"""How much noise, or which band, a promise needs: the inverse of the accountants, on the safe side of the line."""
+"""How much noise, or which band, a promise needs: the inverse of the accountants, rounded to the safe side."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -36,7 +36,7 @@ def subsampled_multiplier(
 ) -> float:
     """The least noise, over one record's largest norm, for `count` sums over Poisson samples of the records.
 
-    Where hardly any noise would do, the answer is the least that the accountant vouches for, 0.05.
+    Where hardly any noise is needed, the answer is the least that the accountant covers, 0.05.
 
     >>> round(subsampled_multiplier(1.0, 1e-5, 0.5, 100), 2)
     18.75
@@ -66,7 +66,7 @@ def band(n_trials: int, epsilon: float) -> tuple[int, int]:
 
 
 def least_band_epsilon(n_trials: int, count: int, delta: float) -> float | None:
-    """The least epsilon whose band leaves `count` rados a finite epsilon at delta; None where there is none.
+    """The least epsilon whose band leaves `count` rados a finite epsilon at delta; None if no band does.
 
     A rado at the edge of the band gives the value away, so delta cannot be below 1 - (1 - P(edge))^count.
 
@@ -111,30 +111,30 @@ def _checked(epsilon: Any, delta: Any) -> tuple[float, float]:
 
 
 def _least(event: Callable[[float], Event], epsilon: float, delta: float, guess: float, floor: float) -> float:
-    """The least noise, to a relative 1e-6, whose event keeps the promise."""
+    """The least noise, to a relative 1e-6, whose event is (epsilon, delta)-private."""
     from scipy.optimize import brentq
 
-    def kept(noise: float) -> bool:
+    def keeps_promise(noise: float) -> bool:
         return delta_at(event(noise), epsilon) <= delta
 
     low = high = guess
-    while not kept(high):
+    while not keeps_promise(high):
         if high > 1e30:
             raise ArgumentError(
                 f"no noise can be shown to give epsilon {epsilon} at delta {delta}: for so many uses so small a delta "
                 "is below what the accountant resolves; raise delta, or ask for fewer"
             )
         low, high = high, 2 * high
-    while low > floor and kept(low):
+    while low > floor and keeps_promise(low):
         low, high = max(low / 2, floor), low
-    if kept(low):
+    if keeps_promise(low):
         return low
 
     def excess(log_noise: float) -> float:
         return log(delta_at(event(exp(log_noise)), epsilon) / delta)
 
-    if excess(log(high)) < 0:  # else the doubling hit the line
+    if excess(log(high)) < 0:  # else doubling found it exactly
         high = exp(brentq(excess, log(low), log(high), xtol=1e-8))
-    while not kept(high) or epsilon_at(event(high), delta) > epsilon:
+    while not keeps_promise(high) or epsilon_at(event(high), delta) > epsilon:
         high *= 1 + 1e-8
     return high

@@ -1,4 +1,4 @@
-"""What a private computation did, as frozen data, and between which tables it hides the difference.
+"""What a private computation did, as frozen data, and which difference between tables it hides.
 
 An event claims nothing by itself: `accountants` turns it into epsilon and delta. Steps A1, A2, ... are those of
 docs/proofs/accounting.md.
@@ -15,7 +15,7 @@ from radoboost.errors import ArgumentError
 
 
 class Relation(StrEnum):
-    """Which two tables are neighbours: nobody shall tell one from the other.
+    """Which two tables are neighbours, so that nobody should be able to tell one from the other.
 
     >>> Relation("one label flipped") is Relation.LABEL
     True
@@ -66,7 +66,7 @@ def _variation(value: Any) -> float:
 
 
 def _relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
-    """A relation, also from its text."""
+    """A relation, from itself or from its text."""
     relation = next((choice for choice in allowed if choice == value), None)
     if relation is None:
         names = ", ".join(repr(choice.value) for choice in allowed)
@@ -98,7 +98,7 @@ class SubsampledGaussian:
     """A sum over a Poisson sample of the records, with Gaussian noise (A5).
 
     Each record is in with `probability`, on its own; `noise_multiplier` is the noise over the largest norm of one
-    record. Under another relation than RECORD it is charged as a group of two records (A4).
+    record. Under a relation other than RECORD it is charged as a group of two records (A4).
 
     >>> SubsampledGaussian(18.75, 0.5).relation.value
     'one record added or removed'
@@ -122,7 +122,7 @@ class TruncatedBinomialShift:
     """One column of a rado: K ~ Binomial(n_trials, 1/2) kept in [low, high], moved by one between neighbours (A6).
 
     The paper's DP-Feat has a band; plain rados have low = 0 and high = n_trials. The band must be symmetric, so that it
-    does not matter which way a value moves. Events about different columns do not compose: `NotPrivate`.
+    does not matter which way a value moves. Events about different columns compose to `NotPrivate`.
 
     >>> TruncatedBinomialShift(1000, 378, 622).relation.name
     'VALUE'
@@ -142,8 +142,8 @@ class TruncatedBinomialShift:
             )
         _set(self, high=_integer(self.high, "high", 0), total_variation=_variation(self.total_variation))
         if not self.low <= self.high <= self.n_trials:
-            given = f"low {self.low}, high {self.high}, n_trials {self.n_trials}"
-            raise ArgumentError(f"the band must satisfy low <= high <= n_trials; it has {given}")
+            band = f"low {self.low}, high {self.high}, n_trials {self.n_trials}"
+            raise ArgumentError(f"the band must satisfy low <= high <= n_trials; it has {band}")
         if self.low + self.high != self.n_trials:
             raise ArgumentError(
                 f"the band must be symmetric, low + high = n_trials; it has low {self.low}, high {self.high}"
@@ -197,7 +197,7 @@ class Repeated:
 class Composed:
     """Several events on the same table, each free to depend on what the earlier ones gave out.
 
-    They must share one relation (see `converted`). A marginal claim next to a joint one is `NotPrivate`.
+    They must share one relation (see `converted`). A marginal claim with a joint one gives `NotPrivate`.
 
     >>> Composed((Gaussian(4.0, Relation.LABEL), Gaussian(2.0, Relation.LABEL))).relation.name
     'LABEL'
@@ -226,7 +226,7 @@ class Composed:
 
     @property
     def relation(self) -> Relation | None:
-        """The one of all events, the joint one of a mixture; None for no events at all."""
+        """The relation of all events, or the joint one if some are marginal; None without events."""
         relations = self._relations()
         return next(iter(relations - {Relation.VALUE}), next(iter(relations), None))
 
@@ -241,7 +241,7 @@ EVENTS: dict[str, type[Event]] = {
 
 
 def _set(event: Any, **values: Any) -> None:
-    """Put the checked values in place of the given ones."""
+    """Set fields of a frozen event to their checked values."""
     for name, value in values.items():
         object.__setattr__(event, name, value)
 
@@ -283,7 +283,7 @@ def _count(event: Event, times: int, counts: dict[Leaf, int]) -> None:
 
 
 def converted(event: Event, relation: Relation) -> Event:
-    """The same computation under another relation, where that can be concluded (A4); refused elsewhere.
+    """The same computation under another relation, where its protection follows (A4); refused otherwise.
 
     To replace a record is to remove one and to add one; to flip a label is to replace its edge vector.
 
@@ -349,9 +349,9 @@ def _read(data: Any) -> Event:
         name = data.get("name") if isinstance(data, Mapping) else data
         raise ArgumentError(f"the name of an event is one of {', '.join(EVENTS)}; here it is {name!r}")
     kind = EVENTS[data["name"]]
-    given, known = set(data) - {"name"}, {field.name for field in fields(kind)}
-    if given != known:
-        odd = ", ".join(sorted(map(repr, given ^ known)))
+    names, known = set(data) - {"name"}, {field.name for field in fields(kind)}
+    if names != known:
+        odd = ", ".join(sorted(map(repr, names ^ known)))
         raise ArgumentError(f"{kind.__name__} has the fields {', '.join(sorted(known))}; missing or unknown: {odd}")
     values = {name: data[name] for name in known}
     if kind is Repeated:

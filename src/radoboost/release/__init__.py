@@ -1,8 +1,8 @@
 """What leaves the building: rados, what they mean, and what is promised about them, in one Parquet file.
 
-The file's first column `block` says what a row is, the others are the features in float64; the key-value
-metadata hold one JSON document, `radoboost`. Its `sha256` is that of the whole file with its own 64 characters set to
-'0': it detects damage, not forgery. There is no field that could hold a key or a signature.
+The file's first column, `block`, says which block a row belongs to; the others are the features in float64. The
+key-value metadata hold one JSON document, `radoboost`. Its `sha256` is the digest of the whole file with these 64
+characters set to '0': it detects damage, not forgery. No field could hold a key or a signature.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ class Statement:
 
     `neighbours` is the relation between tables that epsilon and delta speak of; an infinite epsilon promises nothing.
     `epsilon_at` pairs other deltas with their epsilons. `best_guess` is how often an adversary who would otherwise
-    toss a coin can be right about which of two neighbours the table was. `event` describes what was done as data, for
+    toss a coin can be right about which of two neighbours the table was. `event` says what was done, as data for
     accountants; `composed` says what this release and earlier ones of the same table amount to together.
     """
 
@@ -121,7 +121,7 @@ def finite_or_word(epsilon: float) -> float | str:
 
 
 def rounded_up(value: float, digits: int) -> str:
-    """A number for people, never less than it is.
+    """A number for people, never below the number itself.
 
     >>> rounded_up(2.59421, 4), rounded_up(1.0, 4), rounded_up(3.73e-17, 2), rounded_up(math.inf, 4)
     ('2.595', '1', '3.8e-17', 'infinite')
@@ -135,7 +135,7 @@ def rounded_up(value: float, digits: int) -> str:
 def _number(epsilon: float | str) -> float:
     number = math.inf if epsilon == "infinite" else float(epsilon)
     if not number >= 0:
-        raise ReleaseError(f"the statement's epsilon is {epsilon!r}, which is none")
+        raise ReleaseError(f"the statement's epsilon is {epsilon!r}, which is not an epsilon")
     return number
 
 
@@ -196,7 +196,7 @@ class Release:
         return tuple(column.name for column in self.columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the rados themselves, as the JSON data that the file holds."""
+        """Everything but the rados themselves, as the JSON data in the file."""
         return {
             "format": FORMAT_VERSION,
             "blocks": [{"name": name, "rows": len(rows)} for name, rows in self.blocks.items()],
@@ -210,17 +210,17 @@ class Release:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to one Parquet file, whole or not at all."""
-        with replacing(Path(path)) as beside:
+        with replacing(Path(path)) as draft:
             names = [name for name, rows in self.blocks.items() for _ in range(len(rows))]
             rows = np.vstack(list(self.blocks.values()))
             arrays = [pa.array(names).dictionary_encode(), *(pa.array(column) for column in rows.T)]
             table = pa.table(arrays, names=[BLOCK_COLUMN, *self.feature_names])
             document = json.dumps({**self.to_dict(), "sha256": _ZEROS}, separators=(",", ":"), allow_nan=False)
-            with pq.ParquetWriter(beside, table.schema, use_dictionary=[BLOCK_COLUMN]) as writer:
+            with pq.ParquetWriter(draft, table.schema, use_dictionary=[BLOCK_COLUMN]) as writer:
                 writer.write_table(table)
                 writer.add_key_value_metadata({_KEY: document})
-            with beside.open("r+b") as file:
-                start = _digest_start(file, beside)
+            with draft.open("r+b") as file:
+                start = _digest_start(file, draft)
                 assert start is not None
                 digest = _digest(file, start)
                 file.seek(start)
@@ -273,8 +273,8 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
     columns = columns_from_json(document["columns"])
     counts = {block["name"]: int(block["rows"]) for block in document["blocks"]}
     names = [BLOCK_COLUMN, *(column.name for column in columns)]
-    described = RADOS in counts and table.column_names == names and sum(counts.values()) == table.num_rows
-    if not described or table.column(0).to_pylist() != [name for name in counts for _ in range(counts[name])]:
+    matches = RADOS in counts and table.column_names == names and sum(counts.values()) == table.num_rows
+    if not matches or table.column(0).to_pylist() != [name for name in counts for _ in range(counts[name])]:
         raise ReleaseError("the rows and columns of the release are not those that its document describes")
     rows = np.empty((table.num_rows, table.num_columns - 1))
     for k in range(rows.shape[1]):
@@ -301,7 +301,7 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
 
 
 def _digest_start(file: Any, path: Path) -> int | None:
-    """Where in the file the 64 characters of its digest stand; None where there are none."""
+    """Where the 64 characters of the digest begin in the file; None if it has no digest."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _FOOTER))
     tail = file.read(_FOOTER)
@@ -331,22 +331,22 @@ def _digest(file: Any, start: int) -> str:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to; it becomes `path` if all goes well, and vanishes if not."""
+    """The path of a draft to write to; it becomes `path` if all goes well, and is removed if not."""
     try:
-        target = Path(os.path.realpath(path))  # a link stays, and what it points to is replaced
+        target = Path(os.path.realpath(path))  # a link stays, and its target is replaced
         if target.exists() and not target.is_file():
-            raise OutputError(f"cannot write {path}: it is there and not a file; choose another place")
-        beside = target.with_name(f".{secrets.token_hex(6)}.part")
+            raise OutputError(f"cannot write {path}: it exists and is not a file; choose another place")
+        draft = target.with_name(f".{secrets.token_hex(6)}.part")
     except (OSError, ValueError) as error:
         raise _output_error(path, error) from None
     try:
-        yield beside
-        os.replace(beside, target)
+        yield draft
+        os.replace(draft, target)
     except OSError as error:
         raise _output_error(path, error) from None
     finally:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
 
 
 def _output_error(path: Path, error: OSError | ValueError) -> OutputError:

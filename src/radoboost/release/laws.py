@@ -1,17 +1,17 @@
-"""What kind of numbers a release holds: attacks and learners go by this, not by the name of a mechanism."""
+"""What kind of numbers a release holds: attacks and learners ask for this, not for the name of a mechanism."""
 
 from collections.abc import Mapping
 from typing import Any
 
 LAWS = {
     "sums": "each rado is the sum of edge vectors over a random subset",
-    "banded sums": "so it is, and one binary column's sum stays within a band",
+    "banded sums": "each rado is such a sum, and the sum of one binary column stays within a band",
     "noisy sums": "each rado is such a sum of clipped edge vectors, and has noise of its own",
     "sums of noisy rows": "each rado is the sum of edge vectors that have noise, one draw a row, over a random subset",
     "noisy moments": "rados are drawn from noisy moments of whitened edge vectors, which are in the release",
 }
 UNKNOWN = "unknown"
-_BEFORE = {  # by mechanism, in files from before laws were written into them
+_BEFORE = {  # by mechanism, for files written before there were laws
     "plain": "sums",
     "feature-band": "banded sums",
     "noisy-rados": "noisy sums",
@@ -21,7 +21,7 @@ _BEFORE = {  # by mechanism, in files from before laws were written into them
 
 
 def law_of(mechanism: Mapping[str, Any]) -> str:
-    """The law that a release names; what is not known is not guessed.
+    """The law that a release names; "unknown" where it names none that we know.
 
     >>> law_of({"name": "mine", "law": "sums"}), law_of({"name": "moments"}), law_of({"name": "other"})
     ('sums', 'noisy moments', 'unknown')

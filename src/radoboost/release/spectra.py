@@ -11,7 +11,7 @@ LEAST = 1e-6  # an eigenvalue, where a record of unit length adds 1 to their sum
 
 
 def noise_floor(noise_std: float, n_columns: int, share: float) -> float:
-    """`share` of the largest eigenvalue of symmetric noise, of `noise_std` on the diagonal and 1/sqrt(2) of it beside.
+    """`share` of the largest eigenvalue of symmetric noise, of `noise_std` on the diagonal and 1/sqrt(2) of it off it.
 
     >>> noise_floor(2.0, 8, 0.5)
     4.0
@@ -20,7 +20,7 @@ def noise_floor(noise_std: float, n_columns: int, share: float) -> float:
 
 
 def inverse_power(matrix: NDArray[np.float64], floor: float, power: float) -> NDArray[np.float64]:
-    """matrix**-power of a symmetric matrix, its eigenvalues kept from falling below `floor`.
+    """matrix**-power of a symmetric matrix, its eigenvalues raised to `floor` at least.
 
     >>> inverse_power(np.diag([4.0, 1e-6]), 0.25, 0.5).round(6).tolist()
     [[0.5, 0.0], [0.0, 2.0]]
@@ -31,5 +31,5 @@ def inverse_power(matrix: NDArray[np.float64], floor: float, power: float) -> ND
 
 
 def floored(values: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
-    """Ascending eigenvalues, none below `floor`, nor so small that its inverse means nothing."""
+    """Ascending eigenvalues, raised to `floor` at least, and to a value whose inverse still means something."""
     return np.asarray(np.maximum(values, max(floor, LEAST_RATIO * float(values[-1]), LEAST)))

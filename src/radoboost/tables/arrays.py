@@ -15,7 +15,7 @@ from radoboost.tables.frames import check_length, packed, unpacked
 from radoboost.tables.reading import Reading
 from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
 
-SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array, where a batch costs nothing
+SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array: small, for a slice costs nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ def _place(first_row: int, row: int) -> str:
 def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Reading) -> Source:
     """An array or a sparse matrix; its columns are called x0, x1, ...
 
-    The labels are given, or one of the columns.
+    Its labels are `labels`, or one of its columns.
     """
     x = reading.array(table)
     if x.ndim != 2:
@@ -91,9 +91,9 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
         labels = reading.labels(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())
     n_rows = x.shape[0]
     check_length(labels, n_rows)
-    chosen = [places[name] for name in features]
-    if chosen != list(range(x.shape[1])):
-        x = x[:, chosen]
+    indices = [places[name] for name in features]
+    if indices != list(range(x.shape[1])):
+        x = x[:, indices]
     label = None if labels is None else choice.label or "y"
     rows = part_rows(max(1, len(features)), whole_tiles(min(SLICE_ROWS, SLICE_VALUES // max(1, len(features)))))
     parts = [

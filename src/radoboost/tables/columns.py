@@ -16,7 +16,7 @@ LARGEST_INTEGER = 2**53
 
 @dataclass(frozen=True)
 class Choice:
-    """Which columns the caller asked for: the label's name, the features (None: all others), and what to drop."""
+    """Which columns the caller chose: the label, the features (None: all others), and those to drop."""
 
     label: str | None
     features: tuple[str, ...] | None
@@ -24,7 +24,7 @@ class Choice:
 
     @classmethod
     def of(cls, label: Any, features: Any, drop: Any) -> "Choice":
-        """A choice as callers give it: names, each alone or in a list.
+        """A choice from one name or several for each argument.
 
         >>> Choice.of("y", None, "age").drop
         ('age',)
@@ -34,17 +34,19 @@ class Choice:
         return cls(label, None if features is None else _names("features", features), _names("drop", drop))
 
     def columns(self, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """The features among the columns of a table.
+        """The features among `names`, the columns of a table that messages call `where`.
 
         >>> Choice.of("y", None, "age").columns(["age", "dose", "y"], "the table")
         ('dose',)
         """
-        asked = {*(self.features or ()), self.label}
-        used = list(names) if self.features is None else [name for name in names if name in asked]
-        for listed in (used, list(self.features or ())):
-            twice = [name for name, count in Counter(listed).items() if count > 1]
-            if twice:
-                raise TableError(f"{where}: several columns are called {twice[0]!r}; features need different names")
+        choices = {*(self.features or ()), self.label}
+        candidates = list(names) if self.features is None else [name for name in names if name in choices]
+        for group in (candidates, list(self.features or ())):
+            duplicates = [name for name, count in Counter(group).items() if count > 1]
+            if duplicates:
+                raise TableError(
+                    f"{where}: several columns are called {duplicates[0]!r}; features need different names"
+                )
         known = set(names)
         if self.label is not None and self.label not in known:
             raise TableError(f"{where} has no column {self.label!r} for the label; its columns are {_listed(names)}")
@@ -53,9 +55,9 @@ class Choice:
                 raise TableError(f"{where} has no column {name!r}; its columns are {_listed(names)}")
         missing = [name for name in self.features or () if name not in known]
         if missing:
-            others = [name for name in names if name not in asked]
-            besides = f"it has {_listed(others)} instead" if others else "all its other columns are asked for as well"
-            raise TableError(f"{where} has no column {_listed(missing)}; {besides}")
+            others = [name for name in names if name not in choices]
+            hint = f"it has {_listed(others)} instead" if others else f"its columns are {_listed(names)}"
+            raise TableError(f"{where} has no column {_listed(missing)}; {hint}")
         if self.label is not None and self.label in (self.features or ()):
             raise ArgumentError(f"{self.label!r} is the label; it cannot be a feature too")
         left_out = {self.label, *self.drop}
@@ -63,7 +65,7 @@ class Choice:
 
 
 def _names(argument: str, value: Any) -> tuple[str, ...]:
-    """Column names, given as one or several."""
+    """Column names, from one name or several."""
     names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
     for name in names:
         if not isinstance(name, str):
@@ -77,7 +79,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def column_names(schema: pa.Schema) -> list[str]:
-    """Column names, without the index that pandas writes beside the columns."""
+    """Column names, without the index that pandas stores among the columns."""
     index = (schema.pandas_metadata or {}).get("index_columns", ())
     return [name for name in schema.names if name not in index]
 
@@ -113,7 +115,7 @@ def check_integers(
 
 
 def row_place(row: int) -> str:
-    """Where a row is that has no other name than its number: people count from 1.
+    """What messages call a row that is known by its number alone; people count from 1.
 
     >>> row_place(17)
     'row 18'

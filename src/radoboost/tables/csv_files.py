@@ -20,7 +20,7 @@ CSV_BLOCK_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class CsvFile(FilePart):
-    """A whole CSV file; `schema` has the types that its first rows suggest."""
+    """A whole CSV file; `schema` has the types that its first block of rows suggests."""
 
     schema: pa.Schema
 
@@ -29,14 +29,14 @@ class CsvFile(FilePart):
         return f"line {line_of_row(self.path, row):,} of {self.path}"
 
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
-        """The features as float64, or as truth values if they begin as such; the label as text."""
-        guessed = self.schema
+        """The features as float64, or as truth values where `schema` says so; the label as text."""
+        schema = self.schema
         features, names = self.selection.features, self.selection.names
-        kinds = {name: pa.bool_() if guessed.field(name).type == pa.bool_() else pa.float64() for name in features}
+        types = {name: pa.bool_() if schema.field(name).type == pa.bool_() else pa.float64() for name in features}
         if self.selection.label is not None:
-            kinds[self.selection.label] = pa.string()
-        whole = [name for name in features if pa.types.is_integer(guessed.field(name).type)]
-        options = pa.csv.ConvertOptions(column_types=kinds, include_columns=names, strings_can_be_null=True)
+            types[self.selection.label] = pa.string()
+        integers = [name for name in features if pa.types.is_integer(schema.field(name).type)]
+        options = pa.csv.ConvertOptions(column_types=types, include_columns=names, strings_can_be_null=True)
         row = 0
         try:
             with (
@@ -44,20 +44,20 @@ class CsvFile(FilePart):
                 pa.csv.open_csv(csv_stream(self.path, file), **_options(), convert_options=options) as reader,
             ):
                 for batch in reader:
-                    for name in whole:
+                    for name in integers:
                         numbers = batch.column(name).fill_null(0).to_numpy()
                         check_integers(numbers, name, partial(self._place, row), LARGEST_INTEGER - 1)
                     yield batch
                     row += batch.num_rows
         except pa.ArrowInvalid as error:
-            raise TableError(f"cannot read {self.path}: {_complaint(error, guessed)}") from None
+            raise TableError(f"cannot read {self.path}: {_complaint(error, schema)}") from None
 
     def _place(self, first: int, row: int) -> str:
         return self.place(first + row)
 
 
 def csv_schema(path: Path) -> pa.Schema:
-    """Types as the first block suggests: they tell truth values and text from numbers."""
+    """The columns, with types by the first block of rows: numbers, truth values or text."""
     with open_file(path) as file, pa.csv.open_csv(csv_stream(path, file), **_options()) as reader:
         return reader.schema
 
@@ -67,10 +67,10 @@ def line_of_row(path: Path, row: int) -> int:
 
     The file is read again up to there, so this is for messages only.
     """
-    opened: Any = gzip.open if is_gzip(path) else open
-    quoted, rows = False, -1  # the header is no row
+    open_text: Any = gzip.open if is_gzip(path) else open
+    quoted, rows = False, -1  # the header is not a row
     number = 0
-    with opened(path, "rt", encoding="latin-1") as lines:
+    with open_text(path, "rt", encoding="latin-1") as lines:
         for number, line in enumerate(lines, 1):
             if not quoted and line != "\n":
                 if rows == row:
@@ -88,7 +88,7 @@ def _options() -> dict[str, Any]:
 
 
 def _complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
-    """Arrow names a column by its number; people know it by its name."""
+    """Arrow's message, with the name of the column instead of its number."""
     text = str(error).splitlines()[0]
     if "straddling" in text:
         return f"a row is longer than {CSV_BLOCK_BYTES >> 20} MiB"

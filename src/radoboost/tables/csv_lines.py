@@ -18,24 +18,24 @@ from radoboost.tables.files import FilePart
 from radoboost.tables.paths import csv_stream, is_gzip, open_file, readable, stamp
 from radoboost.tables.reading import Selection
 
-LONGEST_LINE = 1 << 20  # a longer line is a row of which nothing can be used
+LONGEST_LINE = 1 << 20  # a longer line is a row without values
 RANGE_BYTES = 1 << 25  # of a file, for a part
 BLOCK_BYTES = 1 << 22  # read at a time
 TEXT_BYTES = 1 << 24  # of empty rows, given to Arrow at a time
 
 
 def csv_names(path: Path) -> list[str]:
-    """The columns that the first line names."""
+    """The names of the columns, from the first line."""
     with open_file(path) as file:
         lines = next(_lines(_whole(csv_stream(path, file))), [b""])
     names = _cells(lines[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r"))
     if names is None or not any(names):
-        raise TableError(f"cannot read {path}: its first line names no columns")
+        raise TableError(f"cannot read {path}: its first line names no columns; give it a header")
     return [name.decode("utf-8", "backslashreplace") for name in names]
 
 
 def csv_parts(path: Path, names: Sequence[str], selection: Selection) -> list["CsvRange"]:
-    """A file as ranges of bytes; one that is compressed cannot be cut."""
+    """A file as ranges of bytes; a compressed file is one range, for it cannot be cut."""
     mark, size = stamp(path), path.stat().st_size
     if is_gzip(path):
         return [CsvRange(path, mark, selection, None, tuple(names), 0, None)]
@@ -45,7 +45,7 @@ def csv_parts(path: Path, names: Sequence[str], selection: Selection) -> list["C
 
 @dataclass(frozen=True)
 class CsvRange(FilePart):
-    """The lines of a file that begin in a range of bytes, without the first line of the file; `stop` None: all."""
+    """The lines of a file that begin in a range of bytes, but for the header; without `stop`, all lines."""
 
     names: tuple[str, ...]
     start: int
@@ -71,9 +71,9 @@ class CsvRange(FilePart):
         blank = b",".join([b'""'] * len(self.names))
         read = pa.csv.ReadOptions(column_names=self.names, use_threads=False)
         parse = pa.csv.ParseOptions(ignore_empty_lines=False)
-        wanted = self.selection.names
+        columns = self.selection.names
         convert = pa.csv.ConvertOptions(
-            column_types=dict.fromkeys(wanted, pa.binary()), include_columns=wanted, check_utf8=False
+            column_types=dict.fromkeys(columns, pa.binary()), include_columns=columns, check_utf8=False
         )
         header, most = self.start == 0, max(1, TEXT_BYTES // len(blank))
         with open_file(self.path) as file:
@@ -81,18 +81,18 @@ class CsvRange(FilePart):
                 rows = lines[1:] if header else lines
                 header = False
                 for start in range(0, len(rows), most):
-                    # An empty row goes first: of the first one Arrow would take a byte-order mark away, and of no
-                    # other.
+                    # An empty row goes first: Arrow strips a byte-order mark from the first row, and no other row
+                    # may be read differently.
                     block = [blank, *(_row(line, len(self.names), blank) for line in rows[start : start + most])]
                     text = b"\n".join(block) + b"\n"
-                    read.block_size = len(text) + 1  # one block, so that no row lies across two
+                    read.block_size = len(text) + 1  # one block, so that no row is cut in two
                     table = pa.csv.read_csv(
                         BytesIO(text), read_options=read, parse_options=parse, convert_options=convert
                     )
                     yield from table.slice(1).to_batches()
 
     def _chunks(self, file: pa.NativeFile) -> Iterator[bytes]:
-        """The bytes of its lines; of a last line that is too long only so many that this can be seen."""
+        """The bytes of its lines; a last line that is too long is cut short, but stays too long."""
         if self.stop is None:
             return _whole(csv_stream(self.path, file))
         first = _line_at(file, self.start, self.stop)
@@ -106,7 +106,7 @@ def _whole(stream: Any) -> Iterator[bytes]:
 
 
 def _between(file: pa.NativeFile, first: int, last: int) -> Iterator[bytes]:
-    """The bytes from `first` on, and not those from `last` on."""
+    """The bytes from `first` up to `last`, without that one."""
     file.seek(min(first, file.size()))
     while first < last and (chunk := file.read(min(BLOCK_BYTES, last - first))):
         yield chunk
@@ -114,26 +114,26 @@ def _between(file: pa.NativeFile, first: int, last: int) -> Iterator[bytes]:
 
 
 def _line_at(file: pa.NativeFile, place: int, most: int | None) -> int:
-    """Where the first line begins that does not begin before `place`; `most`, if none does before that."""
+    """Where the first line at or after `place` begins; `most` if none begins before that."""
     if place == 0 or most is None:
         return 0
-    seen = place - 1
+    position = place - 1
     for chunk in _between(file, place - 1, most):
         end = chunk.find(b"\n")
         if end >= 0:
-            return seen + end + 1
-        seen += len(chunk)
+            return position + end + 1
+        position += len(chunk)
     return most
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """The lines of a text that comes in chunks; of one that is too long only that it is there."""
+    """The lines of a text that comes in chunks; a line that is too long may come out empty."""
     rest, too_long = b"", False
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
         if too_long and lines:
             lines[0], too_long = b"", False
-        if too_long or len(rest) > LONGEST_LINE + 1:  # of which one may be a carriage return
+        if too_long or len(rest) > LONGEST_LINE + 1:  # one byte may be a carriage return
             rest, too_long = b"", True
         if lines:
             yield lines
@@ -142,7 +142,7 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def _row(line: bytes, n_cells: int, blank: bytes) -> bytes:
-    """The line as one that certainly is one row of so many cells."""
+    """The line as a row of exactly `n_cells` cells; `blank` where it is not one."""
     line = line.removesuffix(b"\r")
     if b'"' not in line and b"\r" not in line and len(line) <= LONGEST_LINE:
         return line if line.count(b",") == n_cells - 1 and (line or n_cells > 1) else blank
@@ -153,7 +153,7 @@ def _row(line: bytes, n_cells: int, blank: bytes) -> bytes:
 
 
 def _cells(line: bytes) -> list[bytes] | None:
-    """The cells of one line, by the usual rules of quoting; None where they give none."""
+    """The cells of one line, by the usual rules of quoting; None for a line that is too long or breaks them."""
     if len(line) > LONGEST_LINE:
         return None
     try:

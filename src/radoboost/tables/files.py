@@ -1,4 +1,4 @@
-"""Table files as parts: runs of row groups of Parquet, runs of record batches of Arrow, and CSV as the reading says."""
+"""Table files as parts: runs of row groups (Parquet), runs of record batches (Arrow), and CSV as reading cuts it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -31,16 +31,16 @@ _SAMPLE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class FilePart(ABC):
-    """Rows of one file, which must still be the file that it was when the table was opened."""
+    """Rows of one file, which must not have changed since the table was opened."""
 
     path: Path
     stamp: Stamp
     selection: Selection
-    n_rows: int | None  # None where this cannot be known without reading them
+    n_rows: int | None  # None if they must be read to know
 
     @abstractmethod
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
-        """The features and then the label, about so many rows at a time."""
+        """The features and then the label, about `most_rows` at a time."""
 
     @abstractmethod
     def place(self, row: int) -> str:
@@ -70,12 +70,12 @@ class FilePart(ABC):
 
 @dataclass(frozen=True)
 class _Run(FilePart):
-    """Pieces of a file, from `first` to `last`, as the file itself is cut; `last` is not one of them."""
+    """Pieces `first` to `last`, without `last`, as the file itself is cut."""
 
     first: int
     last: int
     first_row: int
-    alone: bool  # no other file belongs to the table
+    alone: bool  # the table has no other file
 
     def place(self, row: int) -> str:
         """The number of a row, and the file if there are several."""
@@ -127,7 +127,7 @@ def _footer(path: Path, _stamp: Stamp) -> Any:
 
 
 def runs(sizes: Sequence[int], most_rows: int) -> Iterator[tuple[int, int, int, int]]:
-    """Neighbouring pieces of so many rows put together: (rows, first, last, first row), with `last` not one of them.
+    """Join neighbouring pieces of these sizes: (rows, first, last, first row) of each run, without piece `last`.
 
     >>> list(runs([3, 3, 3, 50, 1], 6))
     [(6, 0, 2, 0), (3, 2, 3, 6), (50, 3, 4, 9), (1, 4, 5, 59)]
@@ -158,7 +158,7 @@ def file_schema(path: Path, reading: Reading) -> pa.Schema:
 
 
 def _arrow_reader(file: pa.NativeFile) -> Any:
-    """Arrow's file format, or else its stream format."""
+    """A reader of Arrow's file format, or else of its stream format."""
     try:
         return pa.ipc.open_file(file)
     except pa.ArrowInvalid:
@@ -203,11 +203,11 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
     for path, schema in zip(paths, schemas, strict=True):
         with readable(path):
             names = column_names(schema)
-        chosen = _without_folders(choice, paths, names).columns(names, str(path))
-        check_types(schema, chosen)
-        features = features or chosen
-        if sorted(features) != sorted(chosen):
-            odd = sorted(set(features) ^ set(chosen))[0]
+        columns = _without_folders(choice, paths, names).columns(names, str(path))
+        check_types(schema, columns)
+        features = features or columns
+        if sorted(features) != sorted(columns):
+            odd = sorted(set(features) ^ set(columns))[0]
             raise TableError(f"{paths[0]} and {path} differ in column {odd!r}; all files must have the same")
     selection = Selection(features, choice.label, reading)
     parts: list[Part] = []
@@ -218,15 +218,15 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
 
 
 def _without_folders(choice: Choice, paths: Sequence[Path], names: Sequence[str]) -> Choice:
-    """The choice without columns that only folders name, which are not read: somebody must have said so."""
-    lost = {name: folder for name, folder in partition_columns(paths).items() if name not in names}
-    for name, folder in lost.items() if choice.features is None else ():
+    """The choice without columns that only folders name. They are not read, so the caller must drop them."""
+    folders = {name: folder for name, folder in partition_columns(paths).items() if name not in names}
+    for name, folder in folders.items() if choice.features is None else ():
         if name not in choice.drop:
             raise TableError(
                 f"the files have no column {name!r}, which only folders such as {folder!r} name; "
                 f"write it into the files, or drop {name!r}"
             )
-    return Choice(choice.label, choice.features, tuple(name for name in choice.drop if name not in lost))
+    return Choice(choice.label, choice.features, tuple(name for name in choice.drop if name not in folders))
 
 
 # ---- about how many rows
@@ -234,12 +234,12 @@ def _without_folders(choice: Choice, paths: Sequence[Path], names: Sequence[str]
 
 def _guess_rows(parts: Sequence[Part]) -> int | None:
     """About how many rows there are, by the size of files and of the first rows in them."""
-    known = sum(part.n_rows or 0 for part in parts)
+    known_rows = sum(part.n_rows or 0 for part in parts)
     paths = list(dict.fromkeys(part.path for part in parts if isinstance(part, FilePart) and part.n_rows is None))
     with readable(paths[0]):
         rows, size = _sample(paths[0])
         total = sum(path.stat().st_size for path in paths)
-    return known + round(rows * total / size) if size else None
+    return known_rows + round(rows * total / size) if size else None
 
 
 def _sample(path: Path) -> tuple[int, int]:
@@ -248,6 +248,6 @@ def _sample(path: Path) -> tuple[int, int]:
         if file_kind(path) == "arrow":
             first = next(iter(pa.ipc.open_stream(file)), None)
             return 0 if first is None else first.num_rows, file.tell()
-        stream = csv_stream(path, file)  # which closes the file when it goes
+        stream = csv_stream(path, file)  # keep it: the file is closed when it is collected
         block = stream.read(_SAMPLE_BYTES)
         return len(block.splitlines()) - 1, file.tell() if is_gzip(path) else len(block)

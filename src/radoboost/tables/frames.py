@@ -1,4 +1,4 @@
-"""Arrow record batches as batches, and data frames of any library as parts.
+"""Arrow record batches as batches of numbers, and data frames of any library as parts.
 
 Data frames come through the Arrow stream interface that pandas, polars and pyarrow share.
 """
@@ -25,7 +25,7 @@ _FILL_ROWS = 1024
 def as_batches(
     record_batches: Iterable[pa.RecordBatch], selection: Selection, most_rows: int, place: Callable[[int], str]
 ) -> Iterator[Batch]:
-    """Record batches, whose columns are the features and then the label, as batches of numbers.
+    """Record batches, with the features first and the label last, as batches of numbers.
 
     `place` says where a row is, counted from the first one here.
     """
@@ -42,12 +42,12 @@ def _place(place: Callable[[int], str], first: int, row: int) -> str:
 
 
 def _values(columns: pa.RecordBatch, selection: Selection, place: Callable[[int], str]) -> NDArray[Any]:
-    used = columns.columns[: len(selection.features)]
+    arrays = columns.columns[: len(selection.features)]
     numbers = [
-        selection.reading.numbers(column, name, place) for column, name in zip(used, selection.features, strict=True)
+        selection.reading.numbers(column, name, place) for column, name in zip(arrays, selection.features, strict=True)
     ]
-    narrow = all(column.type in (pa.float32(), pa.float16()) for column in used)
-    block = np.empty((columns.num_rows, len(used)), np.float32 if narrow else np.float64)
+    narrow = all(column.type in (pa.float32(), pa.float16()) for column in arrays)
+    block = np.empty((columns.num_rows, len(arrays)), np.float32 if narrow else np.float64)
     # A thousand rows at a time, so that what one column wrote is in the cache when the next is written beside it.
     for start in range(0, columns.num_rows, _FILL_ROWS):
         for k, column in enumerate(numbers):
@@ -56,21 +56,21 @@ def _values(columns: pa.RecordBatch, selection: Selection, place: Callable[[int]
 
 
 def coalesced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `rows` rows, and not much fewer."""
-    waiting: list[pa.RecordBatch] = []
+    """The same rows in batches of at most `rows` rows; small batches are joined."""
+    pieces: list[pa.RecordBatch] = []
     count = 0
     for piece in sliced(batches, rows):
-        if waiting and count + piece.num_rows > rows:
-            yield pa.concat_batches(waiting)
-            waiting, count = [], 0
-        waiting.append(piece)
+        if pieces and count + piece.num_rows > rows:
+            yield pa.concat_batches(pieces)
+            pieces, count = [], 0
+        pieces.append(piece)
         count += piece.num_rows
-    if waiting:
-        yield pa.concat_batches(waiting)
+    if pieces:
+        yield pa.concat_batches(pieces)
 
 
 def sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `rows` rows, each a piece of one that was there."""
+    """The same rows in batches of at most `rows` rows; batches are cut, and never joined."""
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
@@ -80,7 +80,7 @@ def sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
 
 
 def packed(table: pa.Table) -> pa.Buffer:
-    """A table as bytes: of a slice its own rows only, where pickling would take everything along."""
+    """A table as bytes. Of a slice these are its own rows; pickling would take along the whole table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -127,7 +127,7 @@ def _row(first_row: int, row: int) -> str:
 
 
 def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Reading) -> Source:
-    """A data frame; the labels are given, or one of its columns."""
+    """A data frame; its labels are `labels`, or one of its columns."""
     label = choice.label
     with readable("the table"):
         arrow, own_labels = reading.frame(table, choice.features, choice.label)
@@ -137,8 +137,8 @@ def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     features = choice.columns(names, "the table")
     check_types(arrow.schema, features)
     check_length(labels, arrow.num_rows)
-    taken = [*features, *([] if choice.label is None else [choice.label])]
-    rows = arrow.select([arrow.schema.get_field_index(name) for name in taken]).replace_schema_metadata(None)
+    columns = [*features, *([] if choice.label is None else [choice.label])]
+    rows = arrow.select([arrow.schema.get_field_index(name) for name in columns]).replace_schema_metadata(None)
     if labels is not None:
         rows, label = rows.append_column("label", labels), label or "y"
     selection = Selection(features, label, reading)
@@ -149,6 +149,6 @@ def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
 
 
 def check_length(labels: pa.Array | None, n_rows: int) -> None:
-    """Refuse labels of another number than rows."""
+    """Refuse labels that are not as many as the rows."""
     if labels is not None and len(labels) != n_rows:
         raise TableError(f"X has {n_rows:,} rows and y has {len(labels):,}; they must be equal")

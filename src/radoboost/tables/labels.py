@@ -1,4 +1,4 @@
-"""Two classes in whatever values they come, as -1 and +1."""
+"""The two classes of a table, whatever their values are, as -1 and +1."""
 
 import math
 import re
@@ -26,7 +26,7 @@ Place = Callable[[int], str]
 
 
 def labels_array(y: Any) -> pa.Array:
-    """Labels in any container, as they are."""
+    """Labels in any container, as an Arrow array."""
     if np.ma.is_masked(y):
         raise TableError("the label 'y' has a missing value; fill in or drop such rows")
     try:
@@ -71,21 +71,21 @@ def canonical_label(spelling: Any) -> Any:
 
 
 def check_classes(classes: Any) -> tuple[Any, Any]:
-    """(negative, positive) as the caller declares them: two different values, spelled as labels are compared."""
+    """The classes (negative, positive) that the caller declares, in canonical spelling; they must differ."""
     try:
         pair = tuple(canonical_label(value) for value in classes)
-        usable = len(pair) == len(set(pair)) == 2 and not isinstance(classes, str)
-        usable = usable and all(len(str(value)) <= LONGEST_LABEL for value in pair)
+        valid = len(pair) == len(set(pair)) == 2 and not isinstance(classes, str)
+        valid = valid and all(len(str(value)) <= LONGEST_LABEL for value in pair)
     except TypeError:
-        usable = False
-    if not usable:
+        valid = False
+    if not valid:
         raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
     negative, positive = pair
     return negative, positive
 
 
 def _simple(labels: pa.Array) -> pa.Array:
-    """Labels without dictionaries, views and half floats, which Arrow cannot compare."""
+    """Labels of a type that Arrow can compare: no dictionaries, views or half floats."""
     if pa.types.is_run_end_encoded(labels.type):
         labels = pc.run_end_decode(labels)
     if pa.types.is_dictionary(labels.type):
@@ -98,12 +98,12 @@ def _simple(labels: pa.Array) -> pa.Array:
     return labels.cast(pa.float32()) if pa.types.is_float16(labels.type) else labels
 
 
-# ---- which labels a table has
+# ---- which classes a table has
 
 
 @dataclass
 class LabelsSeen:
-    """Which label values were seen so far; what several readers saw can be merged, in any order.
+    """The label values seen so far. Those of several readers can be merged, in any order.
 
     Where `classes` are declared, any other value is refused.
 
@@ -124,7 +124,7 @@ class LabelsSeen:
             self.classes = check_classes(self.classes)
 
     def see(self, labels: pa.Array, place: Place | None = None) -> None:
-        """Note the labels of a batch; `place` says where a row of it is, for messages."""
+        """Note the labels of a batch; `place` says where one of its rows is, for messages."""
         kind = labels.type
         try:
             self._see(_simple(labels), place)
@@ -138,7 +138,7 @@ class LabelsSeen:
         return merged
 
     def settle(self) -> "LabelRule":
-        """Which of the two classes is which, once every label was seen.
+        """Which class is -1 and which is +1, once every label was seen.
 
         Without declared classes, the smaller or earlier of the two values is -1 and the other +1: so 0 and 1, -1
         and 1, or False and True mean what they say.
@@ -189,24 +189,24 @@ class LabelsSeen:
             )
 
     def _distinct(self) -> list[Any]:
-        """The classes, each once: as numbers where all are spelled so, else as truth values, else as they are."""
+        """The classes, each once: as numbers if all can be, else as truth values if all can be, else as they are."""
         spellings: dict[Any, dict[str, Any]] = {}
         for kind, value in sorted(self.values):
             spellings.setdefault(value, {})[kind] = value
         for kinds in (("int", "float"), ("bool",), ("int", "float", "bool", "str")):
-            chosen = [[kinds_of[kind] for kind in kinds if kind in kinds_of][:1] for kinds_of in spellings.values()]
-            if all(chosen):
-                return [value for values in chosen for value in values]
+            picks = [[kinds_of[kind] for kind in kinds if kind in kinds_of][:1] for kinds_of in spellings.values()]
+            if all(picks):
+                return [value for values in picks for value in values]
         return []
 
 
 def _where(place: Place | None, labels: pa.Array, value: pa.Scalar) -> str:
-    """Where the first label with this value is, for a message: finding out may take long."""
+    """Where the first label with this value is, for a message; this may take long."""
     return "" if place is None else f" ({place(pc.index(labels, value).as_py())})"
 
 
 def _check_kinds(name: str, values: Sequence[Any]) -> None:
-    """Refuse two classes of different kinds, and numbers that no column can hold."""
+    """Refuse two classes of different kinds, and integers that do not fit 64 bits."""
     kinds = {"truth values" if isinstance(v, bool) else "text" if isinstance(v, str) else "numbers" for v in values}
     if len(kinds) > 1:
         raise TableError(f"the label {name!r} mixes {' and '.join(sorted(kinds))}, {list(values)}; make them one kind")
@@ -248,8 +248,10 @@ class LabelRule:
         """The labels of a batch as -1 and +1, refusing any other; `place` says where a row is, for messages."""
         signs = self.signs_or_zero(labels)
         if not signs.all():
-            LabelsSeen(self.name, self.classes).see(labels, place)  # which says what is wrong with them
-            raise TableError(f"the label {self.name!r} has values of neither class; do not change the table meanwhile")
+            LabelsSeen(self.name, self.classes).see(labels, place)  # raises an error that says which label it is
+            raise TableError(
+                f"the label {self.name!r} has values of neither class; do not change the table while it is read"
+            )
         return signs
 
     def signs_or_zero(self, labels: pa.Array) -> NDArray[np.int8]:
@@ -262,21 +264,21 @@ class LabelRule:
             return self._compare(labels)
         try:
             encoded = _simple(labels).dictionary_encode()
-        except pa.ArrowNotImplementedError:  # on account of the type, whatever the values are
+        except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
             return np.zeros(len(labels), dtype=np.int8)
         except pa.ArrowException:
             return np.array([self._sign_at(labels, row) for row in range(len(labels))], dtype=np.int8)
         signs = np.array([*map(self._sign, encoded.dictionary), 0], dtype=np.int8)
-        taken: NDArray[np.int8] = signs[encoded.indices.fill_null(len(signs) - 1).to_numpy(zero_copy_only=False)]
-        return taken
+        row_signs: NDArray[np.int8] = signs[encoded.indices.fill_null(len(signs) - 1).to_numpy(zero_copy_only=False)]
+        return row_signs
 
     @property
     def _are_small(self) -> bool:
-        """Whether the classes are whole numbers that every type of number holds exactly or not at all."""
+        """Whether the classes are integers so small that comparing any number with them is exact."""
         return all(isinstance(value, int) and abs(value) < _EXACT_IN_FLOAT32 for value in self.classes)
 
     def _compare(self, labels: pa.Array) -> NDArray[np.int8]:
-        """Signs of plain numbers, straight from memory: it is exact, as `_sign` is, and does not wake pandas."""
+        """Signs of plain numbers, straight from memory: as exact as `_sign`, and without importing pandas."""
         kind = _PLAIN_NUMBERS[labels.type]
         numbers = np.frombuffer(labels.buffers()[1], kind, len(labels), labels.offset * kind.itemsize)
         is_positive, is_negative = numbers == int(self.positive), numbers == int(self.negative)
@@ -284,7 +286,7 @@ class LabelRule:
         return signs
 
     def _sign_at(self, labels: pa.Array, row: int) -> int:
-        """The sign of one row, where the batch cannot be read as one."""
+        """The sign of one row, where the batch cannot be read as a whole."""
         try:
             return self._sign(labels[row])
         except (ValueError, LookupError, pa.ArrowException):

@@ -1,4 +1,4 @@
-"""Which files a table is in, of what kind they are, and whether one changed."""
+"""Which files a table is in, of which kind they are, and whether one changed."""
 
 import glob
 import os
@@ -25,9 +25,9 @@ _PARTITION = re.compile(r"([A-Za-z_]\w*)=(.*)")
 
 
 def is_paths(table: Any) -> bool:
-    """Whether the caller means files: a path, a pattern, or a list of them."""
-    several = isinstance(table, list | tuple) and len(table) > 0 and all(isinstance(p, str | Path) for p in table)
-    return isinstance(table, str | Path) or several
+    """Whether the caller names files: a path, a pattern, or a list of them."""
+    is_list = isinstance(table, list | tuple) and len(table) > 0 and all(isinstance(p, str | Path) for p in table)
+    return isinstance(table, str | Path) or is_list
 
 
 def expand_paths(paths: Any) -> list[Path]:
@@ -66,7 +66,7 @@ def _expand(items: Sequence[Any]) -> list[Path]:
 
 
 def partition_columns(paths: Sequence[Path]) -> dict[str, str]:
-    """Columns that only folder names hold, in which these files differ: the name, and one of the folders.
+    """Columns that only folder names hold and in which the files differ, each with one of its folders.
 
     >>> partition_columns([Path("year=2020/a.parquet"), Path("year=2021/a.parquet")])
     {'year': 'year=2021'}
@@ -80,7 +80,7 @@ def partition_columns(paths: Sequence[Path]) -> dict[str, str]:
 
 
 def file_kind(path: Path) -> str:
-    """csv, parquet or arrow, by the name."""
+    """csv, parquet or arrow, by the ending of the name."""
     for ending, kind in KINDS.items():
         if path.name.lower().endswith(ending):
             return kind
@@ -93,7 +93,7 @@ def is_gzip(path: Path) -> bool:
 
 
 def open_file(path: Path) -> pa.NativeFile:
-    """A file to read from: Arrow's own format is mapped, so that a record batch of any size costs no memory."""
+    """A file to read from. Arrow's own format is mapped, so that a record batch of any size takes no memory."""
     return pa.memory_map(str(path)) if file_kind(path) == "arrow" else pa.OSFile(str(path))
 
 
@@ -106,14 +106,14 @@ Stamp = tuple[int, int, int]
 
 
 def stamp(path: Path) -> Stamp:
-    """What changes when a file does."""
+    """Numbers that change when the file does."""
     state = os.stat(path)
     return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 @contextmanager
 def readable(path: Path | str) -> Iterator[None]:
-    """Complaints of libraries about a table, as one line that names it."""
+    """Turn a library's error about a table into one line that names the table."""
     try:
         yield
     except RadoError:

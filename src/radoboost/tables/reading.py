@@ -1,8 +1,8 @@
-"""The two ways to read a table, side by side: what each must say.
+"""What the two ways to read a table have in common.
 
 `strict` takes a table as a whole and refuses whatever cannot be used. `row_by_row` is for mechanisms that promise
-something about records: no value decides how another is read, and none is a reason to refuse. Which of the two it is
-is chosen once, when the table is opened.
+something about records: no value decides how another is read, and none is a reason to refuse. The choice is made once,
+when the table is opened.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,13 +23,13 @@ class Reading(Protocol):
         """Labels in any container."""
 
     def is_frame(self, table: Any) -> bool:
-        """Whether what the caller calls a table has columns with names."""
+        """Whether the caller's table has columns with names."""
 
     def array(self, table: Any) -> Any:
-        """A NumPy array or sparse matrix of what the caller calls a table."""
+        """The caller's table as a NumPy array or sparse matrix."""
 
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, pa.Array | None]:
-        """A data frame as an Arrow table, and its labels where they are taken on their own and not as a column."""
+        """A data frame as an Arrow table, and its labels where they are not a column of that."""
 
     def check_array(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> None:
         """Refuse rows of an array that cannot be used."""
@@ -38,7 +38,7 @@ class Reading(Protocol):
         """A column as numbers."""
 
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-        """Batches of at most so many rows."""
+        """The same rows in batches of at most `rows` rows."""
 
     def csv_schema(self, path: Path) -> pa.Schema:
         """The columns of a CSV file."""
@@ -47,12 +47,12 @@ class Reading(Protocol):
         """A CSV file with these columns, as parts."""
 
     def check_opened(self, source: Source) -> None:
-        """Refuse a table that can be seen to be of no use before it is read."""
+        """Refuse a table that is useless, as far as that is known before it is read."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which columns of a table are read, and how: features in order, and the label's column or None."""
+    """Which columns of a table are read, and how: the features in order, and the label's column or None."""
 
     features: tuple[str, ...]
     label: str | None
@@ -60,5 +60,5 @@ class Selection:
 
     @property
     def names(self) -> list[str]:
-        """The columns as record batches have them: the features, and then the label."""
+        """The columns in the order of record batches: the features, and then the label."""
         return [*self.features, *([] if self.label is None else [self.label])]

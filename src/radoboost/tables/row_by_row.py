@@ -1,8 +1,8 @@
 """Tables read so that no value decides how another is read: for mechanisms that promise something about records.
 
 What a row gives is a function of that row alone, from the first byte on (C0 of docs/proofs/contributions.md). A row of
-a CSV file is one line, whatever is in it. A cell that is no number is NaN. A label is taken on its own. What is refused
-is refused on account of names and types, never of values.
+a CSV file is one line, whatever is in it. A cell that is not a number is NaN. Each label is taken on its own. Names and
+types can be refused, values never are.
 """
 
 import math
@@ -28,30 +28,30 @@ _NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$"
 
 @dataclass(frozen=True)
 class RowByRow:
-    """Reading for which no value matters but in its own row; see `Reading` for what each method is for."""
+    """Reading in which a value matters to its own row only; see `Reading` for what each method is for."""
 
     def labels(self, y: Any) -> pa.Array:
-        """Labels one by one, unless their type says that all are alike."""
+        """Labels one by one, unless their type says that all are numbers of one kind."""
         alike = isinstance(y, np.ndarray) and y.dtype.kind in "biuf" and not isinstance(y, np.ma.MaskedArray)
         return labels_array(y.astype(y.dtype.newbyteorder("="))) if alike else each_label(y)
 
     def is_frame(self, table: Any) -> bool:
-        """Data frames, whose columns have types; those of a dict would get one from all their values."""
+        """Data frames, whose columns have types; a column of a dict would get its type from all its values."""
         return hasattr(table, "__arrow_c_stream__")
 
     def array(self, table: Any) -> Any:
-        """An array or sparse matrix as it is, with NaN for what is masked; nothing else is made into an array."""
+        """An array or sparse matrix, with NaN for masked values; anything else is refused."""
         if not isinstance(table, np.ndarray) and not hasattr(table, "toarray"):
             raise TableError(
                 f"a private mechanism takes NumPy arrays, sparse matrices, data frames and files; this is a "
-                f"{type(table).__name__}"
+                f"{type(table).__name__}: convert it first"
             )
         if isinstance(table, np.ma.MaskedArray):
             return np.ma.filled(table.astype(np.float64), np.nan) if table.dtype.kind in "fiub" else np.asarray(table)
         return table if hasattr(table, "toarray") else np.asarray(table)
 
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, pa.Array | None]:
-        """The columns that were asked for, and labels one by one if they are Python objects."""
+        """The columns that the caller chose, and labels one by one if they come from pandas."""
         columns, labels = take_columns(table, features, label)
         return pa.table(columns), labels
 
@@ -63,7 +63,7 @@ class RowByRow:
         return numbers_or_nan(column)
 
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-        """Slices of batches; they are not put together, which could fail on account of a value."""
+        """Slices of batches; they are not joined, for a value could make that fail."""
         return sliced(batches, rows)
 
     def csv_schema(self, path: Path) -> pa.Schema:
@@ -96,8 +96,8 @@ def numbers_or_nan(column: pa.Array) -> NDArray[np.float64]:
         column = column.cast(pa.string())
     elif pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    filled: NDArray[np.float64] = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
-    return filled
+    numbers: NDArray[np.float64] = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
+    return numbers
 
 
 # ---- labels and frames in memory
@@ -112,7 +112,7 @@ def each_label(y: Any) -> pa.Array:
     if getattr(y, "ndim", 1) != 1 or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
         raise TableError(f"y must be a sequence of labels; it is a {type(y).__name__}")
     if str(getattr(y, "dtype", "object")) != "object" and hasattr(getattr(y, "array", None), "__arrow_array__"):
-        y = y.array.__arrow_array__()  # a pandas column of a type of its own: Arrow takes its values one by one
+        y = y.array.__arrow_array__()  # a pandas extension type: Arrow takes its values one by one
     if isinstance(y, pa.ChunkedArray):
         y = y.combine_chunks()
     if isinstance(y, pa.Array):
@@ -133,7 +133,7 @@ def _label_text(value: Any) -> str | None:
         if isinstance(value, float):
             return None if math.isnan(value) else repr(value)
         if isinstance(value, str):
-            value.encode()  # half a surrogate pair is no text
+            value.encode()  # half a surrogate pair is not text
             return value
         return str(value) if isinstance(value, bool | int) else None
     except ValueError:
@@ -141,14 +141,15 @@ def _label_text(value: Any) -> str | None:
 
 
 def take_columns(table: Any, features: Sequence[str] | None, label: str | None) -> tuple[Any, pa.Array | None]:
-    """A data frame without the columns that nobody asked for, and its labels where they must be taken one by one.
+    """The chosen columns of a data frame, and its labels where they must be taken one by one.
 
     A column of Python objects is refused, whatever it holds: how it would be read depends on all its values.
     """
     if not hasattr(table, "iloc"):
         arrow = pa.table(table)
-        asked = None if features is None else {*features, label}
-        return arrow if asked is None else arrow.select([name for name in arrow.column_names if name in asked]), None
+        if features is None:
+            return arrow, None
+        return arrow.select([name for name in arrow.column_names if name in {*features, label}]), None
     names = list(table.columns)
     if names.count(label) > 1:
         raise TableError(f"the table: several columns are called {label!r}; the label needs a name of its own")

@@ -1,7 +1,7 @@
 """Where rows come from: a source is a list of parts, and a part is read as batches.
 
-Whatever a table is made of, it is cut into parts. A part can be sent to another process, which then reads these rows
-and no others. Parts are read as often as needed, always with the same rows in the same order.
+Whatever a table is made of, it is cut into parts. A part can be sent to another process, which then reads only the
+rows of that part. Parts can be read again, always with the same rows in the same order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from radoboost.errors import TableError
 
-TILE_ROWS = 64  # the keystream comes in tiles of so many rows: whole tiles save work at both ends of a batch
-PART_VALUES = 1 << 23  # about, in a part: small enough to be sent around, large enough to be worth it
+TILE_ROWS = 64  # of the keystream: batches of whole tiles save work at both ends
+PART_VALUES = 1 << 23  # in a part, about: small enough to be sent around, large enough to be worth it
 
 
 class Batch(NamedTuple):
-    """Some rows: how many, their labels as they are (None where there is no label), their values, and where they are.
+    """Some rows: how many, their labels as they are in the table (None without labels), their values and their place.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the
@@ -34,14 +34,14 @@ class Batch(NamedTuple):
 
 
 class Part(Protocol):
-    """A run of rows that can be pickled, and takes no other rows along."""
+    """A run of rows. It can be pickled, and the pickle holds no other rows."""
 
     @property
     def n_rows(self) -> int | None:
-        """How many rows it has; None where this cannot be known without reading them."""
+        """How many rows it has; None if they must be read to know."""
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
-        """All its rows, in order, at most so many at a time."""
+        """All its rows, in order, at most `most_rows` at a time."""
 
     def count(self) -> int:
         """How many rows it has, by reading them if need be."""
@@ -49,10 +49,10 @@ class Part(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A table that is ready to be read: features by name, a label or none, and rows in parts.
+    """A table that is ready to be read: the names of its features and of its label, and its rows in parts.
 
-    `label` is the label's name; None where there is no label. `batch_rows` is how many rows a batch should have,
-    and `guess` gives about how many rows there are, for a table that does not know.
+    `label` is None where there is no label. `batch_rows` is how many rows a batch should have. `guess` estimates the
+    number of rows of a table that does not know it.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Source:
 
     @cached_property
     def n_rows(self) -> int | None:
-        """How many rows there are; None where this cannot be known without reading them."""
+        """How many rows there are; None if they must be read to know."""
         counts = [part.n_rows for part in self.pieces]
         return None if None in counts else sum(filter(None, counts))
 
@@ -83,18 +83,18 @@ class Source:
         return self.pieces
 
     def batches(self, rows: int | None = None) -> Iterator[Batch]:
-        """All rows, in order, at most so many at a time; as many as are good to read by default."""
+        """All rows, in order, at most `rows` at a time; by default `batch_rows`."""
         for part in self.pieces:
             yield from part.batches(self.batch_rows if rows is None else rows)
 
-    def expected_rows(self, seen: int) -> int | None:
-        """How many rows there will be, as far as one can tell after `seen` of them; for a progress bar."""
+    def expected_rows(self, rows_read: int) -> int | None:
+        """How many rows there are, by a guess where need be, after `rows_read` of them; for a progress bar."""
         if self.n_rows is not None:
             return self.n_rows
-        return None if self._guessed is None else max(seen, self._guessed)
+        return None if self._row_guess is None else max(rows_read, self._row_guess)
 
     @cached_property
-    def _guessed(self) -> int | None:
+    def _row_guess(self) -> int | None:
         return None if self.guess is None else self.guess()
 
     def check_rows(self, n_rows: int | None) -> None:
@@ -103,19 +103,19 @@ class Source:
             raise TableError(f"{self.name} has no rows; give it at least one")
 
     def refuse_not_finite(self, batch: Batch, values: NDArray[Any]) -> None:
-        """Say which value of a batch is not finite."""
+        """Raise an error that names the first value of a batch that is not finite."""
         refuse_not_finite(self.features, batch, values)
 
 
 def refuse_not_finite(features: Sequence[str], batch: Batch, values: NDArray[Any]) -> None:
-    """Say which value of a batch is not finite."""
+    """Raise an error that names the first value of a batch that is not finite."""
     row, k = np.argwhere(~np.isfinite(values))[0].tolist()
     what = "a missing value (NaN)" if np.isnan(values[row, k]) else "an infinite value"
     raise TableError(f"column {features[k]!r} has {what} ({batch.place(row)}); fill in or drop such rows or columns")
 
 
 def whole_tiles(rows: int) -> int:
-    """So many rows, rounded down to whole tiles; one tile at least.
+    """A number of rows, rounded down to whole tiles; at least one tile.
 
     >>> whole_tiles(1000), whole_tiles(3)
     (960, 64)

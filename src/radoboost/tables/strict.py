@@ -33,7 +33,7 @@ class Strict:
         return hasattr(table, "__arrow_c_stream__") or isinstance(table, dict)
 
     def array(self, table: Any) -> Any:
-        """Whatever NumPy makes an array of, if no value of it is masked."""
+        """Anything that NumPy can make an array of, unless a value of it is masked."""
         _refuse_unread(table)
         if np.ma.is_masked(table):
             row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
@@ -71,7 +71,7 @@ class Strict:
         return values
 
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-        """Batches of a good size, small ones put together."""
+        """Batches of at most `rows` rows; small ones are joined."""
         return coalesced(batches, rows)
 
     def csv_schema(self, path: Path) -> pa.Schema:
@@ -88,18 +88,18 @@ class Strict:
 
 
 def _refuse_unread(table: Any) -> None:
-    """Say what to pass instead of something that would still have to be read."""
+    """Refuse lazy tables and iterators, and say what to pass instead."""
     kind = type(table).__name__
     if hasattr(table, "collect"):
         raise TableError(f"a {kind} is not a table yet; pass what its collect() gives")
     if hasattr(table, "to_table"):
         raise TableError(f"a {kind} is not a table yet; pass what its to_table() gives, or the paths of its files")
     if isinstance(table, Iterator):
-        raise TableError(f"a {kind} can be read once only, and a table is read more often; pass a list or a file")
+        raise TableError(f"a {kind} can be read only once, and a table is read again; pass a list or a file")
 
 
 def missing_value(name: str, place: str) -> TableError:
-    """What to say of a missing value."""
+    """The error for a missing value."""
     return TableError(f"column {name!r} has a missing value ({place}); fill in or drop such rows or columns")
 
 

@@ -2,8 +2,8 @@
 
 An engine turns values into integers on the grid (`snap`), adds integer rows to the rados whose signature has them
 (`sum_rows`), takes exact statistics (`survey`), and has the row kernels of the mechanism `moments`: `sphere`, `whiten`,
-`tilt` and `products`. It knows nothing of tables, labels or mechanisms. Whoever calls it owns the sums, and adds those
-of several threads or machines in the end: integers do not mind the order.
+`tilt` and `products`. It knows nothing of tables, labels or mechanisms. The caller owns the sums, and adds those of
+several threads or machines in the end: integers do not mind the order.
 
 An engine is an object without state that can be pickled, so that a pass can carry it to wherever rows are.
 """
@@ -28,35 +28,35 @@ ENGINES = tuple(_CLASSES)
 
 
 class Survey(Protocol):
-    """Exact statistics of clipped values, as far as rows were added."""
+    """Exact statistics of the clipped values of all rows added so far."""
 
     def add(self, values: NDArray[Any]) -> bool:
         """Take a block of rows, float32 or float64; False if a value is not finite."""
 
     def result(self) -> ExactSums:
-        """What all blocks gave."""
+        """The statistics of all blocks."""
 
 
 class Engine(Protocol):
-    """What passes ask of an engine.
+    """What passes need from an engine.
 
     Rows of integers are int32, at most 2**22 in magnitude. Row kernels of `moments` have their rows column-first, shape
     (columns, rows), so that a vector's lanes are rows and the order of operations within a row is fixed.
     """
 
     def survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> Survey:
-        """A new survey; without `moments` it sees to range and finiteness alone."""
+        """A new survey; without `moments` it takes the range, and checks that values are finite."""
 
     def snap(
         self, values: NDArray[Any], signs: NDArray[np.int8], columns: Sequence[Column]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Edge vectors on the grid, shape (rows, at least columns), and how many values were clipped by column.
 
-        What stands in further columns means nothing.
+        Further columns mean nothing.
         """
 
     def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
-        """Sums to begin with: zeros, shape (n_rados, n_columns), laid out as this engine likes it."""
+        """Zeros to add to, shape (n_rados, n_columns), laid out as this engine likes it."""
 
     def sum_rows(self, rows: NDArray[np.int32], first_row: int, prepared: Prepared, totals: NDArray[np.int64]) -> None:
         """Add rows to the rados whose signature has them; the first is the global row `first_row`."""
@@ -115,5 +115,5 @@ def has_numba() -> bool:
     """Whether numba can be imported."""
     try:
         return importlib.util.find_spec("numba") is not None
-    except ValueError:  # it was ruled out
+    except ValueError:  # somebody made it impossible to import
         return False

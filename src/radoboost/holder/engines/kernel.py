@@ -40,7 +40,7 @@ _WORD_BYTES = 1 << 21  # keystream made at a time
 _DIGITS = {"float32": 3, "float64": 4}  # enough for columns whose values differ by factors of 2**35, and 2**28
 _DIGIT_BITS, _FIRST_BITS = 21, 19
 _HEADROOM = 3  # bits kept free above a column's largest value, so that a larger one seldom moves its unit
-_EXPONENTS = 400  # columns with larger or smaller values go by the slow way
+_EXPONENTS = 400  # columns with larger or smaller values go the slow way
 _SCAN_BYTES, _SCAN_ROWS = 1 << 17, (32, 1024)  # they stay in the cache; products of 2048 rows are below 2**53
 _BINS, _BIN_EXPONENTS = 512, 4  # a bin of the slow way takes four neighbouring exponents
 _FOLD_ROWS = 1 << 16  # squares there have 112 bits: this many fit a bin of 128 bits
@@ -209,7 +209,7 @@ class Survey:
         self._limits = _in_blocks(np.vstack([*self._clip, np.ldexp(1.5, 52 + exponents - below[:, None])]))
 
     def _fold(self) -> None:
-        """Move all sums into Python integers, which have no end."""
+        """Move all sums into Python integers, which cannot overflow."""
         self._unfolded = 0
         self._fold_digits(np.arange(len(self._digits) if self._moments else 0))
         if self._binned:
@@ -334,7 +334,7 @@ class _Scratch(threading.local):
     snapping: tuple[Any, ...] = ()
 
     def constants(self, columns: Sequence[Column]) -> tuple[Any, ...]:
-        """Those of `_snapping`; a pass asks for the same columns again and again."""
+        """Those of `_snapping`, kept because a pass asks for the same columns again and again."""
         if self.columns is not columns:
             self.columns, self.snapping = columns, _snapping(columns)
         return self.snapping
@@ -381,7 +381,7 @@ class Kernel:
     def sum_rows(self, rows: NDArray[np.int32], first_row: int, prepared: Prepared, totals: NDArray[np.int64]) -> None:
         """Whole tiles are summed where they lie; the rest goes through a tile in which other rows are zero."""
         whole = _with_padding(totals)
-        if whole is None:  # not made here: sums of another engine, or merged ones
+        if whole is None:  # made elsewhere: sums of another engine, or merged ones
             fresh = self.totals(*totals.shape)
             self.sum_rows(rows, first_row, prepared, fresh)
             totals += fresh
@@ -442,7 +442,7 @@ def _panel_lanes(n_columns: int) -> tuple[int, ...]:
 
 
 def _with_padding(totals: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """The array that `totals` is the first columns of, padding and all; None where it was not made by `_aligned`."""
+    """The padded array whose first columns are `totals`; None if `totals` was not made by `_aligned`."""
     shape, base = (len(totals), sum(_panel_lanes(totals.shape[1]))), totals.base
     if base is None or base.dtype != np.uint8 or base.nbytes != 8 * math.prod(shape) + 4096:
         return None

@@ -122,7 +122,7 @@ def _truncate(columns, factors, squares, b):  # type: ignore[no-untyped-def]
 
 @njit(**_JIT)
 def _store(columns, signs, rows, start, b):  # type: ignore[no-untyped-def]
-    """Whole numbers times their signs as integers; where a sign is 0 there may be anything, and it becomes 0."""
+    """Whole numbers times their signs as integers; where a sign is 0 the result is 0, whatever the number."""
     for k in range(len(columns)):
         column, target = columns[k], rows[k, start : start + b]
         for i in range(b):

@@ -1,4 +1,4 @@
-"""The plain NumPy engine: short enough to be checked by reading, and what the kernel is measured against."""
+"""The plain NumPy engine: short enough to be checked by reading. The kernel must give the same integers."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,7 @@
 """The row kernels of the mechanism `moments` in plain NumPy: what they compute, to the bit.
 
-Rows are columns first, shape (columns, rows): every operation below is one of whole columns, element by element, so
-that what a row gives is a function of that row alone, and sums over columns run in the order of the columns. The
+Rows come column-first, shape (columns, rows). Every operation below is on whole columns, element by element, so that
+what a row gives is a function of that row alone; sums over columns run in the order of the columns. The
 section "The rows of moments" in docs/exactness.md specifies the same for another machine or language.
 """
 
@@ -101,7 +101,7 @@ def products(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def exp(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The exponential of x, cut to -64 .. 64, with an error below one part in 10**15; what is no number counts as 64.
+    """The exponential of x, cut to -64 .. 64, with an error below one part in 10**15; NaN counts as 64.
 
     With k the whole number nearest to x / log(2): 2**k times the series of exp at x - k log(2).
 
@@ -132,7 +132,7 @@ def _truncated(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Rows times their factors, truncated towards zero, and which of them are at most `most` long, exactly.
 
-    Squares of whole numbers add up exactly below 2**53, and never come down again above. What is no number is too long.
+    Squares of whole numbers add up exactly below 2**53, and never fall below it again. A row with NaN is too long.
     """
     whole = np.trunc(columns * factors).astype(np.float64)
     return whole, _squares(whole) <= most * most

@@ -1,4 +1,4 @@
-"""What is done to rados before they leave, one file a mechanism.
+"""The mechanisms, which protect a release: one file for each.
 
 A mechanism is a frozen description that makes its own release. It says whether it promises something about records
 (`private`), what kind of numbers it releases (`law`), and what its statement may claim.

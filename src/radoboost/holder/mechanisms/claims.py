@@ -26,13 +26,14 @@ TRUST_MODEL = "central: whoever crafts the release sees the whole table, and is 
 FROM_SYSTEM = "ChaCha20, under keys that come from the operating system and are forgotten"
 FROM_SEED = "ChaCha20, signatures under a key that follows from a seed; noise, if any, under a key from the system"
 SEEDED = (
-    "The signatures were drawn from a seed: who knows or guesses it knows which examples each rado sums. Without noise "
-    "that is enough to solve for every example from enough rados; with noise, nothing is promised. Leave the seed out."
+    "The signatures were drawn from a seed: anyone who knows or guesses it knows which examples each rado sums. "
+    "Without noise that is enough to solve for every example from enough rados; with noise, nothing is promised. Leave "
+    "the seed out."
 )
 COMMON = (
     "Further releases about the same people add to what this one tells; --compose says what they amount to together.",
     "The random bits are ChaCha20's: promises hold against adversaries who cannot break it.",
-    "How long crafting took, from whoever can watch it.",
+    "How long crafting took, from anyone who can watch it.",
     "The digest detects damage, not forgery: it does not say who made the file.",
 )
 
@@ -48,7 +49,7 @@ def make_statement(
     not_protected: Sequence[str],
     adversary: str = "An adversary who knows everything else",
 ) -> Statement:
-    """A statement about an event; a seed makes every claim infinite. `adversary` is whose best guess it bounds."""
+    """A statement about an event; with a seed every epsilon is infinite. It bounds the best guess of `adversary`."""
     relation = event.relation
     assert relation is not None
     if circumstances.seeded:
@@ -83,7 +84,7 @@ def make_statement(
 
 
 def _composed(event: Event, relation: Relation, delta: float, earlier: Sequence[Event]) -> dict[str, Any]:
-    """What this release and earlier ones amount to together, under this one's relation."""
+    """What this release and earlier ones amount to together, under the relation of this one."""
     epsilon, why = math.inf, None
     try:
         total = Composed((event, *(converted(other, relation) for other in earlier)))
@@ -101,7 +102,7 @@ def _composed(event: Event, relation: Relation, delta: float, earlier: Sequence[
 
 
 def check_epsilon(epsilon: Any, delta: Any) -> tuple[float, float]:
-    """Epsilon and delta as numbers that a promise can be made with."""
+    """Epsilon and delta as floats, refused where no promise can be made with them."""
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
             raise ArgumentError(f"{name} must be a number; it is {value!r}")

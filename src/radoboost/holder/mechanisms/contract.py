@@ -1,8 +1,8 @@
-"""What crafting asks of a mechanism, and what it tells one.
+"""What `craft` expects of a mechanism, and what it passes to one.
 
-A mechanism is frozen data, and makes its own release. `check` refuses before the table is opened what can be refused by
-then; `make` asks for as many sums over rows as it needs; `statement` says what a release made so may claim. Nobody else
-asks which mechanism it is: what others need to know it tells as data.
+A mechanism is frozen data, and makes its own release. `check` refuses as much as it can before the table is opened;
+`make` asks for as many sums over rows as it needs; `statement` says what such a release may claim. Nobody else asks
+which mechanism it is: what others need to know, it says as data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,16 @@ from radoboost.privacy import Event
 from radoboost.release import Statement
 from radoboost.release.columns import Column
 
+CHANGED = "{name} had {before:,} rows at first and {after:,} when read again; do not change it while it is read"
+
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What `craft` was asked for, checked as far as that can be without a mechanism or a table.
+    """What the caller of `craft` asked for, checked as far as possible without a mechanism or a table.
 
-    `scale` may be "auto". `signature_key` is what signatures are drawn by, and `seeded` says whether it follows from a
-    seed. `rows` is about how many rows there are, from public knowledge. `earlier` are the events of earlier releases
-    of the same table.
+    `scale` may be "auto". Signatures are drawn by `signature_key`, and `seeded` says whether that follows from a seed.
+    `rows` is about how many rows there are, from public knowledge. `earlier` are the events of earlier releases of the
+    same table.
     """
 
     n_rados: int
@@ -47,25 +49,25 @@ class Asked:
 
     @property
     def label_name(self) -> str:
-        """The label's column, or "y" where labels are given beside the table."""
+        """The label's column, or "y" where labels are not in the table."""
         return self.label or "y"
 
     @property
     def subsets(self) -> SignatureSet:
-        """The signature set: all of them unless another was asked for."""
+        """The signature set; by default that of all signatures."""
         return AllSignatures() if self.signatures is None else self.signatures
 
     def refuse_rows(self) -> None:
-        """For mechanisms of which it is not known what so many rows can carry."""
+        """Refuse `rows`, for mechanisms that cannot say what so many rows can carry."""
         if self.rows is not None:
-            raise ArgumentError("what so many rows can carry is known of the mechanism moments only; leave rows out")
+            raise ArgumentError("only the mechanism moments can say what so many rows carry; leave rows out (--rows)")
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What besides the mechanism bears on a statement.
+    """What a statement depends on besides the mechanism.
 
-    `n_columns` counts the features of a rado, the constant one too; `n_examples` is None where the neighbour relation
+    `n_columns` counts the features of a rado with the constant one; `n_examples` is None where the neighbour relation
     hides it; `earlier` are the events of earlier releases of the same table.
     """
 
@@ -79,7 +81,7 @@ class Circumstances:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """What a mechanism made of a table: all that goes into a release but the statement.
+    """What a mechanism made of a table: everything in a release but the statement.
 
     `clipped` (values beyond their bounds, by column) and `ignored` (rows that gave nothing) are for the holder's eyes,
     and are not in the release.
@@ -96,7 +98,7 @@ class Made:
 
 
 class Mechanism(Protocol):
-    """A frozen description of what is done to rados before they leave."""
+    """What protects a release: frozen data that makes the release."""
 
     @property
     def name(self) -> str:
@@ -111,7 +113,7 @@ class Mechanism(Protocol):
 
     @property
     def law(self) -> str:
-        """What kind of numbers it releases, one of `radoboost.release.laws.LAWS`: attacks and learners go by it."""
+        """What kind of numbers it releases, one of `radoboost.release.laws.LAWS`, for attacks and learners."""
 
     def check(self, asked: Asked) -> None:
         """Refuse what cannot be made, before the table is opened."""
@@ -120,7 +122,7 @@ class Mechanism(Protocol):
         """Everything in the release but its statement."""
 
     def statement(self, circumstances: Circumstances) -> Statement:
-        """What a release made so may claim."""
+        """What such a release may claim."""
 
 
 @dataclass(frozen=True)
@@ -144,10 +146,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about the cost of a mechanism, without data: an epsilon or a noise, and what else bears on it.
+    """A question about the cost of a mechanism, without data: an epsilon or a noise, and what else matters.
 
-    `noise` is in multiples of the clipping norm. A mechanism that can answer has `account(question)`, which gives the
-    event, and what to say beside its epsilon.
+    `noise` is in multiples of the clipping norm. A mechanism that can answer has `account(question)`, which returns the
+    event, and what else to say.
     """
 
     epsilon: float | None = None
@@ -164,6 +166,6 @@ class Question:
             raise ArgumentError("give epsilon to learn what noise it takes, or noise to learn what epsilon it buys")
 
     def refuse_columns(self, name: str) -> None:
-        """For mechanisms whose cost depends on neither columns nor the unit."""
+        """Refuse columns and unit, for mechanisms whose cost does not depend on them."""
         if self.n_features is not None or self.unit != "record":
             raise ArgumentError(f"columns and unit are for the mechanism moments; leave them out for {name}")

@@ -19,7 +19,7 @@ LARGEST = 2**22  # what an engine's 32-bit sums allow
 
 
 def check_clip(clip: Any) -> None:
-    """Refuse a clipping norm that is none."""
+    """Refuse a clipping norm that cannot be used."""
     if isinstance(clip, bool) or not isinstance(clip, int | float) or not 2.0**-10 <= clip <= 2.0**10:
         raise ArgumentError(
             f"clip must be a number between 2**-10 and 2**10, the largest norm of a row; it is {clip!r}"
@@ -34,7 +34,7 @@ def clip_steps(clip: float, step: float) -> int:
 def contributions(
     values: NDArray[Any], signs: NDArray[np.int8], columns: Sequence[Column], clip: float | None, step: float
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Edge integers of rows, shape (rows, len(columns)), and which rows gave anything but refused zeros.
+    """Edge integers of rows, shape (rows, len(columns)), and which rows are good; a bad row gives zeros.
 
     `values` may hold NaN and infinities, `signs` zeros.
 

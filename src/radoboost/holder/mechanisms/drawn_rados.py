@@ -1,4 +1,4 @@
-"""Rados drawn from moments that were released: of released numbers alone, so nothing is protected here (M9)."""
+"""Rados drawn from released moments: they follow from released numbers alone, so that they cost nothing (M9)."""
 
 import secrets
 
@@ -11,8 +11,8 @@ def draw_rados(
 ) -> NDArray[np.float64]:
     """Rados with half of `total` as mean and a quarter of `second` as covariance, in columns before whitening by `a`.
 
-    With more rados than columns both moments are met exactly, to rounding; with fewer they are those of the law that
-    rados are drawn from.
+    With more rados than columns the sample has exactly these moments, up to rounding; with fewer, the law that they are
+    drawn from has them.
 
     >>> draw_rados(np.ones(2), np.eye(2), np.eye(2), 50).mean(axis=0).round(9).tolist()
     [0.5, 0.5]

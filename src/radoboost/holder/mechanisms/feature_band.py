@@ -64,7 +64,7 @@ class FeatureBand:
             raise ArgumentError(f"values must be (0, 1) or (-1, 1); they are {self.values!r}")
 
     def check(self, asked: Asked) -> None:
-        """Refuse a scale that cannot be, and signatures beside the band's own."""
+        """Refuse a scale that cannot be used, and signatures other than the band's own."""
         check_scale(asked)
         if asked.signatures is not None:
             raise ArgumentError("FeatureBand brings its own signatures; leave signatures out")
@@ -75,17 +75,17 @@ class FeatureBand:
         if self.feature not in features:
             raise TableError(f"{run.source.name} has no feature {self.feature!r} for the band; name another")
         place = features.index(self.feature)
-        seen = survey(asked, run, unbounded=self.feature)
-        subsets = self.signatures(seen.exact.n_rows, asked.n_rados)
-        low, high = coding = self.coding(seen.exact, place)
-        columns = list(make_columns(features, seen.scale, seen.limits, seen.exact, intercept=asked.intercept))
+        facts = survey(asked, run, unbounded=self.feature)
+        subsets = self.signatures(facts.exact.n_rows, asked.n_rados)
+        low, high = coding = self.coding(facts.exact, place)
+        columns = list(make_columns(features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept))
         columns[place] = Column(self.feature, "bounds", grid_step(1.0, self.feature), low, high)
         band = {"band": [subsets.low, subsets.high]}
         parameters = {"feature": self.feature, "band_epsilon": self.epsilon, **band}
-        return sum_rados(asked, run, seen, tuple(columns), subsets, parameters, (place, coding))
+        return sum_rados(asked, run, facts, tuple(columns), subsets, parameters, (place, coding))
 
     def signatures(self, n_examples: int, n_rados: int) -> FeatureInterval:
-        """The signature set for so many rows, refused where the claim would be vacuous (F5)."""
+        """The signature set for these numbers of rows and rados; refused if the claim would be vacuous (F5)."""
         low, high = band(n_examples, self.epsilon)
         if low > high or epsilon_at(self._event(n_examples, n_rados, low, high), self.delta) == math.inf:
             raise ArgumentError(
@@ -99,23 +99,23 @@ class FeatureBand:
     def _hint(self, n_examples: int, n_rados: int) -> str:
         least = least_band_epsilon(n_examples, n_rados, self.delta)
         if least is None:
-            return "no epsilon will do: ask for fewer rados, or a larger delta"
-        shown = rounded_up(least, 6)
-        if epsilon_at(self._event(n_examples, n_rados, *band(n_examples, float(shown))), self.delta) == math.inf:
+            return "no epsilon is large enough: ask for fewer rados, or a larger delta"
+        text = rounded_up(least, 6)
+        if epsilon_at(self._event(n_examples, n_rados, *band(n_examples, float(text))), self.delta) == math.inf:
             return "so small a delta is below what the accountant resolves here: ask for fewer rados, or a larger delta"
-        return f"take epsilon at least {shown}, fewer rados, or a larger delta"
+        return f"take epsilon at least {text}, fewer rados, or a larger delta"
 
-    def coding(self, seen: ExactSums, feature: int) -> tuple[float, float]:
+    def coding(self, exact: ExactSums, feature: int) -> tuple[float, float]:
         """(low, high) of the column's values, refusing a column that is not binary.
 
         Within [low, high] no (x - low)(x - high) is positive, so they are all 0 if their exact sum is.
         """
-        total, squares = Fraction(seen.sums[feature]), Fraction(seen.squares[feature])
+        total, squares = Fraction(exact.sums[feature]), Fraction(exact.squares[feature])
         unit = Fraction(2) ** -EXACT_UNIT
         for low, high in _CODINGS if self.values is None else (self.values,):
             products = squares / unit**2 - (Fraction(low) + Fraction(high)) * total / unit
-            products += seen.n_rows * Fraction(low) * Fraction(high)
-            if low <= seen.lowest[feature] and seen.highest[feature] <= high and products == 0:
+            products += exact.n_rows * Fraction(low) * Fraction(high)
+            if low <= exact.lowest[feature] and exact.highest[feature] <= high and products == 0:
                 return float(low), float(high)
         raise TableError(
             f"column {self.feature!r} is not binary: it must hold 0 and 1, or -1 and +1, alone; "
@@ -139,8 +139,8 @@ class FeatureBand:
             circumstances,
             unit=f"one value of the column {name}, seen in that column of the rados alone",
             promises=(
-                f"Who sees the column {name} of the rados, and no other column, learns about any one value of it no "
-                "more than epsilon and delta say, over all rados together.",
+                f"Anyone who sees the column {name} of the rados, and no other column, learns about any one value of "
+                "it no more than epsilon and delta say, over all rados together.",
                 f"For that marginal, one rado has delta {rounded_up(delta_at(one, self.epsilon), 4)} at epsilon "
                 f"{self.epsilon:g}, exactly. The paper's theorem, for small epsilon, has epsilon {n * self.epsilon:g} "
                 f"for {n:,} rados; its delta is right from about 8 sqrt(log(m)/m) on, and too small below. These "
@@ -157,12 +157,12 @@ class FeatureBand:
                 *(f"Of every column but {name}: {sentence}" for sentence in exposed_by_scale(circumstances.scale)),
                 *COMMON,
             ),
-            adversary=f"Who sees the column {name} of the rados and no other, knows everything else",
+            adversary=f"Anyone who sees the column {name} of the rados and no other, knows everything else",
         )
 
     @classmethod
     def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
-        """What the marginal costs over all rados, and what it would without a band."""
+        """What the marginal costs over all rados, with the band and without one."""
         question.refuse_columns(cls.name)
         n_examples, n_rados = question.n_examples, question.n_rados
         if question.epsilon is None or n_examples is None:

@@ -28,10 +28,10 @@ _MOST_ROWS, _MOST_NUMBERS = 1 << 15, 1 << 21
 
 
 def column_rows(width: int) -> int:
-    """Rows of a batch whose columns lie one after the other.
+    """How many rows a batch should have whose columns lie one after the other.
 
-    In 16 bits a column is then an odd number of cache lines: else all columns of a row would compete for the same few
-    places in the cache.
+    In 16 bits a column then takes an odd number of cache lines: else all columns of a row would compete for the same
+    few places in the cache.
 
     >>> column_rows(29), column_rows(29) * 2 // 64 % 2
     (32736, 1)
@@ -52,7 +52,7 @@ class Rows(Protocol):
 
 @dataclass
 class Moments:
-    """Sums of rows and of their products, and what the holder is told about the rows."""
+    """Sums of rows and of their products, and what the holder may know about the rows."""
 
     products: NDArray[np.int64]
     vector: NDArray[np.int64]
@@ -95,7 +95,7 @@ class SphereRows:
 
     @property
     def rows_at_a_time(self) -> int:
-        """As the columns of a batch go well into the cache."""
+        """As many as suit the cache; see `column_rows`."""
         return column_rows(self.width)
 
     @property
@@ -105,7 +105,7 @@ class SphereRows:
 
     @property
     def worker_bytes(self) -> int:
-        """Products, while they are added too."""
+        """The products, and room to add them."""
         return 24 * self.width**2
 
     @cached_property
@@ -182,12 +182,12 @@ class SumProducts:
 
     @property
     def rows_at_a_time(self) -> int:
-        """As the columns of a batch go well into the cache."""
+        """As many as suit the cache; see `column_rows`."""
         return column_rows(self.width)
 
     @property
     def worker_bytes(self) -> int:
-        """Products, while they are added too."""
+        """The products, and room to add them."""
         return 24 * self.width**2
 
     def empty(self) -> Moments:
@@ -214,7 +214,7 @@ class MeanRado:
 
     @property
     def rows_at_a_time(self) -> int:
-        """As the columns of a batch go well into the cache."""
+        """As many as suit the cache; see `column_rows`."""
         return column_rows(len(self.theta))
 
     @property

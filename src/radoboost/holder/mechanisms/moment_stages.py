@@ -1,7 +1,7 @@
-"""The stages of the mechanism `moments`: each is a noisy sum over rows, and what the next one is about follows from it.
+"""The stages of the mechanism `moments`: each is a noisy sum over rows, on which the next one builds.
 
-The constants are those of the recipe that was tuned once, on the paper's domains: floors of eigenvalues, how many mean
-rados there are, and how far each one goes.
+The constants were tuned once, on the paper's domains: floors of eigenvalues, how many mean rados there are, and how far
+each one goes.
 """
 
 from functools import cache
@@ -25,21 +25,21 @@ _SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
 
 
 class Budget(Protocol):
-    """What the stages ask of the mechanism: how much noise each takes."""
+    """What the stages need from the mechanism: how much noise each takes."""
 
     @property
     def sharpen(self) -> bool:
         """Whether mean rados follow."""
 
     def distance(self, n_columns: int) -> float:
-        """mu of the Gaussian mechanism that all stages together may be."""
+        """mu of the Gaussian mechanism that all stages together amount to."""
 
     def scales(self, n_rounds: int, n_columns: int = 2) -> dict[str, float]:
         """The noise of each stage in grid steps; 0 where a stage is exact or not there."""
 
 
 class Stages:
-    """The stages of one release; what they gave is in `blocks`."""
+    """The stages of one release; their results are in `blocks`."""
 
     def __init__(self, budget: Budget, run: Run, sphere: SphereRows) -> None:
         self._budget, self._run, self._sphere = budget, run, sphere

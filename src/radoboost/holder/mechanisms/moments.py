@@ -1,7 +1,7 @@
 """Private moments of whitened edge vectors, sharpened by a few private mean rados.
 
-Proof: docs/proofs/moments.md, steps M1 to M9. The shares of the budget are those of the recipe that was tuned once, on
-the paper's domains. What is done in each stage is in `moment_stages`, what a record contributes in `moment_passes`.
+Proof: docs/proofs/moments.md, steps M1 to M9. The shares of the budget were tuned once, on the paper's domains. What is
+done in each stage is in `moment_stages`, what a record contributes in `moment_passes`.
 """
 
 import math
@@ -37,10 +37,10 @@ _SHARES = {
 
 @dataclass(frozen=True)
 class Moments:
-    """Sum and second moment of whitened edge vectors, once, with noise; and with `sharpen` a few mean rados more.
+    """Sum and second moment of whitened edge vectors, with noise; `sharpen` adds a few mean rados.
 
-    `unit` is what is protected: a "record", or a "label" alone, where everything else about the features is published.
-    The cost does not depend on the number of rados: those are drawn from the moments.
+    `unit` is what is protected: a "record", or a "label" alone, which leaves the features unprotected. The cost does
+    not depend on the number of rados: those are drawn from the moments.
 
     >>> Moments(epsilon=1.0).scales(8)["sum"] > 400_000
     True
@@ -73,9 +73,9 @@ class Moments:
         return Relation.RECORD if self.unit == "record" else Relation.LABEL
 
     def check(self, asked: Asked) -> None:
-        """Refuse what is not declared, noise that cannot be had, and an epsilon that so few rows cannot carry."""
+        """Refuse a declaration with gaps, noise that cannot be sampled, or an epsilon that so few rows cannot carry."""
         if asked.seeded and asked.may_seed:
-            raise ArgumentError("moments has no signatures for a seed to fix; leave it out")
+            raise ArgumentError("moments has no signatures for a seed to fix; leave the seed out")
         if not asked.subsets.by_coins:
             raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
         n_columns = check_declared(asked)
@@ -88,11 +88,11 @@ class Moments:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
         from radoboost.holder.expected_error import expect
 
-        found = expect(self, rows, n_columns)
-        if not found.carries:
+        expectation = expect(self, rows, n_columns)
+        if not expectation.carries:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, would be "
-                f"spent for next to nothing: {found.sentence()}; leave rows out to craft all the same"
+                f"spent for next to nothing: {expectation.sentence()}; leave rows out to craft all the same"
             )
 
     def make(self, asked: Asked, run: Run) -> Made:
@@ -125,7 +125,7 @@ class Moments:
 
     @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, n_columns: int) -> float:
-        """mu of the Gaussian mechanism that epsilon and delta allow in all (M8)."""
+        """mu of the Gaussian mechanism that epsilon and delta allow for all stages together (M8)."""
         # As many deviates as the stages together may draw.
         deviates = n_columns * (n_columns + 1) + (MANY_ROUNDS[0] + 1) * n_columns
         multiplier = gaussian_multiplier(
@@ -135,7 +135,7 @@ class Moments:
         if max(self._scales(mu, MANY_ROUNDS[0] if self.sharpen else 0).values()) > LARGEST_SCALE:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, takes more noise than "
-                "can be sampled; take a larger one"
+                "can be sampled; take a larger epsilon"
             )
         return mu
 
@@ -148,13 +148,13 @@ class Moments:
 
     def _scales(self, mu: float, n_rounds: int) -> dict[str, float]:
         shares = _SHARES[self.unit, self.sharpen]
-        double = 1 if self.unit == "record" else 2  # a flipped label turns a vector into its opposite (M7)
+        double = 1 if self.unit == "record" else 2  # a flipped label reverses a vector (M7)
         reach = {"second": GRID**2, "sum": double * GRID, "whitened": GRID**2, "rounds": double * CAP * GRID}
         share = {**shares, "rounds": shares["rounds"] / n_rounds if n_rounds else 0.0}
         return {stage: reach[stage] / (mu * math.sqrt(share[stage])) if share[stage] else 0.0 for stage in reach}
 
     def event(self, n_columns: int, n_rounds: int) -> Event:
-        """What all stages together do, for so many rounds (M8)."""
+        """What all stages together do, with `n_rounds` mean rados (M8)."""
         shares = _SHARES[self.unit, self.sharpen]
         mu = self.distance(n_columns)
         variation = {
@@ -177,7 +177,7 @@ class Moments:
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
         rounds = (FEW_ROUNDS[0], MANY_ROUNDS[0]) if self.sharpen else (0,)
-        # Whichever number of rounds it was: the dearer one, so that the statement is the same (M6).
+        # The number of rounds that costs more, whichever was run, so that the statement is the same (M6).
         event = max((self.event(circumstances.n_columns, k) for k in rounds), key=lambda e: epsilon_at(e, self.delta))
         record = self.unit == "record"
         return make_statement(
@@ -192,39 +192,39 @@ class Moments:
 
     @classmethod
     def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
-        """What all stages cost together; and what error to expect, of so many rows and columns."""
+        """What all stages cost together, and what error to expect of so many rows and columns."""
         question.check_one()
         epsilon, noise, rows, features = question.epsilon, question.noise, question.n_examples, question.n_features
         if (rows is None) != (features is None):
             raise ArgumentError(
-                "what error to expect takes both the number of rows (--rows) and of columns (--columns)"
+                "the error to expect depends on both the number of rows (--rows) and of columns (--columns); give both"
             )
         check_noise(epsilon, question.delta, noise)
         extra = {}
         if rows is not None and features is not None:
             if epsilon is None:
-                raise ArgumentError("what error to expect goes by epsilon; give that in place of noise")
+                raise ArgumentError("the error to expect depends on epsilon; give epsilon in place of noise")
             extra = {"expected": _expected(cls(epsilon, question.delta, question.unit), rows, features)}
         relation = cls(epsilon or 1.0, question.delta, question.unit).relation
-        moved = 2 if question.unit == "label" else 1  # norms that a sum is moved by
+        norms = 2 if question.unit == "label" else 1  # by which one label, or one record, moves a sum
         if noise is None:
             assert epsilon is not None
-            noise = moved * gaussian_multiplier(epsilon, question.delta, relation)
-        return Gaussian(noise / moved, relation), {"noise": noise, **extra}
+            noise = norms * gaussian_multiplier(epsilon, question.delta, relation)
+        return Gaussian(noise / norms, relation), {"noise": noise, **extra}
 
 
 def _expected(mechanism: Moments, rows: int, features: int) -> dict[str, Any]:
     from radoboost.holder.expected_error import expect
 
-    found = expect(mechanism, rows, features + 1)
+    expectation = expect(mechanism, rows, features + 1)
     return {
         "rows": rows,
         "columns": features,
-        "carries": found.carries,
-        "enough": found.enough().removeprefix("; "),
-        "errors": [{"without_noise": best, "expected": error} for best, error in found.errors],
-        "enough_rows": found.enough_rows,
-        "enough_epsilon": found.enough_epsilon,
+        "carries": expectation.carries,
+        "enough": expectation.enough().removeprefix("; "),
+        "errors": [{"without_noise": best, "expected": error} for best, error in expectation.errors],
+        "enough_rows": expectation.enough_rows,
+        "enough_epsilon": expectation.enough_epsilon,
     }
 
 
@@ -246,7 +246,7 @@ _LABEL_PROMISES = (
 )
 _LABEL_EXPOSED = (
     "Features are not protected at all: their second moments are in the release exactly, and so is the number of "
-    "examples. Nor is it whether a row has one of the two classes at all; only which of them it has.",
+    "examples. Nor is it protected whether a row has one of the two classes at all; only which of them it has.",
     "What all labels say together: that is what a release is for.",
     "Column names, declared bounds and the two classes are in the release, as they were declared.",
 )

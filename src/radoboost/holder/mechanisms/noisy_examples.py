@@ -20,7 +20,7 @@ from radoboost.holder.run import Run
 from radoboost.privacy import Event, Gaussian, NotPrivate, Relation, gaussian_multiplier
 from radoboost.release import Statement
 
-_REACH = 12.0  # noise beyond so many standard deviations is cut off, after it was added
+_REACH = 12.0  # standard deviations of noise that the grid has room for; values beyond are cut off
 _NOT_PROTECTED = (
     "What all examples say together: that is what a release is for.",
     "The number of examples: it is in the release. Whether somebody is in the table at all is not protected.",
@@ -37,7 +37,7 @@ class NoisyExamples:
     """Rados of edge vectors that the Gaussian mechanism has protected one by one (Section 5.2 of the paper).
 
     As in the paper, noise is for one edge vector replaced; unlike there, its norm is clipped, to `clip`, and accounting
-    is exact. Give `epsilon` and `delta`, or the `noise_std` itself; without a `clip` that promises nothing.
+    is exact. Give `epsilon` and `delta`, or `noise_std`; without a `clip`, `noise_std` promises nothing.
 
     >>> NoisyExamples(epsilon=1.0, clip=1.0).plan(10, 5, 1000).noise_std > 8.4
     True
@@ -63,7 +63,7 @@ class NoisyExamples:
             check_clip(self.clip)
 
     def check(self, asked: Asked) -> None:
-        """Refuse what is not declared, and noise that cannot be had."""
+        """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse_rows()
         n_columns = check_declared(asked)
         if n_columns is not None:
@@ -87,15 +87,15 @@ class NoisyExamples:
         if self.noise_std is None:
             assert self.epsilon is not None
             multiplier = gaussian_multiplier(self.epsilon, self.delta, Relation.EDGE, total_variation=variation)
-            wanted = multiplier * 2 * largest * (1 + 1e-12)
+            noise = multiplier * 2 * largest * (1 + 1e-12)
         else:
-            wanted = self.noise_std
-        step = grid_step(largest + _REACH * wanted, "")
+            noise = self.noise_std
+        step = grid_step(largest + _REACH * noise, "")
         if clip_steps(largest, step) < 1:
             raise ArgumentError(
-                f"noise of {wanted:.3g} leaves nothing of rows of norm {largest:g}; take a larger epsilon or less noise"
+                f"noise of {noise:.3g} leaves nothing of rows of norm {largest:g}; take a larger epsilon or less noise"
             )
-        scale = noise_scale(wanted / step)
+        scale = noise_scale(noise / step)
         event: Event = NotPrivate("noise without a clipping norm promises nothing", Relation.EDGE)
         if self.clip is not None:
             reach = 2 * clip_steps(self.clip, step)

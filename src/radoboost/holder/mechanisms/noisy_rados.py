@@ -33,7 +33,7 @@ class NoisyRados:
     """Rados of clipped rows with Gaussian noise on each: record-level differential privacy, for all n rados together.
 
     `clip` bounds the L2 norm of a row whose columns are scaled to [-1, 1] by declared bounds. Give `epsilon` and
-    `delta`, and the least noise is found; or give `noise_std`, and the statement says what it buys at `delta`.
+    `delta` to get the least noise for them, or `noise_std`, and the statement says what that buys at `delta`.
 
     >>> NoisyRados(epsilon=1.0).plan(100, 5, None).noise_std > 18
     True
@@ -56,7 +56,7 @@ class NoisyRados:
         check_clip(self.clip)
 
     def check(self, asked: Asked) -> None:
-        """Refuse what is not declared, and noise that cannot be had."""
+        """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse_rows()
         check_coins(asked, self.name)
         n_columns = check_declared(asked)
@@ -92,7 +92,7 @@ class NoisyRados:
             scale = noise_scale(multiplier * reach * (1 + 1e-12))
         else:
             scale = noise_scale(self.noise_std / step)
-        # Rounded down, so that what is accounted is no more noise than there is.
+        # Rounded down, so that no more noise is accounted for than there is.
         actual = math.nextafter(scale / reach, 0.0)
         event: Event = SubsampledGaussian(actual, INCLUSION, total_variation=per_rado)
         return Plan(step, self.clip, scale, Repeated(event, n_rados))
@@ -115,7 +115,7 @@ class NoisyRados:
 
     @classmethod
     def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
-        """What so many rados cost, and the noise in multiples of the clipping norm."""
+        """What the rados cost together, and the noise in multiples of the clipping norm."""
         question.check_one()
         question.refuse_columns(cls.name)
         epsilon, noise, n_rados = question.epsilon, question.noise, question.n_rados
@@ -129,18 +129,18 @@ class NoisyRados:
         return self.plan(circumstances.n_rados, circumstances.n_columns, None)
 
 
-def noise_scale(wanted: float) -> float:
+def noise_scale(scale: float) -> float:
     """The noise in grid steps, rounded up to what can be sampled."""
-    if not LEAST_SCALE <= wanted <= LARGEST_SCALE:
+    if not LEAST_SCALE <= scale <= LARGEST_SCALE:
         raise ArgumentError(
-            f"noise of {wanted:.3g} grid steps cannot be sampled; choose noise_std, or epsilon, so that it is between "
+            f"noise of {scale:.3g} grid steps cannot be sampled; choose noise_std, or epsilon, so that it is between "
             f"{LEAST_SCALE:g} and {LARGEST_SCALE:.3g}"
         )
-    return round_scale_up(wanted)
+    return round_scale_up(scale)
 
 
 def check_noise(epsilon: Any, delta: Any, noise_std: Any) -> None:
-    """Refuse what is neither an (epsilon, delta) nor a standard deviation."""
+    """Refuse anything but either epsilon and delta, or a standard deviation."""
     if (epsilon is None) == (noise_std is None):
         raise ArgumentError("give epsilon, or noise_std, and not both")
     check_epsilon(1.0 if epsilon is None else epsilon, delta)

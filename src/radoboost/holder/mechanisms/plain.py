@@ -13,8 +13,8 @@ from radoboost.privacy import NotPrivate, Relation
 from radoboost.release import Statement
 
 _NOT_PROTECTED = (
-    "Nothing is added to the rados. Of few examples, a rado may be a single one in the clear; of many, who knows all "
-    "but one may recover that one, and its label.",
+    "Nothing is added to the rados. Of few examples, a rado may be a single one in the clear; of many, anyone who "
+    "knows all but one may recover that one, and its label.",
     "The mean and covariance of the rados tell the sum of all edge vectors and of their products, to sampling error: "
     "so also how many examples each class has.",
     "Column names, declared bounds, the number of examples and the two class values are in the release as they are.",
@@ -30,7 +30,7 @@ _SCALED = {
 
 
 def exposed_by_scale(scale: str) -> tuple[str, ...]:
-    """What a release tells of the data through its scaling constants."""
+    """What a release reveals of the data through its scaling constants."""
     return (_SCALED[scale],) if scale in _SCALED else ()
 
 
@@ -47,19 +47,19 @@ class Plain:
     law: ClassVar[str] = "sums"
 
     def check(self, asked: Asked) -> None:
-        """Refuse a scale that cannot be."""
+        """Refuse a scale that cannot be used."""
         check_scale(asked)
 
     def make(self, asked: Asked, run: Run) -> Made:
         """Rados as they are."""
-        seen = survey(asked, run)
-        columns = make_columns(run.source.features, seen.scale, seen.limits, seen.exact, intercept=asked.intercept)
-        check_enough_examples(asked.n_rados, seen.exact.n_rows, asked.subsets)
-        return sum_rados(asked, run, seen, columns, asked.subsets, {})
+        facts = survey(asked, run)
+        columns = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept)
+        check_enough_examples(asked.n_rados, facts.exact.n_rows, asked.subsets)
+        return sum_rados(asked, run, facts, columns, asked.subsets, {})
 
     def statement(self, circumstances: Circumstances) -> Statement:
-        """No guarantee: epsilon is infinite whatever tables are called neighbours."""
-        stated = make_statement(
+        """No guarantee: epsilon is infinite, whichever tables are called neighbours."""
+        statement = make_statement(
             self.name,
             NotPrivate("plain rados promise nothing", Relation.RECORD),
             DEFAULT_DELTA,
@@ -68,4 +68,4 @@ class Plain:
             promises=(),
             not_protected=(*_NOT_PROTECTED[:3], *exposed_by_scale(circumstances.scale), *_NOT_PROTECTED[3:]),
         )
-        return replace(stated, neighbours="any two tables", delta=0.0, epsilon_at=())
+        return replace(statement, neighbours="any two tables", delta=0.0, epsilon_at=())

@@ -1,4 +1,4 @@
-"""What mechanisms share that promise something about records: the table decides nothing but the sums.
+"""For mechanisms that promise something about records: the table decides nothing but the sums.
 
 Columns, bounds and classes are declared, and whatever is missing is refused before the table is opened. What a record
 gives is a function of that record (`contributions`), a bad record gives nothing, and neither whether a release comes
@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.declared import check_bounds, check_names
 from radoboost.holder.engines import Engine
 from radoboost.holder.grid import check_size
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan
+from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Plan
 from radoboost.holder.mechanisms.contributions import LARGEST, beyond_bounds, contributions
 from radoboost.holder.passes import CountRows, RadoSums, check_memory, rows_to_sum
 from radoboost.holder.run import Noise, RowNoise, Run
@@ -26,13 +26,13 @@ from radoboost.tables.labels import LabelRule
 
 MAX_COLUMNS = 2**18
 NO_BOUNDS = (
-    "a promise about records needs declared bounds: what is read off the table tells of it; "
-    "write a template with: rado bounds TABLE --label COL, fill it in from public knowledge, and give it as bounds"
+    "a promise about records needs declared bounds: bounds read off the table would reveal some of it; "
+    "write a template with: rado bounds TABLE --label COL, fill that in from public knowledge, and give it as bounds"
 )
 
 
 def check_declared(asked: Asked) -> int | None:
-    """Refuse what would have to be read off the table; the number of columns, where the declaration names them."""
+    """Refuse a declaration with gaps, and return the number of columns; None where bounds go by position."""
     if asked.seeded and not asked.may_seed:
         raise ArgumentError(
             "a seed makes the signatures known, and every promise with it; leave it out, or say i_know"
@@ -45,8 +45,8 @@ def check_declared(asked: Asked) -> int | None:
         )
     if asked.declared.from_data:
         raise ArgumentError(
-            "these bounds were read off the table (from_data), so they tell of it; fill in a template from public "
-            "knowledge instead, made by rado bounds without --from-data"
+            "these bounds were read off the table (from_data), so they reveal some of it; fill in a template from "
+            "public knowledge instead, made by rado bounds without --from-data"
         )
     if len(asked.declared.limits) == 0:
         raise ArgumentError(NO_BOUNDS)
@@ -59,8 +59,8 @@ def check_declared(asked: Asked) -> int | None:
     if names is None:
         return None
     check_names(names, asked.intercept)
-    given = dict(asked.declared.limits)
-    check_bounds(replace(asked.declared, limits={name: given[name] for name in names}), names, "bounds")
+    limits = dict(asked.declared.limits)
+    check_bounds(replace(asked.declared, limits={name: limits[name] for name in names}), names, "bounds")
     return check_width(len(names) + asked.intercept)
 
 
@@ -69,20 +69,20 @@ def declared_features(asked: Asked) -> list[str] | None:
     declared, features = asked.declared, asked.features
     if declared.names is None:
         return None
-    chosen = declared.names if features is None else [features] if isinstance(features, str) else list(features)
+    names = declared.names if features is None else [features] if isinstance(features, str) else list(features)
     dropped = {asked.drop} if isinstance(asked.drop, str) else set(asked.drop)
-    missing = [name for name in chosen if name not in declared.names]
+    missing = [name for name in names if name not in declared.names]
     if missing:
         raise ArgumentError(f"the bounds do not declare {missing[0]!r}; add its low and high, or leave it out")
-    return [name for name in chosen if name not in dropped]
+    return [name for name in names if name not in dropped]
 
 
 def declared_columns(asked: Asked, features: Sequence[str], step: float) -> tuple[Column, ...]:
     """The columns of a release by declared bounds; the constant feature last."""
     declared = asked.declared
     if declared.names is not None:
-        given = dict(declared.limits)
-        declared = replace(declared, limits={name: given[name] for name in features})
+        declarations = dict(declared.limits)
+        declared = replace(declared, limits={name: declarations[name] for name in features})
     check_names(features, asked.intercept)
     limits = check_bounds(declared, features, "bounds")
     check_width(len(features) + asked.intercept)
@@ -91,14 +91,14 @@ def declared_columns(asked: Asked, features: Sequence[str], step: float) -> tupl
 
 
 def check_width(n_columns: int) -> int:
-    """The number of columns, if the sum of their squares fits 64 bits (C3)."""
+    """The number of columns, refused if a sum of their squares may not fit 64 bits (C3)."""
     if n_columns > MAX_COLUMNS:
         raise ArgumentError(f"a private mechanism takes at most {MAX_COLUMNS:,} columns; there are {n_columns:,}")
     return n_columns
 
 
 def check_coins(asked: Asked, name: str) -> None:
-    """Refuse signatures that need the number of examples, where that is protected."""
+    """Refuse signatures that need the number of examples, which is protected."""
     if not asked.subsets.by_coins:
         raise ArgumentError(
             f"{name} draws each example by a secret coin; leave signatures out (a fixed support needs the "
@@ -107,7 +107,7 @@ def check_coins(asked: Asked, name: str) -> None:
 
 
 def count_rows(run: Run) -> int:
-    """How many rows there are, where that is public."""
+    """How many rows there are, for mechanisms that publish it."""
     n_rows = run.source.n_rows
     if n_rows is None:
         n_rows = run.sum(CountRows()).n_rows
@@ -120,7 +120,7 @@ def count_rows(run: Run) -> int:
 class SumContributions:
     """Rados of what records contribute: clipped, rounded towards zero, zeros where a record is bad.
 
-    `row_noise` is noise on every row, whatever becomes of it.
+    `row_noise` is noise on every row, good or bad.
     """
 
     engine: Engine
@@ -136,7 +136,7 @@ class SumContributions:
 
     @property
     def rows_at_a_time(self) -> int | None:
-        """So few that an interrupt does not wait long."""
+        """Few enough that an interrupt does not wait long."""
         return rows_to_sum(self.n_rados, len(self.columns))
 
     @property
@@ -156,7 +156,7 @@ class SumContributions:
             rows, good = contributions(values, signs, self.columns, self.clip, self.step)
             if self.row_noise is not None:
                 rows += self.row_noise.rows(first_row, *rows.shape)
-                np.clip(rows, -LARGEST, LARGEST, out=rows)  # of what has noise already: post-processing
+                np.clip(rows, -LARGEST, LARGEST, out=rows)  # post-processing: the noise is in already
             self.engine.sum_rows(rows.astype(np.int32), first_row, self.prepared, sums.totals)
             sums.clipped[: values.shape[1]] += beyond_bounds(values, good, self.columns[: values.shape[1]])
         sums.ignored += int((~good).sum())
@@ -166,7 +166,7 @@ class SumContributions:
 def sum_records(
     asked: Asked, run: Run, plan: Plan, columns: tuple[Column, ...], n_rows: int | None, *, noise_on: str
 ) -> Made:
-    """Rados of records' contributions with the noise of a plan, on "rados" or on "examples"."""
+    """Rados of what records contribute, with the noise of a plan on "rados" or on "examples"."""
     assert asked.classes is not None
     rule, n_rados = LabelRule(asked.label_name, asked.classes), asked.n_rados
     check_memory(run.engine, n_rados, len(columns))
@@ -177,8 +177,8 @@ def sum_records(
     row_noise = run.row_noise(plan.noise_scale) if on_rows else None
     task = SumContributions(run.engine, columns, rule, n_rados, prepared, plan.clip, plan.step, row_noise)
     sums = run.noisy_sum(task, *(() if on_rows else (Noise("totals", plan.noise_scale),)))
-    if n_rows is not None:
-        run.source.check_rows(sums.n_rows)
+    if n_rows is not None and sums.n_rows != n_rows:
+        raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.n_rows))
     circumstances = Circumstances("bounds", asked.seeded, n_rados, len(columns), n_rows, asked.earlier)
     return Made(
         blocks={RADOS: sums.totals * np.float64(plan.step)},

@@ -1,4 +1,4 @@
-"""What mechanisms share that may look at the table first: a survey for scaling constants and classes, then the sum.
+"""For mechanisms that may look at the table first: a survey for scaling constants and classes, then the sum.
 
 Two passes are needed because the grid depends on the range of each column.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from radoboost.errors import TableError
 from radoboost.holder.declared import check_bounds, check_names, limit_arrays
 from radoboost.holder.grid import ExactSums, check_size, resolve_scale
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made
+from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import SignatureSet
@@ -41,7 +41,7 @@ def check_scale(asked: Asked) -> str:
 
 
 def survey(asked: Asked, run: Run, *, unbounded: str | None = None) -> Surveyed:
-    """The first pass; bounds of the column `unbounded` are left aside, and its exact sums are taken."""
+    """The first pass; it ignores bounds of the column `unbounded`, and takes its exact sums."""
     run.expect(2)
     source, scale = run.source, check_scale(asked)
     check_names(source.features, asked.intercept)
@@ -52,36 +52,33 @@ def survey(asked: Asked, run: Run, *, unbounded: str | None = None) -> Surveyed:
     moments = scale == "standard" or unbounded is not None
     labels = LabelsSeen(asked.label_name, asked.classes)
     task = SurveyRows(run.engine, *limit_arrays(limits, source.features), labels, moments, source.features)
-    seen = run.sum(task)
-    source.check_rows(seen.exact.n_rows)
-    check_size(source.name, seen.exact.n_rows)
-    return Surveyed(seen.exact, seen.labels.settle(), scale, limits)
+    sums = run.sum(task)
+    source.check_rows(sums.exact.n_rows)
+    check_size(source.name, sums.exact.n_rows)
+    return Surveyed(sums.exact, sums.labels.settle(), scale, limits)
 
 
 def sum_rados(
     asked: Asked,
     run: Run,
-    seen: Surveyed,
+    facts: Surveyed,
     columns: tuple[Column, ...],
     subsets: SignatureSet,
     parameters: Mapping[str, Any],
     turned: tuple[int, tuple[float, float]] | None = None,
 ) -> Made:
-    """The second pass."""
-    n_rows, n_rados = seen.exact.n_rows, asked.n_rados
+    """The second pass; `facts` are from the first one."""
+    n_rows, n_rados = facts.exact.n_rows, asked.n_rados
     prepared = subsets.prepare(asked.signature_key, n_rados, n_rows, run.threads)
-    sums = run.sum(SumRados(run.engine, columns, seen.rule, n_rados, prepared, turned))
+    sums = run.sum(SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned))
     if sums.n_rows != n_rows:
-        raise TableError(
-            f"{run.source.name} had {n_rows:,} rows at first and {sums.n_rows:,} when read again; do not change it "
-            "meanwhile"
-        )
+        raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.n_rows))
     return Made(
         # Exact: a total is fewer than 2**53 steps.
         blocks={RADOS: sums.totals * np.array([column.step for column in columns])},
         columns=columns,
-        classes=(seen.rule.negative, seen.rule.positive),
-        circumstances=Circumstances(seen.scale, asked.seeded, n_rados, len(columns), n_rows, asked.earlier),
+        classes=(facts.rule.negative, facts.rule.positive),
+        circumstances=Circumstances(facts.scale, asked.seeded, n_rados, len(columns), n_rows, asked.earlier),
         parameters=parameters,
         signatures={"name": subsets.name, **subsets.parameters(n_rows)},
         clipped=sums.clipped,

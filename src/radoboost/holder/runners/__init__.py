@@ -1,6 +1,6 @@
 """Where passes run: a runner feeds the parts of a source to a pass and adds up what they give.
 
-Whatever a runner does, the sums are the same to the last bit. `threads` is the one that is there.
+Whatever a runner does, the sums are the same to the last bit. `threads` is the only one so far.
 """
 
 from typing import Protocol
@@ -9,20 +9,20 @@ from radoboost.holder.passes import Pass, Readable, RowPass, S
 
 
 class Runner(Protocol):
-    """What a `Run` asks of a runner."""
+    """What a `Run` needs from a runner."""
 
     @property
     def threads(self) -> int:
-        """How many threads there are on this machine."""
+        """How many threads to use on this machine."""
 
     def expect(self, passes: int) -> None:
-        """How many passes there will be in all, as far as is known by now, for the progress bar."""
+        """Announce how many passes there will be in all, as far as is known by now, for the progress bar."""
 
     def run(self, task: Pass[S], source: Readable) -> S:
-        """What all rows of the source give."""
+        """The sum over all rows of the source."""
 
     def keep(self, source: Readable, task: RowPass, n_rows: int | None) -> Readable:
-        """A source of the rows that `task` makes, kept where they were made for passes to come.
+        """A source of the rows that `task` makes, kept where they were made for later passes.
 
-        There are about `n_rows` of them; None says that there will be a single pass, for which nothing need be kept.
+        There are about `n_rows` of them; None means a single pass, for which nothing need be kept.
         """

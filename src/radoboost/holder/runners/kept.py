@@ -1,7 +1,7 @@
-"""Rows of integers that were made once and are kept for the passes to come: in memory, in a file, or not at all.
+"""Rows of integers, made once and kept for later passes: in memory, in a file, or not at all.
 
-A file has no name and is gone with the process. What is kept is 16 bits wide where it fits. A value of exactly 2**15
-does not: the rows beside it are then kept in 32 bits.
+The file has no name and is gone with the process. Rows are kept in 16 bits if they fit. A value of exactly 2**15 does
+not: its batch is then kept in 32 bits.
 """
 
 import mmap
@@ -24,7 +24,7 @@ from radoboost.tables import Batch
 
 
 class RowBatch(NamedTuple):
-    """Rows of integers, column-first, when they are asked for."""
+    """Rows of integers, column-first; calling `rows` gets them."""
 
     n_rows: int
     rows: Callable[[], NDArray[Any]]
@@ -38,23 +38,26 @@ class Keeping:
     disk_share: float = 0.5
 
     def place(self, n_bytes: int) -> "Place | None":
-        """Where so many bytes can be kept; None where nowhere.
+        """Where `n_bytes` can be kept; None if there is no room.
 
         >>> Keeping(memory_share=0.0, disk_share=0.0).place(1) is None
         True
         """
         if n_bytes <= self.memory_share * memory.available():
             return InMemory()
-        if n_bytes <= self.disk_share * shutil.disk_usage(tempfile.gettempdir()).free:
-            return InFile()
+        try:
+            if n_bytes <= self.disk_share * shutil.disk_usage(tempfile.gettempdir()).free:
+                return InFile()
+        except OSError:  # nowhere to write: no reason to stop, for how many rows there are must not decide that
+            return None
         return None
 
 
 class Place(Protocol):
-    """Something that keeps arrays; several threads may put at once."""
+    """Something that keeps arrays; several threads may use it at once."""
 
     def put(self, rows: NDArray[Any]) -> Any:
-        """Keep an array; what is returned finds it again."""
+        """Keep an array, and return a ticket for it."""
 
     def get(self, ticket: Any) -> NDArray[Any]:
         """The array of a ticket."""
@@ -97,8 +100,8 @@ class InFile:
         with self._lock:
             if self._map is None:
                 self._map = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ)
-        found: NDArray[Any] = np.ndarray(shape, kind, self._map, start)
-        return found
+        rows: NDArray[Any] = np.ndarray(shape, kind, self._map, start)
+        return rows
 
 
 class KeptRows:
@@ -114,7 +117,7 @@ class KeptRows:
         for count, ticket in self._tickets:
             yield RowBatch(count, partial(self._place.get, ticket))
 
-    def expected_rows(self, seen: int) -> int | None:
+    def expected_rows(self, rows_read: int) -> int | None:
         """As many as there are."""
         return self.n_rows
 
@@ -131,9 +134,9 @@ class MadeAgain:
         for batch in self._source.batches(rows):
             yield RowBatch(batch.n_rows, partial(self._task.rows, batch))
 
-    def expected_rows(self, seen: int) -> int | None:
+    def expected_rows(self, rows_read: int) -> int | None:
         """As many as the table has."""
-        return self._source.expected_rows(seen)
+        return self._source.expected_rows(rows_read)
 
 
 def keep_rows(
@@ -142,21 +145,21 @@ def keep_rows(
     place: Place,
     share: Callable[[Callable[[Any, tuple[int, Batch]], None]], object],
 ) -> "KeptRows | MadeAgain":
-    """Make all rows and keep them; `share` hands every numbered batch to what it is given, in several threads.
+    """Make all rows and keep them; `share` calls the function that it gets with every numbered batch, in threads.
 
-    Where the disk turns out to be full, they are made again in every pass.
+    If the disk turns out to be full, rows are made again in every pass.
     """
-    kept: dict[int, tuple[int, Any]] = {}
+    tickets: dict[int, tuple[int, Any]] = {}
 
     def add(_: Any, job: tuple[int, Batch]) -> None:
         first, batch = job
-        kept[first] = batch.n_rows, place.put(narrowed(task.rows(batch)))
+        tickets[first] = batch.n_rows, place.put(narrowed(task.rows(batch)))
 
     try:
         share(add)
     except OSError:
         return MadeAgain(source, task)
-    return KeptRows(source, place, [kept[first] for first in sorted(kept)])
+    return KeptRows(source, place, [tickets[first] for first in sorted(tickets)])
 
 
 def narrowed(rows: NDArray[np.int32]) -> NDArray[Any]:

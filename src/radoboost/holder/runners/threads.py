@@ -1,8 +1,8 @@
-"""Passes shared out among the threads of one process.
+"""The runner that shares batches among the threads of one process.
 
 Each thread has sums of its own and takes the next batch when it is free. A lock guards the reader, so that about as
-many batches are in memory as there are threads, and each knows the number of its first row. Converting a batch to
-numbers is the thread's own work. The sums are merged in the end: integers, so neither threads nor batches can change a
+many batches are in memory as there are threads, and each knows the number of its first row. Each thread converts its
+own batches to numbers. The sums are merged in the end; they are integers, so neither threads nor batches can change a
 bit.
 """
 
@@ -32,11 +32,11 @@ class Threads:
         self._passes, self._done = 0, 0
 
     def expect(self, passes: int) -> None:
-        """How many passes there will be in all."""
+        """Announce how many passes there will be in all."""
         self._passes = passes
 
     def run(self, task: Pass[S], source: Readable) -> S:
-        """What all rows of the source give."""
+        """The sum over all rows of the source."""
         threads = self.threads
         if source.n_rows is not None:
             threads = max(1, min(threads, -(-source.n_rows // TILE_ROWS)))
@@ -57,9 +57,9 @@ class Threads:
         if place is None:
             return MadeAgain(source, task)
         batches = self._numbered(source, task.title, task.rows_at_a_time)
-        kept = keep_rows(source, task, place, lambda add: share_out(batches, [None] * self.threads, add))
+        rows = keep_rows(source, task, place, lambda add: share_out(batches, [None] * self.threads, add))
         self._done += 1
-        return kept
+        return rows
 
     def _numbered(self, source: Readable, title: str, rows_at_a_time: int | None) -> Iterator[tuple[int, Batch]]:
         """Batches with the number of their first row; the bar shows how far they are."""
@@ -120,7 +120,7 @@ def share_out(jobs: Iterator[Job], workers: list[Worker], add: Callable[[Worker,
         for helper in helpers:
             helper.join()
     finally:
-        stop.set()  # whatever interrupted the waiting must not leave a thread at work
+        stop.set()  # an interrupt must not leave a thread at work
         for helper in helpers:
             if helper.is_alive():
                 helper.join()
