@@ -244,19 +244,14 @@ def rows_to_sum(n_rados: int, n_columns: int) -> int | None:
 
 
 @dataclass(frozen=True, eq=False)
-class SumRados:
-    """Rados of edge vectors: scaled, snapped to the grid, times the label, added to every rado that has the row.
-
-    `turned` names a binary column and its two values: where it makes y_i x_i = +1, the example is in the rados whose
-    signature does not have it.
-    """
+class RadoPass:
+    """What passes share that sum rados; what a row adds is for those that extend it to say."""
 
     engine: Engine
     columns: tuple[Column, ...]
     rule: LabelRule
     n_rados: int
     prepared: Prepared
-    turned: tuple[int, tuple[float, float]] | None = None
 
     title = "summing rows"
 
@@ -272,9 +267,19 @@ class SumRados:
 
     def empty(self) -> RadoSums:
         """Zeros."""
-        return RadoSums(
-            self.engine.totals(self.n_rados, len(self.columns)), np.zeros(len(self.columns), dtype=np.int64)
-        )
+        width = len(self.columns)
+        return RadoSums(self.engine.totals(self.n_rados, width), np.zeros(width, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class SumRados(RadoPass):
+    """Rados of edge vectors: scaled, snapped to the grid, times the label, added to every rado that has the row.
+
+    `turned` names a binary column and its two values: where it makes y_i x_i = +1, the example is in the rados whose
+    signature does not have it.
+    """
+
+    turned: tuple[int, tuple[float, float]] | None = None
 
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
         """Snap and sum."""

@@ -12,13 +12,12 @@ import numpy as np
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.declared import check_bounds, check_names
-from radoboost.holder.engines import Engine
 from radoboost.holder.grid import check_size
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Plan
 from radoboost.holder.mechanisms.contributions import LARGEST, beyond_bounds, contributions
-from radoboost.holder.passes import CountRows, RadoSums, check_memory, rows_to_sum
+from radoboost.holder.passes import CountRows, RadoPass, RadoSums, check_memory
 from radoboost.holder.run import Noise, RowNoise, Run
-from radoboost.holder.signatures import Prepared, check_enough_examples
+from radoboost.holder.signatures import check_enough_examples
 from radoboost.release import RADOS
 from radoboost.release.columns import Column, constant_column
 from radoboost.tables import Batch
@@ -117,37 +116,15 @@ def count_rows(run: Run) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class SumContributions:
+class SumContributions(RadoPass):
     """Rados of what records contribute: clipped, rounded towards zero, zeros where a record is bad.
 
     `row_noise` is noise on every row, good or bad.
     """
 
-    engine: Engine
-    columns: tuple[Column, ...]
-    rule: LabelRule
-    n_rados: int
-    prepared: Prepared
     clip: float | None
     step: float
     row_noise: RowNoise | None = None
-
-    title = "summing rows"
-
-    @property
-    def rows_at_a_time(self) -> int | None:
-        """Few enough that an interrupt does not wait long."""
-        return rows_to_sum(self.n_rados, len(self.columns))
-
-    @property
-    def worker_bytes(self) -> int:
-        """What the engine says."""
-        return self.engine.worker_bytes(self.n_rados, len(self.columns))
-
-    def empty(self) -> RadoSums:
-        """Zeros."""
-        width = len(self.columns)
-        return RadoSums(self.engine.totals(self.n_rados, width), np.zeros(width, dtype=np.int64))
 
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
         """Add what each record of a batch contributes."""
