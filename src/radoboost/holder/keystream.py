@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
+from radoboost.tables.source import TILE_ROWS as TILE_ROWS
 
-TILE_ROWS = 64
 SLAB_TILES = 65536
 MAX_RADOS = 524_288  # with more, a slab would need more blocks than the 32-bit counter has
 _ZEROS = bytes(1 << 20)  # large calls: the cipher runs three times faster than in calls of 8 kB

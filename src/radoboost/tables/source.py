@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import TableError
 
-TILE_ROWS = 64  # of the keystream: batches of whole tiles save work at both ends
+TILE_ROWS = 64  # one word of the keystream has a bit for each: batches of whole tiles save work at both ends
 PART_VALUES = 1 << 23  # in a part, about: small enough to be sent around, large enough to be worth it
 
 

@@ -13,7 +13,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-TILE_ROWS = 64
+from radoboost.holder.keystream import TILE_ROWS
+
 SCAN_COLUMNS = 8
 _I32, _I64, _I128, _F64 = ir.IntType(32), ir.IntType(64), ir.IntType(128), ir.DoubleType()
 
