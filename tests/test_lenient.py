@@ -347,3 +347,15 @@ def test_a_bad_dictionary_index_costs_its_row_alone(index, tmp_path):
     with pa.ipc.new_file(path, table.schema) as file:
         file.write_table(table)
     assert [sign for _, sign in rows_of(path)] == [1, -1, 0, 1, 1]
+
+
+def test_half_a_surrogate_pair_costs_its_row_alone():
+    """Arrow refuses the whole column of texts for it."""
+    labels = pd.Series(["yes", "no", "\ud800", "yes"], dtype="string[python]")
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "b": [0.0] * 4})
+    for table, how in (
+        (frame, {"y": labels}),
+        (frame.assign(y=labels), {"label": "y", "features": ["a", "b"]}),
+    ):
+        batch = next(iter(open_table(table, **how, row_by_row=True).batches()))
+        assert RULE.signs_or_zero(batch.labels).tolist() == [1, -1, 0, 1]

@@ -432,3 +432,39 @@ def test_refusals():
     nobody = pa.table({"a": pa.array([], pa.float64()), "y": pa.array([], pa.int64())})
     release = rb.craft(nobody, mechanism=rb.Moments(1.0), n_rados=5, **declared)
     assert release.rados.shape == (5, 2)
+
+
+def test_too_little_memory_for_kept_rows_is_no_reason_to_stop(table, monkeypatch):
+    """The number of rows is protected: it must not decide whether a release comes out."""
+    x, y = table
+    source, task = open_table(x, y, row_by_row=True), WhitenedRows(sphere_rows(x), np.eye(4))
+
+    def full(self, rows):
+        raise MemoryError
+
+    monkeypatch.setattr(InMemory, "put", full)
+    assert type(Threads(2).keep(source, task, len(x))) is MadeAgain
+
+
+@pytest.mark.parametrize("unit", ["record", "label"])
+def test_a_signalling_nan_is_no_reason_to_stop_where_warnings_are_errors(unit, table):
+    """Conversions raise a flag for one: of big-endian float32, half floats, masked arrays."""
+    x, y = table
+    x, y = x[:200].astype(np.float32), y[:200]
+    bits = x.view(np.uint32).copy()
+    bits[3, 1] = 0x7F800001
+    foreign = bits.astype(">u4").view(">f4")
+    halves = x.astype(np.float16).view(np.uint16).copy()
+    halves[3, 1] = 0x7C01
+    columns = {f"x{k}": pa.array(halves[:, k].view(np.float16)) for k in range(3)}
+    bounds = {f"x{k}": (-3, 3) for k in range(3)}
+    with warnings.catch_warnings(record=True):  # of the row that gives nothing
+        warnings.simplefilter("error")
+        for form, limits in (
+            (foreign, BOUNDS),
+            (np.ma.masked_array(bits.view(np.float32), mask=np.zeros(bits.shape, bool)), BOUNDS),
+            (pa.table(columns), bounds),
+        ):
+            mechanism = rb.Moments(1.0, unit=unit)
+            release = rb.craft(form, y, mechanism=mechanism, bounds=limits, classes=(0, 1), n_rados=3)
+            assert release.rados.shape == (3, 4)

@@ -7,6 +7,7 @@ types can be refused, values never are.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,9 @@ class RowByRow:
                 f"{type(table).__name__}: convert it first"
             )
         if isinstance(table, np.ma.MaskedArray):
-            return np.ma.filled(table.astype(np.float64), np.nan) if table.dtype.kind in "fiub" else np.asarray(table)
+            with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
+                numbers = table.dtype.kind in "fiub"
+                return np.ma.filled(table.astype(np.float64), np.nan) if numbers else np.asarray(table)
         return table if hasattr(table, "toarray") else np.asarray(table)
 
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, pa.Array | None]:
@@ -112,7 +115,8 @@ def each_label(y: Any) -> pa.Array:
     if getattr(y, "ndim", 1) != 1 or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
         raise TableError(f"y must be a sequence of labels; it is a {type(y).__name__}")
     if str(getattr(y, "dtype", "object")) != "object" and hasattr(getattr(y, "array", None), "__arrow_array__"):
-        y = y.array.__arrow_array__()  # a pandas extension type: Arrow takes its values one by one
+        with suppress(UnicodeError, pa.ArrowException):  # on account of a value: then one by one, below
+            y = y.array.__arrow_array__()  # a pandas extension type: Arrow takes its values one by one
     if isinstance(y, pa.ChunkedArray):
         y = y.combine_chunks()
     if isinstance(y, pa.Array):

@@ -119,15 +119,15 @@ class SphereRows:
 
     def add(self, sums: Moments, first_row: int, batch: Batch) -> None:
         """Add products, and count for the holder what was clipped and left out."""
-        rows, good = self.on_sphere(batch)
-        products, vector = self.engine.products(rows)
-        sums.products += products
-        sums.vector += vector
-        sums.n_rows += batch.n_rows
-        sums.ignored += int((~good).sum())
-        values = batch.values()
-        if not (good.all() and self._within_bounds(values)):
-            with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop, also not while it is converted
+            values = batch.values()
+            rows, good = self._put_on_sphere(values, batch)
+            products, vector = self.engine.products(rows)
+            sums.products += products
+            sums.vector += vector
+            sums.n_rows += batch.n_rows
+            sums.ignored += int((~good).sum())
+            if not (good.all() and self._within_bounds(values)):
                 sums.clipped += beyond_bounds(values, good, self.columns)
 
     def _within_bounds(self, values: NDArray[Any]) -> bool:
@@ -140,10 +140,12 @@ class SphereRows:
 
     def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """The rows of a batch, and which are good."""
+        with np.errstate(all="ignore"):
+            return self._put_on_sphere(batch.values(), batch)
+
+    def _put_on_sphere(self, values: NDArray[Any], batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         constant = CONSTANT_VALUE if self.intercept else None
-        with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
-            signs = self.rule.signs_or_zero(batch.labels)
-            return self.engine.sphere(batch.values(), signs, *self._limits, constant, GRID)
+        return self.engine.sphere(values, self.rule.signs_or_zero(batch.labels), *self._limits, constant, GRID)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +169,9 @@ class WhitenedRows:
 
     def rows(self, batch: Batch) -> NDArray[np.int32]:
         """The edge vectors of a batch."""
-        rows, _ = self.sphere.on_sphere(batch)
-        return self.sphere.engine.whiten(rows, self.a, self.sphere.rule.signs_or_zero(batch.labels), GRID)
+        with np.errstate(all="ignore"):
+            rows, _ = self.sphere.on_sphere(batch)
+            return self.sphere.engine.whiten(rows, self.a, self.sphere.rule.signs_or_zero(batch.labels), GRID)
 
 
 @dataclass(frozen=True, eq=False)

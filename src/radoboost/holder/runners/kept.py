@@ -59,6 +59,9 @@ class Place(Protocol):
     def put(self, rows: NDArray[Any]) -> Any:
         """Keep an array, and return a ticket for it."""
 
+    def seal(self) -> None:
+        """Prepare for reading, once everything was put."""
+
     def get(self, ticket: Any) -> NDArray[Any]:
         """The array of a ticket."""
 
@@ -69,6 +72,9 @@ class InMemory:
     def put(self, rows: NDArray[Any]) -> NDArray[Any]:
         """The array is its own ticket."""
         return rows
+
+    def seal(self) -> None:
+        """There is nothing to do."""
 
     def get(self, ticket: NDArray[Any]) -> NDArray[Any]:
         """The array."""
@@ -94,12 +100,14 @@ class InFile:
             done += os.pwrite(self._file, view[done:], start + done)
         return start, rows.shape, rows.dtype
 
+    def seal(self) -> None:
+        """Map the file."""
+        self._map = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self._end else None
+
     def get(self, ticket: tuple[int, tuple[int, ...], Any]) -> NDArray[Any]:
         """The array, straight from the file's pages."""
         start, shape, kind = ticket
-        with self._lock:
-            if self._map is None:
-                self._map = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ)
+        assert self._map is not None
         rows: NDArray[Any] = np.ndarray(shape, kind, self._map, start)
         return rows
 
@@ -147,17 +155,21 @@ def keep_rows(
 ) -> "KeptRows | MadeAgain":
     """Make all rows and keep them; `share` calls the function that it gets with every numbered batch, in threads.
 
-    If the disk turns out to be full, rows are made again in every pass.
+    If there turns out to be too little room, rows are made again in every pass: their number must not decide whether a
+    release comes out.
     """
     tickets: dict[int, tuple[int, Any]] = {}
 
     def add(_: Any, job: tuple[int, Batch]) -> None:
         first, batch = job
-        tickets[first] = batch.n_rows, place.put(narrowed(task.rows(batch)))
+        if batch.n_rows:  # an empty batch has the number of the next one
+            tickets[first] = batch.n_rows, place.put(narrowed(task.rows(batch)))
 
     try:
         share(add)
-    except OSError:
+        place.seal()
+    except (OSError, MemoryError):
+        tickets.clear()
         return MadeAgain(source, task)
     return KeptRows(source, place, [tickets[first] for first in sorted(tickets)])
 
