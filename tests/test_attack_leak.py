@@ -201,7 +201,7 @@ def test_contradicting_rados_are_of_another_table():
     edges = np.array([[1, 7], [1, -9], [-1, 4], [1, 30]])
     with pytest.raises(rb.TableError, match="some with the other"):
         recover_bit(edges, 0, 1, np.array([[2, -2], [0, -2]]), (0, 4))
-    with pytest.raises(rb.TableError, match="rado 1 is no sum of these rows"):
+    with pytest.raises(rb.TableError, match="rado 1 is not a sum of these rows"):
         recover_bit(edges, 0, 1, np.array([[2, -2], [1, 8]]), (0, 4))
 
 
@@ -349,7 +349,7 @@ def test_the_study_shows_that_the_claim_is_about_the_marginal_only():
 def test_what_the_other_bit_cannot_give_is_a_floor_of_delta_and_its_absence_shows_nothing():
     for seen, verdict in (((100, 0, 100, 100), False), ((100, 0, 100, 20), False), ((100, 0, 100, 0), None),
                           ((1, 0, 1, 1), None), ((0, 0, 0, 0), None)):  # fmt: skip
-        check = joint_leak._no_epsilon(joint_leak._Seen(*seen), 1e-3)
+        check = joint_leak._no_epsilon(joint_leak._Counts(*seen), 1e-3)
         assert check.seen is verdict and f"in {seen[3]} of {seen[2]} trials" in check.why
         assert ("That shows nothing" in check.why) == (verdict is None)
 

@@ -12,8 +12,8 @@ ATTACKS = {
     "confounder": "paper.hardness.confounder",
     "hardness": "paper.hardness.solver_limits",
 }
-"""Name on the command line -> module of radoboost, imported when it is asked for.
+"""Name on the command line -> module of radoboost, imported on first use.
 
-A module has NAME, TITLE and ASSUMES: what the adversary is assumed to know. Its results have to_dict() and sentence().
-All but the first have study(), which makes curves of what the attack gets.
+Each module has NAME, TITLE, and ASSUMES, which says what the adversary is assumed to know. Its results have to_dict()
+and sentence(). All but the first have study(), which draws curves of what the attack gets.
 """

@@ -1,10 +1,9 @@
-"""Audits: mechanisms attacked as an adversary would, with what the attack proves about epsilon.
+"""Audits: attack a mechanism as an adversary would, and say what epsilon the attack proves.
 
-A canary makes two neighbouring tables as different as they can be, and a score tells them apart. From many runs of
-either table come a rate of false alarms and a rate of hits, with Clopper-Pearson bounds at a stated confidence. Among
-all mechanisms of the same kind with more or less noise, those with too much noise could not have given such rates; the
-most that could gives the least epsilon that is proved. An honest mechanism's claim is above that; a faulty one's is
-not.
+A canary makes two neighbouring tables as different as they can be, and a score tells them apart. Many runs of each
+table give a rate of false alarms and a rate of hits, with Clopper-Pearson bounds at a stated confidence. A mechanism of
+the same kind with too much noise could not have given such rates; the most noise that could gives the least epsilon
+that is proved. An honest mechanism claims more than that; a faulty one does not.
 
 What is run is the mechanism's own `make`, as crafting runs it, on tables that hold the canary and on their neighbours.
 """
@@ -35,8 +34,8 @@ from radoboost.release import finite_or_word
 class Audit:
     """What a mechanism claims, and what the attack shows, at the same delta and relation.
 
-    `found` is the least epsilon of a mechanism of the claimed kind, with noise of whatever size, that could have been
-    attacked so well: it shows too little noise. `found_without_model` follows from the rates alone, for anything.
+    `found` is the least epsilon of any mechanism of the claimed kind, whatever its noise, that could have been attacked
+    so well: it shows too little noise. `found_without_model` follows from the rates alone, for any mechanism.
     """
 
     mechanism: str
@@ -69,9 +68,9 @@ def audit(
     key: bytes | None = None,
     progress: bool = False,
 ) -> Audit:
-    """Attack a mechanism with the canary that is made for it; `key` makes the attack repeatable.
+    """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
 
-    By default there are as many `runs` as it takes to show more than half of what is claimed, if epsilon is not small.
+    By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
 
     >>> audit(FeatureBand("x", 1.0, delta=1e-5)).holds
     True
@@ -79,7 +78,7 @@ def audit(
     if runs is None:
         runs = _enough_runs(getattr(mechanism, "epsilon", None))
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
-        raise ArgumentError(f"an audit needs at least {LEAST_RUNS} runs; it is given {runs!r}")
+        raise ArgumentError(f"an audit needs at least {LEAST_RUNS} runs; runs is {runs!r}")
     attack = _AUDITS.get(mechanism.law)
     if attack is None:
         raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
@@ -101,9 +100,9 @@ def audit_noisy_rados(
     bar: Progress = silent,
     **others: Any,
 ) -> Audit:
-    """Attack `noisy-rados`: tell a table of the canary alone from one of nobody.
+    """Attack `noisy-rados`: tell a table of the canary alone from an empty one.
 
-    `run` is for audits of faulty noise.
+    `run` lets tests audit faulty noise.
 
     >>> audit_noisy_rados(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32)).holds
     True
@@ -141,7 +140,7 @@ def audit_moments(
 ) -> Audit:
     """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
 
-    `run` is for audits of faulty noise. A run takes some milliseconds.
+    `run` lets tests audit faulty noise. A run takes some milliseconds.
 
     >>> audit_moments(Moments(epsilon=4.0, unit="label"), runs=1000, key=bytes(32)).holds
     True
@@ -154,8 +153,8 @@ def audit_feature_band(
 ) -> Audit:
     """Attack the marginal of one rado of `feature-band`, exactly: from the weights by which sizes are drawn.
 
-    There is nothing to sample: the law of the column's value follows from tables of integers. `limits` are those of the
-    band, for audits of faulty ones.
+    There is nothing to sample: the law of the column's value follows from tables of integers. `limits`, those of the
+    band, let tests audit faulty ones.
 
     >>> audit = audit_feature_band(FeatureBand("x", 1.0, delta=1e-5))
     >>> audit.holds, audit.found > 0.99 * audit.claim
@@ -163,12 +162,14 @@ def audit_feature_band(
     """
     low, high = band(n_examples, mechanism.epsilon) if limits is None else limits
     law = _size_law(n_examples, low, high)
-    found = max(_exact_epsilon(law, shift, mechanism.delta) for shift in (1, -1))
+    epsilon = max(_exact_epsilon(law, shift, mechanism.delta) for shift in (1, -1))
     event = mechanism.event(n_examples, 1)
     relation = event.relation
     assert relation is not None
     claim = epsilon_at(event, mechanism.delta)
-    return Audit(mechanism.name, relation.value, mechanism.delta, claim, found, 0, "exact law of one rado", 1.0, found)
+    return Audit(
+        mechanism.name, relation.value, mechanism.delta, claim, epsilon, 0, "exact law of one rado", 1.0, epsilon
+    )
 
 
 _AUDITS: dict[str, Callable[..., Audit]] = {
@@ -208,20 +209,20 @@ def _exact_epsilon(law: dict[int, Fraction], shift: int, delta: float) -> float:
 # ---- from runs to an epsilon
 
 
-def _audit(mechanism: Mechanism, made: Runs) -> Audit:
+def _audit(mechanism: Mechanism, runs: Runs) -> Audit:
     delta: float = getattr(mechanism, "delta", DEFAULT_DELTA)
-    relation = made.event.relation
+    relation = runs.event.relation
     assert relation is not None
-    found, plainly, best = 0.0, 0.0, next(iter(made.present))
-    for name, present in made.present.items():
-        alarms, hits = _rates(present, made.absent[name], (1 - CONFIDENCE) / (2 * len(made.present)))
-        epsilon = _least_epsilon(made.family, (alarms, hits), delta)
-        if epsilon > found:
-            found, best = epsilon, name
+    proved, without_model, best = 0.0, 0.0, next(iter(runs.present))
+    for name, present in runs.present.items():
+        alarms, hits = _rates(present, runs.absent[name], (1 - CONFIDENCE) / (2 * len(runs.present)))
+        epsilon = _least_epsilon(runs.family, (alarms, hits), delta)
+        if epsilon > proved:
+            proved, best = epsilon, name
         if hits - delta > alarms:
-            plainly = max(plainly, math.log((hits - delta) / alarms))
-    claim, runs = epsilon_at(made.event, delta), len(made.ratios[0])
-    return Audit(mechanism.name, relation.value, delta, claim, found, runs, best, CONFIDENCE, plainly)
+            without_model = max(without_model, math.log((hits - delta) / alarms))
+    claim, n_runs = epsilon_at(runs.event, delta), len(runs.ratios[0])
+    return Audit(mechanism.name, relation.value, delta, claim, proved, n_runs, best, CONFIDENCE, without_model)
 
 
 def _rates(hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float) -> tuple[float, float]:
@@ -265,5 +266,5 @@ def _least_epsilon(family: Callable[[float], Event], rates: tuple[float, float],
     while high / low > 1 + 1e-3:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if possible(middle) else (low, middle)
-    # A little less, for the accountant rounds up and here it must be down.
+    # The accountant rounds up; what is proved must be rounded down.
     return (1 - 1e-3) * epsilon_at(family(high), delta)

@@ -41,7 +41,7 @@ Going = Callable[[], bool]
 
 
 def always() -> bool:
-    """That there is time for more runs."""
+    """Allow any number of runs: there is no time limit."""
     return True
 
 
@@ -75,13 +75,13 @@ def noisy_sums_runs(
     bar: Progress = silent,
     going: Going = always,
 ) -> Runs:
-    """Scores of releases of the canary alone and of nobody; no more runs are begun when `going` says no.
+    """Scores of releases of the canary alone and of an empty table; no run begins once `going` returns False.
 
     Rados are independent of each other given the table, so one release of many rados is many releases of a few: each
-    call of the mechanism's `make` serves a batch of runs. `run` is for attacks on faulty noise.
+    call of the mechanism's `make` serves a batch of runs. `run` lets tests attack faulty noise.
 
-    >>> made = noisy_sums_runs(NoisyRados(epsilon=4.0), n_rados=20, runs=500, key=bytes(32))
-    >>> bool(made.ratios[0].mean() > 0 > made.ratios[1].mean())
+    >>> scores = noisy_sums_runs(NoisyRados(epsilon=4.0), n_rados=20, runs=500, key=bytes(32))
+    >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
     True
     """
     row = canary_row(mechanism.clip)
@@ -90,13 +90,13 @@ def noisy_sums_runs(
     many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
     direction = _contribution(row, plan)
     variance = plan.noise_scale**2
-    tables = [_opened(rows, np.ones(len(rows))) for rows in (row[None], row[None][:0])]
+    tables = [_open(rows, np.ones(len(rows))) for rows in (row[None], row[None][:0])]
 
     def draw(first: int, count: int) -> Iterator[NDArray[np.float64]]:
         for which, table in enumerate(tables):
             keys = _keys(key, which, first)
-            made = _made(many, table, count * n_rados, AllSignatures(), keys, run)
-            yield made.reshape(count, n_rados, width) / plan.step
+            rados = _make_rados(many, table, count * n_rados, AllSignatures(), keys, run)
+            yield rados.reshape(count, n_rados, width) / plan.step
 
     def ratio(rados: NDArray[np.float64]) -> NDArray[np.float64]:
         gains = (rados @ direction - direction @ direction / 2) / variance
@@ -107,7 +107,7 @@ def noisy_sums_runs(
 
     scores = {"likelihood ratio": ratio, "spread among rados": spread, **_by_column()}
     at_a_time = max(1, _RADOS_AT_A_TIME // n_rados)
-    return Runs(plan.event, partial(_sampled, n_rados), *_scored(draw, scores, runs, at_a_time, bar, going))
+    return Runs(plan.event, partial(_sampled, n_rados), *_score_all(draw, scores, runs, at_a_time, bar, going))
 
 
 def _sampled(n_rados: int, multiplier: float) -> Event:
@@ -128,8 +128,8 @@ def noisy_rows_runs(
     Rows have noise of their own, so a table of many canaries is many tables of one: a release in which each rado is one
     row serves a batch of runs. Beside every canary there is a row of nothing.
 
-    >>> made = noisy_rows_runs(NoisyExamples(epsilon=4.0), runs=500, key=bytes(32))
-    >>> bool(made.ratios[0].mean() > 0 > made.ratios[1].mean())
+    >>> scores = noisy_rows_runs(NoisyExamples(epsilon=4.0), runs=500, key=bytes(32))
+    >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
     True
     """
     assert mechanism.clip is not None
@@ -143,9 +143,9 @@ def noisy_rows_runs(
         rows = np.tile([row, np.zeros(width)], (count, 1))
         for which, label in enumerate((1.0, 0.0)):
             keys = _keys(key, which, first)
-            table = _opened(rows, np.full(len(rows), label))
-            made = _made(many, table, len(rows), RowByRow(), keys, run)
-            yield made.reshape(count, 2, width) / plan.step
+            table = _open(rows, np.full(len(rows), label))
+            rados = _make_rados(many, table, len(rows), RowByRow(), keys, run)
+            yield rados.reshape(count, 2, width) / plan.step
 
     def value(rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(rows[:, 0] @ direction)
@@ -157,7 +157,7 @@ def noisy_rows_runs(
         return Gaussian(multiplier, Relation.EDGE)
 
     scores = {"the row": value, "the row less another": difference, **_by_column()}
-    return Runs(plan.event, family, *_scored(draw, scores, runs, _ROWS_AT_A_TIME, bar, going))
+    return Runs(plan.event, family, *_score_all(draw, scores, runs, _ROWS_AT_A_TIME, bar, going))
 
 
 @dataclass(frozen=True)
@@ -168,19 +168,19 @@ class RowByRow:
     by_coins: ClassVar[bool] = False
 
     def parameters(self, n_examples: int) -> dict[str, Any]:
-        """None."""
+        """There are none."""
         return {}
 
     def size(self, n_examples: int) -> int:
-        """One for each row."""
+        """One signature for each row."""
         return n_examples
 
     def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> "RowByRow":
-        """There is nothing to prepare."""
+        """Return itself: there is nothing to prepare."""
         return self
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """One bit a rado."""
+        """Bits of which each rado has one, for its row."""
         out[:] = 0
         first = first_tile * TILE_ROWS
         rados = np.arange(first, min(first + n_tiles * TILE_ROWS, out.shape[1]))
@@ -191,7 +191,7 @@ class RowByRow:
 def canary_row(clip: float) -> NDArray[np.float64]:
     """A row within [-1, 1] that is much longer than `clip`, with another share of its norm in every column.
 
-    Of a very large clipping norm it is as long as a row of a few hundred columns can be.
+    If `clip` is very large, the row is as long as a few hundred columns allow.
 
     >>> canary_row(1.0).tolist()
     [1.0, 0.95, 0.9]
@@ -200,14 +200,14 @@ def canary_row(clip: float) -> NDArray[np.float64]:
     return np.linspace(1.0, 0.9, width)
 
 
-def _opened(rows: NDArray[np.float64], labels: NDArray[np.float64]) -> Source:
+def _open(rows: NDArray[np.float64], labels: NDArray[np.float64]) -> Source:
     return open_table(rows, labels, row_by_row=True)
 
 
-def _made(
+def _make_rados(
     mechanism: Mechanism, table: Source, n_rados: int, signatures: Any, keys: tuple[bytes, bytes], run: type[Run]
 ) -> NDArray[np.float64]:
-    """The rados that the mechanism makes of a table, as `craft` has it made."""
+    """The rados that the mechanism makes of a table, in the way that `craft` calls it."""
     signature_key, noise_key = keys
     limits = np.tile([-1.0, 1.0], (len(table.features), 1))
     asked = Asked(
@@ -220,7 +220,7 @@ def _made(
 
 
 def _contribution(row: NDArray[np.float64], plan: Plan) -> NDArray[np.float64]:
-    """What the canary contributes, in grid steps, to a step or so: the adversary knows it."""
+    """What the canary contributes, in grid steps, to within about one step; the adversary knows it."""
     assert plan.clip is not None
     reach = clip_steps(plan.clip, plan.step) * plan.step
     return np.asarray(np.trunc(row * min(1.0, reach / float(np.linalg.norm(row))) / plan.step))
@@ -237,8 +237,8 @@ def moments_runs(
 ) -> Runs:
     """Scores of releases with the canary, and of those without it or with its label turned over.
 
-    >>> made = moments_runs(Moments(epsilon=4.0, sharpen=False), runs=100, key=bytes(32))
-    >>> bool(made.ratios[0].mean() > 0 > made.ratios[1].mean())
+    >>> scores = moments_runs(Moments(epsilon=4.0, sharpen=False), runs=100, key=bytes(32))
+    >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
     True
     """
     check_distance(mechanism)
@@ -255,12 +255,12 @@ def moments_runs(
 
 
 def check_distance(mechanism: Moments) -> None:
-    """Refuse so much noise that nothing can be shown.
+    """Refuse a mechanism with so much noise that no attack can show anything.
 
     >>> check_distance(Moments(epsilon=1.0))
     """
     if mechanism.distance(WIDTH) < _LEAST_DISTANCE:
-        raise ArgumentError("so much noise hides the canary from any number of runs; attack with less")
+        raise ArgumentError("so much noise hides the canary in any number of runs; attack a mechanism with less")
 
 
 def _by_column() -> dict[str, Score]:
@@ -284,7 +284,7 @@ def _keys(key: bytes | None, which: int, first: int) -> tuple[bytes, bytes]:
     return signatures, noise
 
 
-def _scored(
+def _score_all(
     draw: Callable[[int, int], Iterable[NDArray[Any]]],
     scores: Mapping[str, Score],
     runs: int,

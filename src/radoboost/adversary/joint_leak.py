@@ -37,7 +37,7 @@ ASSUMES = (
     "Which rows a rado sums is not known."
 )
 _OTHER_TABLE = (
-    "rado {} is no sum of these rows within the band, whatever the protected value of row {}; "
+    "rado {} is not a sum of these rows within the band, whatever the protected value of row {}; "
     "this is a release of another table"
 )
 _DUST = 1e-9  # sums of logarithms that are equal differ by less
@@ -52,10 +52,10 @@ _EXCHANGED = (
 
 @dataclass(frozen=True)
 class Leak:
-    """What the rados say about one bit: `bit` is y x of the row in the protected column, None where it stays unknown.
+    """What the rados say about one bit: `bit` is y x of the row in the protected column, None if it stays unknown.
 
-    `log_ratio` is the logarithm of the release's likelihood under this bit over that under the other, and is exact;
-    it is None where lattice reduction was used, which counts nothing and proves nothing. `n_decided` rados are
+    `log_ratio` is the logarithm of the release's likelihood under this bit over that under the other, exactly;
+    it is None if lattice reduction was used, which counts nothing and proves nothing. `n_decided` rados are
     impossible under the other bit (of lattice reduction: the subset that was found has the row). `claim` is what the
     release says of itself.
     """
@@ -74,7 +74,7 @@ class Leak:
 
     @property
     def probability(self) -> float | None:
-        """That the bit is right, for one who thought both as likely before; None where it cannot be said."""
+        """The probability that the bit is right, if both were as likely before; None if it is not known."""
         if self.bit is None or self.log_ratio is None:
             return 0.5 if self.bit is None else None
         return 1 / (1 + math.exp(-self.log_ratio))
@@ -100,8 +100,8 @@ class Leak:
             how = f"{self.n_decided:,} of the {self.n_read:,} rados that were read are impossible with the other value"
         else:
             assert self.probability is not None
-            said = f"{self.probability:.6f}" if self.probability < 0.9999995 else "more than 0.999999"
-            how = f"with probability {said}, where both values were as likely before"
+            chance = f"{self.probability:.6f}" if self.probability < 0.9999995 else "more than 0.999999"
+            how = f"with probability {chance}, where both values were as likely before"
         claim = f" The release claims {self.claim}; it claims nothing about rados seen whole." if self.claim else ""
         return f"{where[0].upper()}{where[1:]} is {value}: {how}.{claim}"
 
@@ -118,7 +118,7 @@ def leak(
 ) -> Leak:
     """The protected value of one row, from a release of a feature band and the rest of its table.
 
-    The table may hold any number in the row's place: it is not used. An empty cell is refused as everywhere in a table.
+    The table may hold any number as the row's protected value: it is not used. An empty cell is refused.
 
     >>> import radoboost as rb
     >>> rng = np.random.default_rng(0)
@@ -138,12 +138,12 @@ def leak(
     edges, feature = own_edges(release, table, y, label=label), release.mechanism["feature"]
     place = release.feature_names.index(feature)
     interval = release.signatures["low"], release.signatures["high"]
-    found = recover_bit(edges, place, row, rado_integers(release), interval, seconds=seconds, bar=bar)
+    result = recover_bit(edges, place, row, rado_integers(release), interval, seconds=seconds, bar=bar)
     value = None
-    if found.bit is not None:
+    if result.bit is not None:
         column, sign = release.columns[place], _label_sign(release, table, y, label, row)
-        value = column.high if found.bit == sign else column.low
-    return dataclasses.replace(found, feature=feature, value=value, claim=_claim(release.statement))
+        value = column.high if result.bit == sign else column.low
+    return dataclasses.replace(result, feature=feature, value=value, claim=_claim(release.statement))
 
 
 def _claim(statement: Statement) -> str | None:
@@ -160,7 +160,7 @@ def _label_sign(release: Release, table: Any, y: Any, label: str | None, row: in
         if row < first + batch.n_rows:
             return int(signs[row - first])
         first += batch.n_rows
-    raise TableError(f"the table has no row {row:,} any more; do not change it meanwhile")
+    raise TableError(f"the table has no row {row:,} any more; do not change it during the attack")
 
 
 # ---- on integers
@@ -203,7 +203,7 @@ def recover_bit(
 
 @dataclass(frozen=True)
 class _Case:
-    """What there is to go by."""
+    """What the adversary has: edge vectors, rados, the column and row of the bit, its unit, and the band."""
 
     edges: NDArray[np.int64]
     rados: NDArray[np.int64]
@@ -228,28 +228,30 @@ def _by_counts(case: _Case, left: Callable[[], float], bar: Progress) -> Leak:
     halves = HalfSums(np.delete(case.edges, row, axis=0))
     own = np.tile(case.edges[row], (2, 1))
     own[:, case.protected] = -case.unit, case.unit
-    ratio, read, at_once = 0.0, 0, max(1, halves.at_once // 3)
+    ratio, n_read, at_once = 0.0, 0, max(1, halves.at_once // 3)
     decided = np.zeros(2, dtype=np.int64)
-    while read < n and left() > 0 and not decided.any():
-        some = rados[read : read + at_once]
-        without = halves.count(some)
-        counts = np.column_stack([without + halves.count(some - edge) for edge in own])
-        counts *= within[read : read + at_once]
+    while n_read < n and left() > 0 and not decided.any():
+        batch = rados[n_read : n_read + at_once]
+        without = halves.count(batch)
+        counts = np.column_stack([without + halves.count(batch - edge) for edge in own])
+        counts *= within[n_read : n_read + at_once]
         for j in np.flatnonzero(~counts.any(axis=1)):
-            raise TableError(_OTHER_TABLE.format(read + j, row))
+            raise TableError(_OTHER_TABLE.format(n_read + j, row))
         decided += (counts == 0)[:, ::-1].sum(axis=0)
         possible = np.log(counts[counts.all(axis=1)])
         ratio += float((possible[:, 1] - possible[:, 0]).sum())
-        read += len(some)
-        bar("reading rados", read, n)
+        n_read += len(batch)
+        bar("reading rados", n_read, n)
     if decided.all():
         raise TableError(_CONTRADICTION.format(row))
     if decided.any():
-        return Leak(row, 1 if decided[1] else -1, math.inf, int(decided.max()), read, n, "halves")
+        return Leak(row, 1 if decided[1] else -1, math.inf, int(decided.max()), n_read, n, "halves")
     if abs(ratio) < _DUST:
-        why = "the time was over before any rado was read" if read == 0 else "the rados are as likely with either value"
-        return Leak(row, None, 0.0, 0, read, n, "halves", why)
-    return Leak(row, 1 if ratio > 0 else -1, abs(ratio), 0, read, n, "halves")
+        why = (
+            "the time was over before any rado was read" if n_read == 0 else "the rados are as likely with either value"
+        )
+        return Leak(row, None, 0.0, 0, n_read, n, "halves", why)
+    return Leak(row, 1 if ratio > 0 else -1, abs(ratio), 0, n_read, n, "halves")
 
 
 def _by_lattice(case: _Case, left: Callable[[], float], bar: Progress) -> Leak:
@@ -264,34 +266,34 @@ def _by_lattice(case: _Case, left: Callable[[], float], bar: Progress) -> Leak:
     if why := too_few_bits(others):
         return Leak(row, None, None, 0, 0, n, "lattice", why)
     lattice, targets = Lattice(others, left), np.delete(rados, case.protected, axis=1)
-    known = np.array(case.edges[:, case.protected])
-    known[row] = 0
+    column = np.array(case.edges[:, case.protected])
+    column[row] = 0
 
     def in_doubt(relations: NDArray[np.int64]) -> bool:
         """Whether other subsets may have the same sum, and say something else about the row."""
-        return bool(relations[:, row].any() or (relations @ known).any())
+        return bool(relations[:, row].any() or (relations @ column).any())
 
     if why := lattice.too_few_bits() or (_EXCHANGED if in_doubt(lattice.short) else ""):
         return Leak(row, None, None, 0, 0, n, "lattice", why)
-    votes, read = [0, 0], 0
-    while read < n and lattice.ready and left() > 0 and not all(votes):
-        found = lattice.solve(targets[read], left)
-        if found.count == 0:
-            raise TableError(_OTHER_TABLE.format(read, row))
-        if len(found.listed) and not in_doubt(lattice.relations(found.listed[0])):
-            own = int(rados[read, case.protected] - found.listed[0] @ known)
-            if abs(own) != case.unit * found.listed[0, row]:
+    votes, n_read = [0, 0], 0
+    while n_read < n and lattice.ready and left() > 0 and not all(votes):
+        subsets = lattice.solve(targets[n_read], left)
+        if subsets.count == 0:
+            raise TableError(_OTHER_TABLE.format(n_read, row))
+        if len(subsets.listed) and not in_doubt(lattice.relations(subsets.listed[0])):
+            own = int(rados[n_read, case.protected] - subsets.listed[0] @ column)
+            if abs(own) != case.unit * subsets.listed[0, row]:
                 why = "the subsets found are not those of the rados: others have the same sums"
-                return Leak(row, None, None, 0, read, n, "lattice", why)
+                return Leak(row, None, None, 0, n_read, n, "lattice", why)
             votes[int(own > 0)] += bool(own)
-        read += 1
-        bar("reading rados", read, n)
+        n_read += 1
+        bar("reading rados", n_read, n)
     if all(votes):
-        return Leak(row, None, None, 0, read, n, "lattice", "the subsets found disagree, so some are false")
+        return Leak(row, None, None, 0, n_read, n, "lattice", "the subsets found disagree, so some are false")
     if any(votes):
-        return Leak(row, 1 if votes[1] else -1, None, max(votes), read, n, "lattice")
-    why = "lattice reduction found no subset that has the row" if read == n else "the time was over"
-    return Leak(row, None, None, 0, read, n, "lattice", why)
+        return Leak(row, 1 if votes[1] else -1, None, max(votes), n_read, n, "lattice")
+    why = "lattice reduction found no subset that has the row" if n_read == n else "the time was over"
+    return Leak(row, None, None, 0, n_read, n, "lattice", why)
 
 
 # ---- how well it works
@@ -335,22 +337,22 @@ def study(
         "lattice": [(m, _RADOS, k, 2**22) for k in (2, 4, 8) for m in (42, 50, 60, 70, 80, 90, 100) if m <= longest],
     }
     cells = list(dict.fromkeys(cell for part in planned.values() for cell in part))
-    seen: dict[_Cell, _Seen] = {}
-    for done, cell in enumerate(cells):
-        bar("attacking", done, len(cells))
+    counts: dict[_Cell, _Counts] = {}
+    for n_done, cell in enumerate(cells):
+        bar("attacking", n_done, len(cells))
         # Twice the rows of a half cost twice the time: fewer trials, and the error bars show it.
-        wanted = max(min(trials, 10), trials >> max(0, cell[0] - 32) // 2)
-        seen[cell] = _hits(rng, cell, wanted if cell[0] <= MOST_HALVED else max(min(trials, 5), trials // 10), left)
+        n_trials = max(min(trials, 10), trials >> max(0, cell[0] - 32) // 2)
+        counts[cell] = _hits(rng, cell, n_trials if cell[0] <= MOST_HALVED else max(min(trials, 5), trials // 10), left)
     panels = {
         "rows": ("16 rados, by rows", "rows", 0), "rados": (f"{middle} rows, by rados", "rados", 1),
         "levels": (f"{middle} rows, 16 rados, by precision", "bits of a column's values", 3),
         "lattice": ("lattice reduction, 16 rados", "rows", 0),
     }  # fmt: skip
-    drawn = {name: _panel(*panels[name], planned[name], seen) for name in planned if planned[name]}
+    figure_panels = {name: _panel(*panels[name], planned[name], counts) for name in planned if planned[name]}
     main = (middle, _RADOS, 1, 2**22)
-    said = _statement(main)
-    right, done = seen[main].right, seen[main].trials
-    low, counted = _interval(right, done)[0], f"{right} of {done}"
+    statement = _statement(main)
+    right, n_done = counts[main].right, counts[main].trials
+    low, counted = _interval(right, n_done)[0], f"{right} of {n_done}"
     alone = _hits(rng, (middle, _RADOS, 0, 1), 10 * trials, left)
     caption = (
         "An undecided bit counts as half right, as a coin is; in the tables, only decided bits are read rightly. "
@@ -358,9 +360,9 @@ def study(
         "right, which is all that our statement about the column allows."
     )
     figures = [Figure("leak", "The protected bit, read", caption,
-                               [drawn[name] for name in ("rows", "rados", "levels")])]  # fmt: skip
-    if "lattice" in drawn:
-        figures.append(Figure("leak-lattice", "The protected bit beyond 40 rows", caption, [drawn["lattice"]]))
+                               [figure_panels[name] for name in ("rows", "rados", "levels")])]  # fmt: skip
+    if "lattice" in figure_panels:
+        figures.append(Figure("leak-lattice", "The protected bit beyond 40 rows", caption, [figure_panels["lattice"]]))
     names = ["rows", "rados", "other columns", "values of each", "right", "undecided", "trials",
              "impossible under the other bit", "at least", "at most"]  # fmt: skip
     return Findings(
@@ -370,17 +372,18 @@ def study(
                 "leak-claim",
                 f"Our statement and the attack, {middle} rows, 16 rados, one column beside the protected one",
                 ["what", "number"],
-                [["epsilon of our statement about the column", finite_or_word(said.epsilon)],
-                 ["delta of our statement", said.delta],
-                 ["between tables with", said.neighbours], ["best guess if it held for whole rados", said.best_guess],
+                [["epsilon of our statement about the column", finite_or_word(statement.epsilon)],
+                 ["delta of our statement", statement.delta],
+                 ["between tables with", statement.neighbours],
+                 ["best guess if it held for whole rados", statement.best_guess],
                  ["bits read rightly", counted], ["share read rightly, at least (95 %)", low],
-                 ["releases impossible under the other bit", f"{seen[main].impossible} of {done}"],
+                 ["releases impossible under the other bit", f"{counts[main].impossible} of {n_done}"],
                  ["bits guessed rightly from the protected column alone", f"{_or_coin(alone)} of {alone.trials}"]],
                 note="The statement of feature-band is about the protected column's marginal, and says so. From that "
                      "column alone the best guess is right as often as it allows, and no more often.",
             ),
             Table("leak-cells", "The bit, by cell", names,
-                           [[*cell, *seen[cell], *_interval(seen[cell].right, seen[cell].trials)]
+                           [[*cell, *counts[cell], *_interval(counts[cell].right, counts[cell].trials)]
                             for cell in cells],
                            note="Impossible under the other bit: trials in which some rado is, so that no epsilon "
                                 "helps; beyond 40 rows lattice reduction does not show that but at the band's ends. "
@@ -389,14 +392,15 @@ def study(
         figures=figures,
         checks=[
             _judged("DP-Feat, of the protected column alone, which is the paper's aim: no guess of a bit is right more "
-                    "often than our statement about the column allows", _or_coin(alone), alone.trials, said.best_guess),
+                    "often than our statement about the column allows",
+                    _or_coin(alone), alone.trials, statement.best_guess),
             _judged("DP-Feat, of whole rados: no guess of a bit is right more often than our statement about the "
-                    "column allows", right, done, said.best_guess),
-            _no_epsilon(seen[main], said.delta),
+                    "column allows", right, n_done, statement.best_guess),
+            _no_epsilon(counts[main], statement.delta),
         ],
         notes=[
             "The values of the other columns are uniform and independent; the protected bits are fair coins.",
-            f"The band is the paper's for epsilon {_BAND.epsilon:g} of one rado ({said.neighbours}); delta is "
+            f"The band is the paper's for epsilon {_BAND.epsilon:g} of one rado ({statement.neighbours}); delta is "
             f"{_BAND.delta:g}.",
         ],
     )  # fmt: skip
@@ -405,7 +409,7 @@ def study(
 _Cell = tuple[int, int, int, int]  # rows, rados, other columns, values of each
 
 
-class _Seen(NamedTuple):
+class _Counts(NamedTuple):
     """Bits that were right, that stayed undecided, trials, and those with a rado that the other bit cannot give."""
 
     right: int
@@ -422,23 +426,23 @@ _BAND = FeatureBand(
 )  # narrower, or with a smaller delta, 24 rows carry no claim
 
 
-def _hits(rng: np.random.Generator, cell: _Cell, trials: int, left: Callable[[], float]) -> _Seen:
+def _hits(rng: np.random.Generator, cell: _Cell, trials: int, left: Callable[[], float]) -> _Counts:
     """How often the bit of row 0 was right, undecided, and beyond doubt, and in how many trials."""
     m, n, columns, levels = cell
-    hits, undecided, done, impossible, interval = 0, 0, 0, 0, band(m, _BAND.epsilon)
-    while done < trials and left() > 0:
+    hits, undecided, n_done, impossible, interval = 0, 0, 0, 0, band(m, _BAND.epsilon)
+    while n_done < trials and left() > 0:
         edges, rados = simulated(rng, m, n, columns, levels, interval)
-        found = recover_bit(edges, 0, 0, rados, interval, seconds=min(max(left(), 0.01), _LONGEST))
-        hits += bool(found.bit == edges[0, 0])
-        undecided += found.bit is None
-        impossible += found.log_ratio == math.inf
-        done += 1
-    return _Seen(hits, undecided, done, impossible)
+        result = recover_bit(edges, 0, 0, rados, interval, seconds=min(max(left(), 0.01), _LONGEST))
+        hits += bool(result.bit == edges[0, 0])
+        undecided += result.bit is None
+        impossible += result.log_ratio == math.inf
+        n_done += 1
+    return _Counts(hits, undecided, n_done, impossible)
 
 
-def _or_coin(seen: _Seen) -> int:
+def _or_coin(counts: _Counts) -> int:
     """How many bits are right if a coin is tossed for the undecided ones, in the middle and rounded down."""
-    return seen.right + seen.undecided // 2
+    return counts.right + counts.undecided // 2
 
 
 def _judged(statement: str, right: int, trials: int, allowed: float) -> Check:
@@ -452,14 +456,14 @@ def _judged(statement: str, right: int, trials: int, allowed: float) -> Check:
     return Check(statement, low <= allowed, why, ours=True)
 
 
-def _no_epsilon(seen: _Seen, small: float) -> Check:
+def _no_epsilon(counts: _Counts, small: float) -> Check:
     """The paper's definition for whole rados: what the other bit cannot give is a floor of delta, at every epsilon.
 
     Where few releases are such, nothing is shown: of the rest it is not known how large an epsilon they need.
     """
-    low = _interval(seen.impossible, seen.trials, _FALSE_ALARM)[0]
+    low = _interval(counts.impossible, counts.trials, _FALSE_ALARM)[0]
     why = (
-        f"in {seen.impossible} of {seen.trials} trials some rado is impossible under the other bit, so no epsilon "
+        f"in {counts.impossible} of {counts.trials} trials some rado is impossible under the other bit, so no epsilon "
         f"helps, the theorem's n epsilon, {_RADOS * _BAND.epsilon:g}, included: delta is at least {low:.3f} but for a "
         f"probability of {_FALSE_ALARM:g} (criterion: {small:g} is small)"
     )
@@ -474,20 +478,20 @@ def _statement(cell: _Cell) -> Statement:
 
 
 def _interval(hits: int, trials: int, risk: float = 0.025) -> tuple[float, float]:
-    """Clopper-Pearson bounds of a share, each wrong with probability `risk`; nothing is known of no trials."""
+    """Clopper-Pearson bounds of a share, each wrong with probability `risk`; 0 and 1 without trials."""
     from scipy.stats import beta
 
     low = float(beta.ppf(risk, hits, trials - hits + 1)) if hits else 0.0
     return low, float(beta.ppf(1 - risk, hits + 1, trials - hits)) if hits < trials else 1.0
 
 
-def _panel(title: str, x_label: str, axis: int, cells: Sequence[_Cell], seen: Mapping[_Cell, _Seen]) -> Panel:
+def _panel(title: str, x_label: str, axis: int, cells: Sequence[_Cell], counts: Mapping[_Cell, _Counts]) -> Panel:
     curves, bands = [], []
     for columns in dict.fromkeys(cell[2] for cell in cells):
-        shown = [cell for cell in cells if cell[2] == columns and seen[cell].trials]
+        measured = [cell for cell in cells if cell[2] == columns and counts[cell].trials]
         label = f"{columns} other column{'s' if columns > 1 else ''}"
-        x = [_place(cell, axis) for cell in shown]
-        halves = [(2 * seen[cell].right + seen[cell].undecided, seen[cell].trials) for cell in shown]
+        x = [_place(cell, axis) for cell in measured]
+        halves = [(2 * counts[cell].right + counts[cell].undecided, counts[cell].trials) for cell in measured]
         curves.append(Series(label, x, [twice / (2 * trials) for twice, trials in halves]))
         low = [_interval(twice // 2, trials)[0] for twice, trials in halves]
         bands.append(Band(label, x, low, [_interval(-(-twice // 2), trials)[1] for twice, trials in halves]))

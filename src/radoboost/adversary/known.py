@@ -62,18 +62,18 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
 
 
 def own_edges(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
-    """The edge vectors of the very table that a release is from; one of another length is refused."""
+    """The edge vectors of the table that a release was made from; a table of another length is refused."""
     edges = table_edges(release, table, y, label=label)
     if release.n_examples not in (None, len(edges)):
         raise TableError(
             f"the table has {len(edges):,} rows and the release is of {release.n_examples:,}; "
-            "this attack needs the table that it was made of"
+            "give the table that the release was made from"
         )
     return edges
 
 
 def _check_reach(release: Release, values: NDArray[Any], name: str) -> None:
-    """Refuse values that no 32-bit integer holds; those of the release's own table need 23 bits."""
+    """Refuse values that do not fit into 32 bits on the grid; those of the release's own table need 23."""
     for column, x in zip(release.columns, values.T, strict=False):
         with np.errstate(over="ignore"):
             beyond = np.abs(column.apply(x.astype(np.float64)) / column.step) >= 2.0**31
@@ -98,13 +98,13 @@ def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
     n = release.n_rados
     if n * rows > _MOST_BITS:
         raise ArgumentError(
-            f"the signatures of {n:,} rados over {rows:,} rows are too many for an attack; ask for less"
+            f"the signatures of {n:,} rados over {rows:,} rows are too many for an attack; attack a smaller release"
         )
-    described = {key: value for key, value in release.signatures.items() if key != "name"}
-    chosen = SIGNATURE_SETS.get(release.signatures["name"])
-    if chosen is None:
+    parameters = {key: value for key, value in release.signatures.items() if key != "name"}
+    kind = SIGNATURE_SETS.get(release.signatures["name"])
+    if kind is None:
         raise ReleaseError(f"the signature set {release.signatures['name']!r} is not known here; upgrade radoboost")
-    return member_bits(chosen(**described).prepare(make_key(seed), n, rows), n, rows)
+    return member_bits(kind(**parameters).prepare(make_key(seed), n, rows), n, rows)
 
 
 def member_bits(prepared: Prepared, n_rados: int, rows: int) -> NDArray[np.bool_]:
@@ -116,13 +116,15 @@ def member_bits(prepared: Prepared, n_rados: int, rows: int) -> NDArray[np.bool_
 
 
 def n_examples(release: Release, rows: int | None) -> int:
-    """How many examples a release is from: what is given, which must not be other than what it says."""
+    """How many examples a release is from: `rows` if the release does not say; if it does, both must agree."""
     if rows is None:
         if release.n_examples is None:
             raise ArgumentError("the release does not say how many rows it is from; give their number with --rows")
         return release.n_examples
     if release.n_examples not in (None, rows):
-        raise ArgumentError(f"the release says that it is from {release.n_examples:,} rows, not {rows:,}")
+        raise ArgumentError(
+            f"the release says that it is from {release.n_examples:,} rows, not {rows:,}; leave the number out"
+        )
     return rows
 
 
@@ -136,7 +138,7 @@ def check_same_width(edges: NDArray[Any], rados: NDArray[Any]) -> None:
 
 
 def needed(module: str) -> Any:
-    """A module of the extra `attacks`, or what to install."""
+    """Import a module of the extra `attacks`; if it is missing, the error says what to install."""
     try:
         return import_module(module)
     except ImportError:
@@ -146,7 +148,7 @@ def needed(module: str) -> Any:
 
 
 def deadline(seconds: float) -> Callable[[], float]:
-    """How many seconds are left, from now on.
+    """Start a clock: the function that is returned says how many of the `seconds` are left.
 
     >>> 59 < deadline(60.0)() <= 60
     True

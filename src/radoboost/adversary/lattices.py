@@ -1,4 +1,4 @@
-"""One subset of integer vectors that sums to a target, of more vectors than subsets can be counted of.
+"""A subset of integer vectors that sums to a target, where there are too many subsets to count.
 
 Lattice reduction finds it where the columns carry several bits for each vector. It cannot prove that there is no other,
 but it shows the short relations of rows by which there are others.
@@ -37,8 +37,8 @@ class Lattice:
 
     >>> rng = np.random.default_rng(0)
     >>> vectors, chosen = rng.integers(-(2**22), 2**22, (50, 6)), rng.random(50) < 0.5
-    >>> found = Lattice(vectors).find(chosen @ vectors)
-    >>> found is not None and (found == chosen).all()
+    >>> subset = Lattice(vectors).find(chosen @ vectors)
+    >>> subset is not None and (subset == chosen).all()
     np.True_
     """
 
@@ -52,21 +52,21 @@ class Lattice:
         # Measured: more than one try pays only where the columns carry about half of what the reduction needs, or more.
         self._tries = _TRIES if float(bits.sum()) >= m * (0.3 + m / 75) else 1
         order = np.argsort(-bits, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(bits[order]), m * (1.5 + m / 20))) + 1
+        n_enough = int(np.searchsorted(np.cumsum(bits[order]), m * (1.5 + m / 20))) + 1
         self.bits = self._bits_beside = float(bits.sum())
         self.expected_others = float(2.0 ** min(m - self.bits, 1000.0))
         self.short = self._long = np.zeros((0, m), dtype=np.int64)
-        for columns in (order[:enough], order):
+        for columns in (order[:n_enough], order):
             self._columns = columns
-            self.ready = m <= _MOST_REDUCED and self._reduced(left)
+            self.ready = m <= _MOST_REDUCED and self._reduce(left)
             if not self.ready:
                 break
             self._relate()
             if len(columns) == len(order) or not (len(self.short) or self.too_few_bits()):
                 break
 
-    def _reduced(self, left: Callable[[], float]) -> bool:
-        """Reduce the rows' lattice; False where the time was over before."""
+    def _reduce(self, left: Callable[[], float]) -> bool:
+        """Reduce the rows' lattice; False if the time ran out first."""
         m = len(self.vectors)
         self._basis: list[list[Any]] = []
         weighted = self.vectors[:, self._columns] // self._divisors[self._columns]
@@ -97,11 +97,11 @@ class Lattice:
         self.expected_others = float(2.0 ** min(m - self.bits, 1000.0))
 
     def too_few_bits(self) -> str:
-        """As the function of this name, from the volume of the relations beside the short ones, once it is known."""
+        """Why the columns do not tell subsets apart, as `subset_sums.too_few_bits`; by volume once that is known."""
         return shortage(len(self.vectors), self._bits_beside)
 
     def relations(self, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """What may lead from a subset to others of the same sum: all short relations, and those that are seen to.
+        """Relations that may lead from a subset to others of the same sum: all short ones, and the long ones that do.
 
         >>> vectors = np.random.default_rng(0).integers(-(2**22), 2**22, (44, 6))
         >>> vectors[7] = -vectors[5]  # with both or neither, the sum is the same
@@ -112,13 +112,13 @@ class Lattice:
         return np.vstack([self.short, self._long[fits[0] | fits[1]]])
 
     def solve(self, target: Vectors, left: Callable[[], float] | None = None) -> Subsets:
-        """One subset that gives a target, or that there is none, or why neither is known."""
+        """A subset that sums to a target; or a count of 0 if none does; or why neither is known."""
         m = len(self.vectors)
         if self.refutes(target):
             return Subsets("lattice", 0, np.zeros(m, dtype=np.int64), np.zeros((0, m), dtype=np.bool_))
-        found = self.find(target, left)
-        if found is not None:
-            return Subsets("lattice", None, None, found[None, :], "lattice reduction finds one subset at most")
+        subset = self.find(target, left)
+        if subset is not None:
+            return Subsets("lattice", None, None, subset[None, :], "lattice reduction finds one subset at most")
         return Subsets("lattice", None, None, np.zeros((0, m), dtype=np.bool_), self.why_not(left))
 
     def why_not(self, left: Callable[[], float] | None = None) -> str:
@@ -134,7 +134,7 @@ class Lattice:
         )
 
     def refutes(self, target: Vectors) -> bool:
-        """Whether it is plain that no subset gives a target: by range, by divisors, or by linear dependence mod p."""
+        """Whether range, divisors or linear dependence mod p show that no subset sums to a target."""
         low, high = np.minimum(self.vectors, 0).sum(axis=0), np.maximum(self.vectors, 0).sum(axis=0)
         if (target < low).any() or (target > high).any() or (target % self._divisors).any():
             return True
@@ -145,12 +145,12 @@ class Lattice:
         return bool(matrix(len(rows), len(target), [value for row in rows for value in row], _PRIME).rank() > rank)
 
     def find(self, target: Vectors, left: Callable[[], float] | None = None) -> NDArray[np.bool_] | None:
-        """A subset that gives a target in all columns, or None where the reduction shows none."""
+        """A subset that sums to a target in all columns, or None if the reduction finds none."""
         if not self.ready:
             return None
         m = len(self.vectors)
-        wanted = target[self._columns] // self._divisors[self._columns]
-        rows = [*self._basis, [-1] * m + [1] + [-_WEIGHT * int(value) for value in wanted]]
+        scaled = target[self._columns] // self._divisors[self._columns]
+        rows = [*self._basis, [-1] * m + [1] + [-_WEIGHT * int(value) for value in scaled]]
         rng = np.random.default_rng(0)
         for _ in range(self._tries):
             if left is not None and left() <= 0:

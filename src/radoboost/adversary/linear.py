@@ -38,14 +38,14 @@ _SLACK = 1e-6  # of the largest value: what a solver in floating point may be of
 
 @dataclass(frozen=True, eq=False)
 class Recovered:
-    """A column's values as recovered, for every record.
+    """The recovered values of a column, for every record.
 
     `estimates` are before rounding to the values that the column can have, and `values` after. `reproduces` says
     whether `values` give the answers, up to the noise. `certain` says that no other values in the interval do, which
-    the linear program can tell where there is no noise; None where it was not asked. `opposite` says that the other end
+    the linear program can tell if there is no noise; None if that was not tried. `opposite` says that the other end
     of the interval, for every record, gives the answers too: then that `values` do so shows nothing. `free` is how many
-    dimensions the equations alone leave open, asked only of values that are not rounded. `status` is "found", or
-    "unknown" where it was not tried, for reasons of "time" or "size", which is `why`; values are NaN then.
+    dimensions the equations alone leave open, computed only for values that are not rounded. `status` is "found", or
+    "unknown" if it was not tried: `why` is then "time" or "size", and values are NaN.
     """
 
     column: str
@@ -135,7 +135,7 @@ def recover_column(
 
     `values` are those that x can have; with `rounded=False` they are the ends of an interval. The linear program is
     for the x in the interval whose largest error is least. It refuses answers that no such x gives within the bound.
-    What is set up and not solved is timed by an estimate, so on a slow machine it may be over the limit by seconds.
+    The time to set the program up is an estimate, so a slow machine may exceed the limit by seconds.
 
     >>> rng = np.random.default_rng(0)
     >>> truth, inclusion = rng.choice([-1.0, 1.0], 30), rng.random((22, 30)) < 0.5
@@ -145,17 +145,17 @@ def recover_column(
     """
     left = deadline(seconds)
     allowed = np.unique(np.asarray(values, dtype=np.float64))
-    given, sums = np.asarray(inclusion), np.asarray(answers, dtype=np.float64)
-    if given.ndim != 2 or not given.size or sums.shape != (len(given),):
-        raise ArgumentError(f"one answer for each row of inclusion is needed; shapes are {given.shape}, {sums.shape}")
+    bits, sums = np.asarray(inclusion), np.asarray(answers, dtype=np.float64)
+    if bits.ndim != 2 or not bits.size or sums.shape != (len(bits),):
+        raise ArgumentError(f"one answer for each row of inclusion is needed; shapes are {bits.shape}, {sums.shape}")
     if len(allowed) < 2 or not np.isfinite(allowed).all() or not np.isfinite(sums).all():
         raise ArgumentError("values must be at least two different finite numbers, and answers finite")
     if not 0 <= noise_bound < np.inf:
         raise ArgumentError(f"the noise bound must be a number of at least 0; it is {noise_bound}")
-    (n, m), unit = given.shape, None
+    (n, m), solution = bits.shape, None
     if not _fits(method, n, m):
         return _nothing(name, method, n, m, noise_bound, "size")
-    inside = given.astype(np.float64)
+    inside = bits.astype(np.float64)
     # From here on values lie in [-1, 1]: solvers have absolute tolerances.
     middle, half = allowed[0] / 2 + allowed[-1] / 2, allowed[-1] / 2 - allowed[0] / 2
     with np.errstate(over="ignore", invalid="ignore"):
@@ -167,15 +167,15 @@ def recover_column(
             "floating point; give values that the column can have"
         )
     if method == "lp":
-        unit = _program(inside, scaled, bound, left())
+        solution = _program(inside, scaled, bound, left())
     elif _SECONDS_OF_PRODUCT * inside.size * min(inside.shape) < left():
-        unit = _least_squares(inside, scaled)
-    if unit is None:
+        solution = _least_squares(inside, scaled)
+    if solution is None:
         return _nothing(name, method, n, m, noise_bound, "time")
-    estimates = middle + half * unit
+    estimates = middle + half * solution
     nearest = allowed[np.abs(estimates[:, None] - allowed).argmin(axis=1)] if rounded else estimates
-    if (1 - np.abs(unit) < _SLACK).all():  # at ends of the interval, which may show that there is nothing else
-        nearest = np.where(unit > 0, allowed[-1], allowed[0])
+    if (1 - np.abs(solution) < _SLACK).all():  # at ends of the interval, which may show that there is nothing else
+        nearest = np.where(solution > 0, allowed[-1], allowed[0])
 
     def gives(x: NDArray[np.float64]) -> bool:
         return bool((np.abs(inside @ x - sums) <= noise_bound + _SLACK * half).all())
@@ -196,13 +196,13 @@ def _fits(method: str, n: int, m: int) -> bool:
 
 
 def _nothing(name: str, method: str, n: int, m: int, noise_bound: float, why: str) -> Recovered:
-    """What is said where nothing was tried; it takes no memory, for m may be anything."""
+    """The result if nothing was tried; it takes no memory, for m may be anything."""
     nothing = np.broadcast_to(np.float64(np.nan), (m,))
     return Recovered(name, method, "unknown", n, nothing, nothing, False, None, float(noise_bound), why=why)
 
 
 def _free(inside: NDArray[np.float64], seconds: float) -> int | None:
-    """How many dimensions the equations leave open, at least; None where time does not suffice to tell."""
+    """How many dimensions the equations leave open, at least; None if there is not time enough to tell."""
     n, m = inside.shape
     if n >= m and _SECONDS_OF_PRODUCT * n * m * m > seconds:
         return None
@@ -210,7 +210,7 @@ def _free(inside: NDArray[np.float64], seconds: float) -> int | None:
 
 
 def _least_squares(inside: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The solution with the least squared error; the one nearest to the middle where there are many."""
+    """The solution with the least squared error; if there are many, the one nearest to the middle."""
     solution: NDArray[np.float64] = np.clip(np.linalg.lstsq(inside, sums)[0], -1, 1)
     return solution
 
@@ -218,12 +218,12 @@ def _least_squares(inside: NDArray[np.float64], sums: NDArray[np.float64]) -> ND
 def _program(
     inside: NDArray[np.float64], sums: NDArray[np.float64], bound: float, seconds: float
 ) -> NDArray[np.float64] | None:
-    """The point of the box whose largest error is least; None where time is over."""
+    """The point of the box whose largest error is least; None if the time is over."""
     from scipy.optimize import linprog
 
     n, m = inside.shape
     limit = seconds - _SECONDS_OF_ENTRY * inside.size
-    # The interior-point solver takes a limit that is over before it starts for none, hence the margin.
+    # The interior-point solver ignores a time limit that is over before it starts, hence the margin.
     if limit <= _SECONDS_OF_ENTRY * inside.size:
         return None
     options = {"time_limit": limit, "presolve": False}  # random bits have no structure to find
@@ -255,7 +255,7 @@ def _program(
 def _only_one(
     inside: NDArray[np.float64], sums: NDArray[np.float64], corner: NDArray[np.float64], seconds: float
 ) -> bool | None:
-    """Whether a corner of the box is all there is of the solutions in it: none is less in its direction."""
+    """Whether a corner of the box is the only solution in it: none reaches less far in its direction."""
     from scipy.optimize import linprog
 
     limit = seconds - _SECONDS_OF_ENTRY * inside.size
@@ -278,10 +278,10 @@ def linear(
 ) -> Recovered:
     """Recover one column of y_i x_i of a seeded release: of the constant column these are the labels.
 
-    Of another column than the constant give the `values` that y_i x_i can have, in the column's units; without them
-    they are taken to lie on its grid, anywhere. Clipping makes a row shorter but keeps its signs: of a release with
-    noise the constant column's values stand for labels. A release without noise tells a wrong seed by the parity of
-    its constant column, unless all its rados have as many records.
+    For any other column give the `values` that y_i x_i can have, in the column's units; without them any value on its
+    grid is possible. Clipping makes a row shorter but keeps its signs: of a release with noise the constant column's
+    values stand for labels. In a release without noise the parity of the constant column shows a wrong seed, unless
+    all its rados have as many records.
 
     >>> import radoboost as rb
     >>> X, y = np.arange(40.0).reshape(40, 1), np.arange(40) % 3 % 2
@@ -293,9 +293,8 @@ def linear(
     names, law = release.feature_names, release.law
     if law not in ("sums", "noisy sums"):
         raise ArgumentError(
-            f"this attack is for rados that are sums over a seed's subsets, noise added or not; of "
-            f"{release.mechanism['name']!r} they "
-            "are not; use a release by plain or noisy-rados"
+            f"this attack is for rados that are sums over a seed's subsets, with noise or without, and those of "
+            f"{release.mechanism['name']!r} are not; use a release by plain or noisy-rados"
         )
     if column not in names:
         raise ArgumentError(f"the release has no column {column!r}; it has {', '.join(names)}")
@@ -344,9 +343,9 @@ def study(
     left, rng = deadline(seconds), np.random.default_rng(seed)
     cases = [(c, ratio) for c in noise for ratio in ratios]
     shares: dict[tuple[str, float, float], float] = {}
-    for done, (c, ratio) in enumerate(cases):
-        bar("linear reconstruction", done, len(cases))
-        seen: dict[str, list[float]] = {method: [] for method in METHODS}
+    for n_done, (c, ratio) in enumerate(cases):
+        bar("linear reconstruction", n_done, len(cases))
+        shares_right: dict[str, list[float]] = {method: [] for method in METHODS}
         for _ in range(repeats):
             if left() <= 0:
                 break
@@ -356,9 +355,9 @@ def study(
             for method in METHODS:
                 recovered = recover_column(inside, answers, reach, method=method, seconds=max(left(), 1e-3))
                 if recovered.status == "found":
-                    seen[method].append(recovered.share_right(truth))
-        done_all = [method for method in METHODS if len(seen[method]) == repeats]
-        shares |= {(method, c, ratio): float(np.median(seen[method])) for method in done_all}
+                    shares_right[method].append(recovered.share_right(truth))
+        done_all = [method for method in METHODS if len(shares_right[method]) == repeats]
+        shares |= {(method, c, ratio): float(np.median(shares_right[method])) for method in done_all}
         if left() <= 0:
             break
     return Findings(
@@ -411,7 +410,7 @@ def _figures(
 def _half(shares: dict[tuple[str, float, float], float], ratios: Sequence[float]) -> Check:
     """Whether the interval helps below n = m."""
     below = [ratio for ratio in ratios if 0.5 < ratio < 1 and ("lp", 0.0, ratio) in shares]
-    seen = all(shares["lp", 0.0, ratio] == 1.0 for ratio in below) if below else None
+    holds = all(shares["lp", 0.0, ratio] == 1.0 for ratio in below) if below else None
     why = ", ".join(f"{100 * shares['lp', 0.0, ratio]:.0f} % at {ratio:g} m" for ratio in below)
     claim = "without noise, a linear program gets all labels from fewer rados than records, beyond half as many"
-    return Check(claim, seen, why or "no such size was tried", ours=True)
+    return Check(claim, holds, why or "no such size was tried", ours=True)

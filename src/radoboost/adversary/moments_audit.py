@@ -3,7 +3,7 @@
 The other records are pairs of opposite edge vectors, all along the canary's own. So the classifier that sharpening
 starts from hardly leans either way, and the canary has nearly the largest weight that a record can have in every
 round. Given what was released before, a stage is a known vector, plus noise, plus the canary's contribution if it is
-there: the log-likelihood ratio of each stage follows, and the stages' add up.
+there: the log-likelihood ratio of each stage follows, and those of the stages add up.
 
 What is run is the mechanism's `make`, whole, as crafting runs it.
 """
@@ -39,8 +39,8 @@ STATISTICS = (
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
-    """What the adversary knows: the canary's row on the sphere, and how many pairs there are besides."""
+class _Knowledge:
+    """What the adversary knows: the canary's row on the sphere, and how many pairs of other records there are."""
 
     row: NDArray[np.int32]
     pairs: int
@@ -56,9 +56,9 @@ def attack_moments(
     bar: Progress,
     going: Callable[[], bool],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Event]:
-    """Statistics of `runs` releases with the canary and of as many without, a row each; and what the claim is about.
+    """Statistics of `runs` releases with the canary and of as many without, a row each; and the event of the claim.
 
-    `run` is for attacks on faulty noise. No more runs are begun when `going` says no.
+    `run` lets tests attack faulty noise. No run begins once `going` returns False.
     """
     d = len(_ROW) + 1
     pairs = max(1, round(_PULL * d / mechanism.distance(d) / 2))
@@ -66,22 +66,22 @@ def attack_moments(
     label_unit = mechanism.unit == "label"
     tables = [_table(labels) for labels in ([*others, 1], [*others, 0] if label_unit else others)]
     engine = get_engine("auto")
-    known = _Known(_on_sphere(engine), pairs, label_unit, engine)
-    found = np.empty((2, runs, len(STATISTICS)))
-    done, rounds = 0, FEW_ROUNDS[0] if mechanism.sharpen else 0
-    while done < runs and going():
+    knowledge = _Knowledge(_on_sphere(engine), pairs, label_unit, engine)
+    statistics = np.empty((2, runs, len(STATISTICS)))
+    n_done, rounds = 0, FEW_ROUNDS[0] if mechanism.sharpen else 0
+    while n_done < runs and going():
         for which, table in enumerate(tables):
-            made = _made(mechanism, run(table, engine, Threads(1), _key(key, which, done)))
-            found[which, done] = _statistics(made, known)
+            made = _make(mechanism, run(table, engine, Threads(1), _key(key, which, n_done)))
+            statistics[which, n_done] = _statistics(made, knowledge)
             rounds = made.parameters["rounds"]
-        done += 1
-        if done % 100 == 0:
-            bar("releases with and without the canary", done, runs)
-    return found[0, :done], found[1, :done], mechanism.event(d, rounds)
+        n_done += 1
+        if n_done % 100 == 0:
+            bar("releases with and without the canary", n_done, runs)
+    return statistics[0, :n_done], statistics[1, :n_done], mechanism.event(d, rounds)
 
 
-def _made(mechanism: Moments, run: Run) -> Made:
-    """What the mechanism makes of a table, as `craft` has it made; of rados the fewest that there can be."""
+def _make(mechanism: Moments, run: Run) -> Made:
+    """What the mechanism makes of a table, in the way that `craft` calls it, with as few rados as possible."""
     asked = Asked(n_rados=1, signature_key=bytes(32), declared=Declared(_BOUNDS), classes=(0, 1))
     mechanism.check(asked)
     return mechanism.make(asked, run)
@@ -104,17 +104,17 @@ def _key(key: bytes | None, which: int, run: int) -> bytes:
     return hashlib.sha256(b"radoboost/audit/moments/" + bytes([which]) + run.to_bytes(8, "little") + key).digest()
 
 
-def _statistics(made: Made, known: _Known) -> list[float]:
+def _statistics(made: Made, knowledge: _Knowledge) -> list[float]:
     """Log-likelihood ratios by stage, and differences that should tell nothing more."""
-    blocks, noise, others = made.blocks, made.parameters["noise"], 2 * known.pairs + known.label_unit
-    edge = known.engine.whiten(known.row, blocks["whitening"], np.ones(1, np.int8), GRID)
-    q, e = known.row[:, 0].astype(np.float64), edge[:, 0].astype(np.float64)
-    opposite = -e if known.label_unit else np.zeros_like(e)  # the canary's part where it is absent
+    blocks, noise, others = made.blocks, made.parameters["noise"], 2 * knowledge.pairs + knowledge.label_unit
+    edge = knowledge.engine.whiten(knowledge.row, blocks["whitening"], np.ones(1, np.int8), GRID)
+    q, e = knowledge.row[:, 0].astype(np.float64), edge[:, 0].astype(np.float64)
+    opposite = -e if knowledge.label_unit else np.zeros_like(e)  # the canary's part where it is absent
     parts: list[tuple[Any, Any, float]] = [(blocks["moment:b"][0] * GRID - opposite, e - opposite, noise["sum"] * GRID)]
     for mean, theta in zip(*_rounds(made), strict=True):
-        plus, minus = (known.engine.tilt(row, theta, GRID, CAP) for row in (edge, -edge))
-        absent = minus if known.label_unit else np.zeros_like(plus)
-        known_sum = known.pairs * (plus + minus) + absent
+        plus, minus = (knowledge.engine.tilt(row, theta, GRID, CAP) for row in (edge, -edge))
+        absent = minus if knowledge.label_unit else np.zeros_like(plus)
+        known_sum = knowledge.pairs * (plus + minus) + absent
         parts.append((mean * GRID - known_sum, plus - absent, noise["rounds"] * GRID))
     unit = GRID**2
     squares = [
@@ -142,14 +142,14 @@ def _rounds(made: Made) -> Iterator[NDArray[np.float64]]:
 def _ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
     """Log-likelihood ratio of `rest` being `change` plus noise, against noise alone.
 
-    Of matrices too: beside the diagonal the noise is smaller by sqrt(2), and every entry is there twice. Without noise
-    `rest` should tell nothing, and what it tells is given as it is.
+    It holds for matrices too: off the diagonal the noise is smaller by sqrt(2), and every entry is there twice. Without
+    noise `rest` should say nothing; what it does say is returned as it is.
     """
-    told = float((rest * change).sum())
-    return (told - float((change * change).sum()) / 2) / sigma**2 if sigma else told
+    product = float((rest * change).sum())
+    return (product - float((change * change).sum()) / 2) / sigma**2 if sigma else product
 
 
 def _bare(rest: NDArray[np.float64], change: NDArray[Any]) -> int:
     """How many numbers are exactly the canary's part, less how many are exactly what is there without it."""
-    told = change != 0
-    return int((np.rint(rest[told]) == np.rint(change[told])).sum()) - int((np.rint(rest[told]) == 0).sum())
+    places = change != 0
+    return int((np.rint(rest[places]) == np.rint(change[places])).sum()) - int((np.rint(rest[places]) == 0).sum())

@@ -1,4 +1,4 @@
-"""Which of the rows that someone has are in a release: each rado is a subset sum over them, and is solved as one."""
+"""Which rows of a table are in a release: each rado is a subset sum over them, and is solved as one."""
 
 import dataclasses
 import time
@@ -40,7 +40,7 @@ _PATIENCE = 4  # rados that lattice reduction may fail on before it is given up
 
 @dataclass(frozen=True)
 class Probe:
-    """What is known of each candidate row: it is in the release, or out, or was not seen in any rado, or is open.
+    """What is known of each candidate row: "in" the release, or "out", or "not seen" in any rado, or "open".
 
     Where it is `proved`, a row is "in" if it is in every subset that gives some rado, and all others are "out" once as
     many are in as the release is of. Else lattice reduction found one subset for the rado, and no relation of rows that
@@ -100,9 +100,9 @@ def probe(
     seconds: float = DEFAULT_SECONDS,
     bar: Progress = silent,
 ) -> Probe:
-    """Which rows of a table are in a release of exact sums, plain or of a feature band, that was made of some of them.
+    """Which rows of a table are in a release that was made of some of them; it must be plain or of a feature band.
 
-    At most so many `rados` are read: a row is in none of 64 with probability 2**-64.
+    At most this many `rados` are read: a row of the release is in none of 64 with probability 2**-64.
 
     >>> import radoboost as rb
     >>> rng = np.random.default_rng(0)
@@ -120,7 +120,7 @@ def probe(
     if release.n_examples is not None and len(edges) < release.n_examples:
         raise TableError(
             f"the table has {len(edges):,} rows and the release is of {release.n_examples:,}; "
-            "this attack needs all of them, among others"
+            "give a table that holds all rows of the release"
         )
     if release.signatures["name"] == FixedSupport.name:
         support = int(release.signatures["support"]), release.n_examples or len(edges)
@@ -166,26 +166,26 @@ def members(
     if why:
         return Probe((OPEN,) * len(edges), False, others, 1.0, 0, 0, n_rados, "lattice", why)
     certain, possible = np.zeros((2, len(edges)), dtype=np.bool_)
-    read, solved = 0, 0
+    n_read, n_solved = 0, 0
     for target in rados[: max(1, rados_read)]:
         if left() <= 0:
             why = "the time was over"
             break
-        found = engine.solve(target, 1) if isinstance(engine, HalfSums) else engine.solve(target, left)
-        read += 1
-        bar("solving rados", read, min(n_rados, rados_read))
-        if found.count == 0:
+        subsets = engine.solve(target, 1) if isinstance(engine, HalfSums) else engine.solve(target, left)
+        n_read += 1
+        bar("solving rados", n_read, min(n_rados, rados_read))
+        if subsets.count == 0:
             raise TableError(
-                f"no subset of these {len(edges):,} rows gives rado {read - 1}: this is a release of another table, "
+                f"no subset of these {len(edges):,} rows gives rado {n_read - 1}: this is a release of another table, "
                 "or not all of its rows are in this one"
             )
-        if found.count is None and not len(found.listed):
-            why = found.why
-            if read - solved >= _PATIENCE and not solved:
+        if subsets.count is None and not len(subsets.listed):
+            why = subsets.why
+            if n_read - n_solved >= _PATIENCE and not n_solved:
                 break
             continue
-        solved += 1
-        some, every = _rows_of(found, edges, engine)
+        n_solved += 1
+        some, every = _rows_of(subsets, edges, engine)
         certain |= every
         possible |= some
     if n_members is not None and certain.sum() > n_members:
@@ -195,23 +195,23 @@ def members(
                 "it is one of another table, or not all of its rows are in this one"
             )
         certain[:], possible[:] = False, True
-        solved, why = 0, f"the subsets found have more rows than the {n_members:,} of the release; some are false"
-    complete = proving and solved > 0 and certain.sum() == n_members
-    rows = np.where(certain, IN, OUT if complete else np.where(possible if solved else True, OPEN, NOT_SEEN))
+        n_solved, why = 0, f"the subsets found have more rows than the {n_members:,} of the release; some are false"
+    complete = proving and n_solved > 0 and certain.sum() == n_members
+    rows = np.where(certain, IN, OUT if complete else np.where(possible if n_solved else True, OPEN, NOT_SEEN))
     name = "halves" if proving else "lattice"
-    return Probe(tuple(rows.tolist()), proving, others, missed**solved, solved, read, n_rados, name, why)
+    return Probe(tuple(rows.tolist()), proving, others, missed**n_solved, n_solved, n_read, n_rados, name, why)
 
 
 def _rows_of(
-    found: Subsets, edges: NDArray[np.int64], engine: HalfSums | Lattice
+    subsets: Subsets, edges: NDArray[np.int64], engine: HalfSums | Lattice
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """The rows of some subset, and those of every subset, that give a rado; rows that are equal go in any order."""
-    if found.with_row is not None:
-        return found.with_row > 0, found.with_row == found.count
+    if subsets.with_row is not None:
+        return subsets.with_row > 0, subsets.with_row == subsets.count
     assert isinstance(engine, Lattice)
     equal = np.unique(edges, axis=0, return_inverse=True)[1].reshape(-1)
-    chosen = np.bincount(equal, found.listed[0])
-    mixed = _mixed(engine.relations(found.listed[0]), equal)
+    chosen = np.bincount(equal, subsets.listed[0])
+    mixed = _mixed(engine.relations(subsets.listed[0]), equal)
     return (chosen > 0)[equal] | mixed, (chosen == np.bincount(equal))[equal] & ~mixed
 
 
@@ -224,7 +224,7 @@ def _mixed(relations: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np
 
 
 def _all_mixed(lattice: Lattice) -> str:
-    """Why no row can be named, in words; nothing where some can."""
+    """Why no row can be named, in words; empty if some can."""
     equal = np.unique(lattice.vectors, axis=0, return_inverse=True)[1].reshape(-1)
     if not _mixed(lattice.short, equal).all():
         return ""
@@ -254,20 +254,20 @@ def study(
     widest = max(columns)
     cells = list(dict.fromkeys([(n, d, 2**22) for d in columns for n in sizes]
                                + [(n, widest, k) for k in levels for n in sizes]))  # fmt: skip
-    seen: dict[tuple[int, int, int], tuple[float, float, float]] = {}
+    means: dict[tuple[int, int, int], tuple[float, float, float]] = {}
     for done, cell in enumerate(cells):
         bar("probing", done, len(cells))
         runs = [_run(rng, *cell, min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0]
         if runs:
-            seen[cell] = tuple(float(value) for value in np.mean(runs, axis=0))  # type: ignore[assignment]
+            means[cell] = tuple(float(value) for value in np.mean(runs, axis=0))  # type: ignore[assignment]
 
     def panel(title: str, what: str, which: int, curves: dict[str, list[tuple[int, int, int]]]) -> Panel:
-        drawn = [
-            Series(label, [cell[0] for cell in part if cell in seen],
-                            [seen[cell][which] for cell in part if cell in seen])
+        series = [
+            Series(label, [cell[0] for cell in part if cell in means],
+                            [means[cell][which] for cell in part if cell in means])
             for label, part in curves.items()
         ]  # fmt: skip
-        return Panel(title, "candidate rows", what, drawn, log_y=which == 2)
+        return Panel(title, "candidate rows", what, series, log_y=which == 2)
 
     wide = {f"{d} column{'s' if d > 1 else ''}": [(n, d, 2**22) for n in sizes] for d in columns}
     coarse = {f"{k:,} values": [(n, widest, k) for n in sizes] for k in levels}
@@ -275,7 +275,7 @@ def study(
         title: [_run_on(rng, make(rng), min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0]
         for title, make in _RELATED.items()
     }  # fmt: skip
-    wrong = sum(value[1] for value in seen.values()) + sum(run[1] for runs in related.values() for run in runs)
+    wrong = sum(value[1] for value in means.values()) + sum(run[1] for runs in related.values() for run in runs)
     names = ["rows", "columns", "values of each", "members found", "others taken for members", "seconds"]
     caption = (
         "Half of the candidates are in the release. Up to 40 candidates all subsets are counted; beyond, lattice "
@@ -285,7 +285,7 @@ def study(
     return Findings(
         NAME, TITLE,
         tables=[Table("probe-cells", "Rows found among as many others, sixteen rados", names,
-                               [[*cell, *seen[cell]] for cell in cells if cell in seen]),
+                               [[*cell, *means[cell]] for cell in cells if cell in means]),
                 Table("probe-related", "Rows that are sums of each other, more than 40", ["table", *names[3:]],
                                [[title, *np.mean(runs, axis=0).tolist()] for title, runs in related.items() if runs])],
         figures=[
@@ -295,7 +295,7 @@ def study(
                             [panel("rows found", found_by, 0, coarse), panel("time", "seconds", 2, coarse)]),
         ],
         checks=[Check("No other row is ever taken for one of the release", wrong == 0,
-                               f"{len(seen)} cells of {trials} trials, and {len(related)} tables of related rows",
+                               f"{len(means)} cells of {trials} trials, and {len(related)} tables of related rows",
                                ours=True)],
         notes=["Values are uniform and independent, but for the tables of related rows."],
     )  # fmt: skip
@@ -310,9 +310,9 @@ def _run_on(rng: np.random.Generator, edges: NDArray[np.int64], seconds: float) 
     n = len(edges)
     inside = np.arange(n) < n // 2
     rados = (rng.integers(0, 2, (16, n)) * inside) @ edges
-    begun = time.monotonic()
-    found = np.array(members(edges, rados, seconds=seconds).rows) == IN
-    return float(found[inside].mean()), float(found[~inside].mean()), time.monotonic() - begun
+    start = time.monotonic()
+    is_in = np.array(members(edges, rados, seconds=seconds).rows) == IN
+    return float(is_in[inside].mean()), float(is_in[~inside].mean()), time.monotonic() - start
 
 
 def _opposite(rng: np.random.Generator) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """Rates that were counted in runs of an attack, with bounds that hold at a stated confidence."""
 
 CONFIDENCE = 1 - 1e-6
-CHOOSING = 0.25  # of the runs, to choose a threshold by; the rest are what is counted
+CHOOSING = 0.25  # the share of the runs that chooses a threshold; the rest are counted
 LEAST_RUNS = 1000
 
 
@@ -17,7 +17,7 @@ def rate_above(count: int, runs: int, risk: float) -> float:
 
 
 def rate_below(count: int, runs: int, risk: float) -> float:
-    """The lower bound likewise.
+    """The Clopper-Pearson lower bound on such a rate.
 
     >>> round(rate_below(1000, 1000, 0.05), 6)
     0.997009

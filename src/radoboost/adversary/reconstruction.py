@@ -48,8 +48,8 @@ _OTHER = "it is another seed, another number of rows, or a release of another ta
 class Solution:
     """Integers x with coefficients @ x = sums: those that are determined, and how many dimensions are left.
 
-    `values` is 0 where not `found`; `rank` is that of the coefficients, None where time would not have sufficed, or
-    where the system is `too_large` for this solver, however much time there is.
+    `values` is 0 where not `found`; `rank` is that of the coefficients, None if there was not time enough, or if the
+    system is `too_large` for this solver, however much time there is.
     """
 
     values: NDArray[np.int64]
@@ -63,8 +63,8 @@ def solve_integers(
 ) -> Solution:
     """Solve coefficients @ x = sums for integers x of magnitude at most `largest`, one system for each column of sums.
 
-    An unknown that is determined is found, exactly, also where others are not. A system that has no such solution is
-    refused. Coefficients are 0 and 1.
+    Every unknown that is determined is found, exactly, even if others are not. A system without a solution is refused.
+    Coefficients are 0 and 1.
 
     >>> solution = solve_integers(np.array([[1, 0, 1, 1], [0, 0, 1, 1]]), np.array([[7], [5]]))
     >>> solution.values.ravel().tolist(), solution.found.tolist(), solution.rank
@@ -82,7 +82,7 @@ def solve_integers(
         raise ArgumentError("sums, and the largest value asked for, must be at most 2**53 in magnitude")
     left = deadline(seconds)
     n, m = coefficients.shape
-    for rows in sorted({min(n, m + SPARE), n}):  # a few equations more than unknowns will mostly do
+    for rows in sorted({min(n, m + SPARE), n}):  # a few equations more than unknowns are mostly enough
         too_large = rows * (m + sums.shape[1]) > _MOST_ENTRIES
         if too_large or _cost(rows, m, sums.shape[1]) > left():
             return Solution(np.zeros((m, sums.shape[1]), np.int64), np.zeros(m, np.bool_), None, too_large)
@@ -116,7 +116,7 @@ def _solve(coefficients: NDArray[Any], sums: NDArray[Any], largest: int) -> Solu
 
 
 def _agrees(coefficients: NDArray[Any], values: NDArray[np.int64], sums: NDArray[Any]) -> bool:
-    """Whether the sums are these, exactly: in floats where those are exact, for they are faster."""
+    """Whether the values give the sums, exactly: in floats if those are exact, for they are faster."""
     small = len(values) * (int(np.abs(values).max(initial=0)) + 1) < 2**53
     number = np.float64 if small else np.int64
     return bool((coefficients.astype(number) @ values.astype(number) == sums).all())
@@ -157,14 +157,14 @@ class Reconstruction:
 
     @property
     def status(self) -> str:
-        """What was found: "all", "some" or "none" of the records, or "unknown" where it was not tried; see `why`."""
+        """What was found: "all", "some" or "none" of the records, or "unknown" if it was not tried; see `why`."""
         if self.rank is None:
             return "unknown"
         return "all" if self.found.all() else "some" if self.found.any() else "none"
 
     @property
     def why(self) -> str | None:
-        """Why it is unknown: for "time", which more of would help, or for "size", where it would not."""
+        """Why it is unknown: "time", if more seconds would help, or "size", if they would not."""
         return None if self.rank is not None else "size" if self.too_large else "time"
 
     @property
@@ -176,17 +176,17 @@ class Reconstruction:
 
     @property
     def has_constant(self) -> bool:
-        """Whether the constant column is there, which tells the label, and of a feature band the protected value."""
+        """Whether there is a constant column: it gives the label, or, for a feature band, the protected value."""
         return self.columns[-1].scale == "constant"
 
     @property
     def has_labels(self) -> bool:
-        """Whether the labels of what is found are found with it."""
+        """Whether records are found with their labels."""
         return self.has_constant and not self.up_to_sign
 
     @property
     def labels(self) -> NDArray[np.int8] | None:
-        """The labels as -1 and +1, 0 where not found; None where nothing tells them."""
+        """The labels as -1 and +1, 0 where not found; None if nothing gives them away."""
         if not self.has_labels:
             return None
         return np.sign(self.edge_integers[:, -1]).astype(np.int8)
@@ -200,7 +200,7 @@ class Reconstruction:
         """
         names = [column.name for column in self.columns if column.scale != "constant"]
         if label in names:
-            raise ArgumentError(f"{label!r} is the name of a feature; give the label another")
+            raise ArgumentError(f"{label!r} is the name of a feature; give the label another name")
         label = _free_name("label", names) if label is None else label
         rows = np.flatnonzero(self.found) if self.n_found else np.empty(0, np.intp)
         integers = self.edge_integers[rows]
@@ -248,14 +248,14 @@ class Reconstruction:
                 f"The rados and the seed alone determine none of the {m:,} records, for {why}; "
                 f"whoever knows something about the records may still get them{unsure}."
             )
-        told = ", labels included" if self.has_constant else ", each times its label of -1 or +1"
+        what = ", labels included" if self.has_constant else ", each times its label of -1 or +1"
         if self.up_to_sign:
-            told = ", the protected column included, but not their labels" if self.has_constant else ", each up to sign"
+            what = ", the protected column included, but not their labels" if self.has_constant else ", each up to sign"
         count = f"all {m:,}" if k == m else f"{k:,} of {m:,}"
         clipped = ", clipped to the declared bounds" if any(c.low is not None for c in self.columns) else ""
         rest = "" if k == m else f"; the others are not determined by the rados alone, for {why}"
         grid = f"back to the last bit of the grid{clipped}"
-        return f"Whoever knows the seed gets {count} records {grid}{told}{rest}{unsure}."
+        return f"Whoever knows the seed gets {count} records {grid}{what}{rest}{unsure}."
 
 
 def reconstruct(
@@ -328,11 +328,14 @@ def check_mechanism(release: Release) -> None:
             "there is nothing more to reconstruct"
         )
     if release.law not in ("sums", "banded sums"):
-        raise ArgumentError(f"the rados of a release by {name!r} are no sums of examples; nothing can be reconstructed")
+        raise ArgumentError(
+            f"the rados of a release by {name!r} are not sums of examples, so nothing can be "
+            "reconstructed; use a release by plain"
+        )
 
 
 def check_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], banded: bool = False) -> int:
-    """Refuse a seed under which the constant column cannot be, and say how many checks that was.
+    """Refuse a seed under which the constant column is impossible, and return how many checks that was.
 
     A sum of k labels is even iff k is. Where sizes k vary from rado to rado, a wrong seed passes n such checks with
     probability about 2**-n, also where equations are too few to contradict each other. Where all rados have the same
@@ -350,8 +353,8 @@ def check_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], banded: b
     return 0 if (sizes == sizes[0]).all() else len(sizes) - banded
 
 
-def _free_name(name: str, taken: Sequence[str]) -> str:
-    while name in taken:
+def _free_name(name: str, names: Sequence[str]) -> str:
+    while name in names:
         name += "_"
     return name
 

@@ -53,13 +53,13 @@ def study(
 ) -> list[Document]:
     """Run the study of an attack, or "all", and write results, pictures and a page into the folder `output`.
 
-    `seconds` is the time limit of each; without it each has its own, of some minutes.
+    `seconds` is the time limit of each study; without it each has its own, of some minutes.
     """
     from radoboost.findings import pages
 
     if what != "all" and what not in STUDIES:
         raise ArgumentError(f"there is no study of {what!r}; choose one of {', '.join(STUDIES)}, or all")
-    make_key(seed)  # refuses what is no seed
+    make_key(seed)  # refuses a wrong seed before any study runs
     make_folder(output)
     documents = []
     with show_progress("steps") if progress else no_progress() as bar:
@@ -79,10 +79,10 @@ def run_study(
     'confounder'
     """
     module = import_module(f"radoboost.{ATTACKS[name]}")
-    chosen = dict(_QUICK[name] if quick else _FULL.get(name, {})) | ({} if seconds is None else {"seconds": seconds})
-    begun = time.monotonic()
-    findings = module.study(seed=seed, bar=bar, **chosen)
+    settings = dict(_QUICK[name] if quick else _FULL.get(name, {})) | ({} if seconds is None else {"seconds": seconds})
+    start = time.monotonic()
+    findings = module.study(seed=seed, bar=bar, **settings)
     words = ["rado", "attack", "study", name, "--seed", str(seed), *(["--quick"] if quick else [])]
     words += [] if seconds is None else ["--seconds", f"{seconds:g}"]
     options = {"seed": seed, "quick": quick, "seconds": seconds}
-    return document(" ".join(words), time.monotonic() - begun, options, findings, {ASSUMED: module.ASSUMES})
+    return document(" ".join(words), time.monotonic() - start, options, findings, {ASSUMED: module.ASSUMES})

@@ -1,7 +1,7 @@
 """Which subsets of integer vectors sum to a target: all of them, by enumeration or by halves that meet.
 
-They are counted, of up to 22 and 40 vectors; of more, `lattices` looks for one. Subsets are matched by a hash of their
-sums that is linear modulo 2**64, and whatever matches is then compared in all columns, in integers.
+Enumeration counts those of up to 22 vectors, halves those of up to 40; of more, `lattices` looks for one. Subsets are
+matched by a hash of their sums that is linear modulo 2**64; matches are then compared in all columns, in integers.
 """
 
 import math
@@ -33,10 +33,10 @@ _Hash = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Subsets:
-    """Subsets that sum to a target: how many, how many with each row, and a list of at most so many as asked for.
+    """Subsets that sum to a target: how many, how many with each row, and a list of some of them.
 
-    `count` and `with_row` are None where not all were found: there may be more than those listed, or, if none is
-    listed, there may be some. Then `why` says what stopped the search.
+    `count` and `with_row` are None unless all were found: then there may be more than those listed, and `why` says what
+    stopped the search.
     """
 
     engine: str
@@ -96,7 +96,7 @@ def solve(
 
 
 def engine_for(n_rows: int) -> str:
-    """The engine that says most about so many rows.
+    """The engine that says most about this number of rows.
 
     >>> [engine_for(m) for m in (12, 30, 50)]
     ['enumeration', 'halves', 'lattice']
@@ -120,7 +120,7 @@ def bits_of(vectors: Vectors) -> NDArray[np.float64]:
     parts = [_counted_apart(column) for column in vectors.T]
     columns = np.hstack([np.empty((len(vectors), 0), dtype=np.int64), *parts])
     if columns.shape[1] >= len(vectors) and np.linalg.matrix_rank(columns) == len(vectors):
-        parts, columns = list(vectors.T[:, :, None]), vectors  # the counts are no limit: they tell all subsets apart
+        parts, columns = list(vectors.T[:, :, None]), vectors  # the counts tell all subsets apart, so they set no limit
     residuals, steps = np.zeros(columns.shape[1]), _steps(columns)
     diagonal = np.abs(np.diag(np.linalg.qr(columns.astype(np.float64), mode="r")))
     residuals[: len(diagonal)] = diagonal
@@ -143,10 +143,10 @@ def _counted_apart(column: Vectors) -> Vectors:
 
 
 def _steps(vectors: Vectors) -> NDArray[np.float64]:
-    """The least change of each column's sum that leaves those before it as they are, 0 where there is none.
+    """The least change of each column's sum that leaves those before it as they are, 0 if nothing changes it.
 
-    Pivots of a Gaussian elimination modulo 2**64, after each column's own divisor is taken out. Columns that share
-    their parity are seen so; a common factor of several columns that is odd is not looked for.
+    Pivots of a Gaussian elimination modulo 2**64, after each column's own divisor is taken out. This
+    finds columns that share their parity; it does not look for an odd factor that several columns have in common.
     """
     steps = np.maximum(np.gcd.reduce(vectors, axis=0), 1)
     rows = (vectors // steps).astype(np.uint64)
@@ -160,8 +160,8 @@ def _steps(vectors: Vectors) -> NDArray[np.float64]:
             inverse = np.uint64(pow(int(row[k] // power), -1, 2**64))
             rows -= (rows[:, k] // power * inverse)[:, None] * row  # the pivot's own row becomes 0
             powers[k] = float(power)
-    found: NDArray[np.float64] = powers * steps
-    return found
+    least: NDArray[np.float64] = powers * steps
+    return least
 
 
 def expected_others(vectors: Vectors) -> float:
@@ -176,7 +176,7 @@ def expected_others(vectors: Vectors) -> float:
 
 
 def too_few_bits(vectors: Vectors) -> str:
-    """Why a subset found for a sum need not be the one it was made of, in words; nothing where it may well be.
+    """Why a subset found for a sum need not be the one it was made of, in words; empty if it may well be.
 
     >>> too_few_bits(np.arange(1, 51)[:, None])
     'subsets of 50 rows take 50 bits to tell apart, and the columns carry about 9'
@@ -192,7 +192,7 @@ def shortage(m: int, bits: float) -> str:
 
 
 def checked(vectors: Vectors, targets: Vectors) -> tuple[Vectors, Vectors]:
-    """Vectors and targets as int64, refused where sums of them could overflow or widths differ."""
+    """Vectors and targets as int64; refused if sums of them could overflow, or their widths differ."""
     vectors, targets = np.asarray(vectors), np.asarray(targets)
     if vectors.ndim != 2 or targets.ndim != 2 or vectors.shape[1] != targets.shape[1] or not len(vectors):
         raise ArgumentError(
@@ -211,7 +211,7 @@ def checked(vectors: Vectors, targets: Vectors) -> tuple[Vectors, Vectors]:
 
 
 def enumerated(vectors: Vectors, target: Vectors, most: int = _LISTED) -> Subsets:
-    """All subsets with this sum, out of all there are.
+    """All subsets with this sum, found by trying every subset.
 
     >>> enumerated(np.array([[1], [2], [3]]), np.array([3])).with_row.tolist()
     [1, 1, 1]
@@ -220,9 +220,9 @@ def enumerated(vectors: Vectors, target: Vectors, most: int = _LISTED) -> Subset
         raise ArgumentError(f"{len(vectors)} rows have too many subsets to enumerate; use the engine halves")
     factors = _factors(np.random.default_rng(0), vectors.shape[1])
     sums = _subset_sums(_hashes(vectors, factors))
-    found = np.flatnonzero(sums == _hashes(target, factors)).astype(np.uint32)
-    parts = [part[(_sums(vectors, part) == target).all(axis=1)] for part in _pieces(found)]
-    subsets = _unpacked(np.concatenate(parts) if parts else found, len(vectors))
+    masks = np.flatnonzero(sums == _hashes(target, factors)).astype(np.uint32)
+    parts = [part[(_sums(vectors, part) == target).all(axis=1)] for part in _pieces(masks)]
+    subsets = _unpacked(np.concatenate(parts) if parts else masks, len(vectors))
     return Subsets("enumeration", len(subsets), subsets.sum(axis=0), subsets[:most])
 
 
@@ -314,14 +314,14 @@ class HalfSums:
         return Subsets("halves", int((of_left * of_right).sum()), np.array(with_row, dtype=np.int64), listed)
 
     def _matches(self, targets: Vectors) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-        """Target, left group and right group of all that fit, some at a time."""
+        """Target, left group and right group of all matches, a batch at a time."""
         whole, targets = (targets % self._divisors == 0).all(axis=1), targets // self._divisors
-        hashes, known = _hashes(targets, self._factors), self._right.hashes
+        hashes, right_hashes = _hashes(targets, self._factors), self._right.hashes
         for first in range(0, len(targets), self.at_once):
-            wanted = hashes[first : first + self.at_once, None] - self._left.hashes
-            place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-            for part in _pieces(np.flatnonzero(known[place] == wanted)):
-                target, left = np.divmod(part, wanted.shape[1])
+            missing = hashes[first : first + self.at_once, None] - self._left.hashes
+            place = np.minimum(np.searchsorted(right_hashes, missing), len(right_hashes) - 1)
+            for part in _pieces(np.flatnonzero(right_hashes[place] == missing)):
+                target, left = np.divmod(part, missing.shape[1])
                 right = place.reshape(-1)[part]
                 fits = (self._left.sums(left) + self._right.sums(right) == targets[first + target]).all(axis=1)
                 fits &= whole[first + target]
@@ -342,7 +342,7 @@ class HalfSums:
 
 
 def _factors(rng: np.random.Generator, width: int) -> _Hash:
-    """Odd factors of a hash: of a single column's sums none can collide."""
+    """Odd factors of a hash, so that the sums of a single column never collide."""
     return rng.integers(0, 2**64, width, dtype=np.uint64) | np.uint64(1)
 
 
@@ -360,15 +360,15 @@ def _subset_sums(values: NDArray[Any]) -> NDArray[Any]:
 
 def _independent(vectors: Vectors) -> list[int]:
     """Columns that all others are linear combinations of, by exact elimination."""
-    rows, chosen = vectors.astype(object), []
+    rows, columns = vectors.astype(object), []
     for k in range(vectors.shape[1]):
         live = np.flatnonzero(rows[:, k])
         if len(live):
-            chosen.append(k)
+            columns.append(k)
             pivot, rest = rows[live[0]], np.delete(rows, live[0], axis=0)
             rows = rest * pivot[k] - rest[:, k : k + 1] * pivot
             rows //= np.maximum(np.gcd.reduce(rows, axis=1, keepdims=True, initial=0), 1)
-    return chosen
+    return columns
 
 
 def _unpacked(masks: NDArray[np.uint32], n_rows: int) -> NDArray[np.bool_]:

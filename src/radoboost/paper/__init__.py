@@ -22,13 +22,13 @@ EXPERIMENTS = {
     "gaussian": "gaussian",
     "theory": "theory",
 }
-"""Name on the command line -> module of this package, imported when it is asked for.
+"""Name on the command line -> module of this package, imported on first use.
 
-A module has NAME, TITLE, cells(options), work(cell, options) and findings(outcomes, options). The module of `work` has
-VERSION, to be raised when what is kept of cells from before should not be used again.
+Each module has NAME, TITLE, cells(options), work(cell, options) and findings(outcomes, options). The module of `work`
+has VERSION; raise it when results that are kept from earlier runs should not be used again.
 """
 WITHOUT_DOMAINS = ("theory",)
-"""Those that have something to say also where there is no domain."""
+"""Experiments that say something even without any domain."""
 OUTPUT = Path("rado-reproduce")
 _TITLE = "Rademacher observations, reproduced"
 _ABOUT = (
@@ -55,9 +55,9 @@ def reproduce(
 ) -> list[Document]:
     """Run an experiment of the paper, or "all", and write results, pictures and a report into the folder `output`.
 
-    `data` is the folder of the domains (RADO_DATA by default); `domains` chooses among those found there. Cells that
-    are finished are kept in `output`, so that an interrupted run goes on where it was; neither that nor the number of
-    processes, `jobs`, changes a number. Gives one document for each experiment: its findings, and how they were got.
+    `data` is the folder of the domains (RADO_DATA by default); `domains` chooses among those found there. Finished
+    cells are kept in `output`, so that an interrupted run goes on where it was; neither that nor the number of
+    processes, `jobs`, changes a number. Returns a document for each experiment: its findings, and how they were got.
     """
     from radoboost.findings import pages
 

@@ -84,10 +84,10 @@ def protected(domain: Domain) -> tuple[NDArray[np.float64], int, str]:
         raise ArgumentError(f"no feature of {domain.name} is binary; leave the domain out")
     positive = domain.signs > 0
     uneven = [abs(2 * int(((x[:, k] == x[:, k].max()) == positive).sum()) - len(x)) for k in binary]
-    chosen = binary[int(np.argmin(uneven))]
+    best = binary[int(np.argmin(uneven))]
     columns = standardised(x)
-    columns[:, chosen] = np.where(x[:, chosen] == x[:, chosen].max(), 1.0, -1.0)
-    return columns, chosen, str(names[chosen])
+    columns[:, best] = np.where(x[:, best] == x[:, best].max(), 1.0, -1.0)
+    return columns, best, str(names[best])
 
 
 def band_rados(
@@ -140,7 +140,7 @@ def work(cell: Cell, options: Options) -> dict[str, Any]:
     generator = cell_generator(cell, options)
     n = number_of_rados(len(train))
 
-    def learned(rows: NDArray[np.float64], update: str = "multiplicative") -> tuple[float, float]:
+    def learn(rows: NDArray[np.float64], update: str = "multiplicative") -> tuple[float, float]:
         """Test error, and the share of the protected feature in |theta|."""
         theta = best_on_examples(boost(rows, n_rounds=chosen.rounds, update=update).rounds, edges[train], len(edges[0]))
         return share_wrong(theta, edges[test], generator), float(abs(theta[place]) / max(np.abs(theta).sum(), 1e-300))
@@ -149,17 +149,17 @@ def work(cell: Cell, options: Options) -> dict[str, Any]:
     for epsilon in chosen.epsilons:
         interval, key = _interval(len(train), epsilon), generator.bytes(32)
         rows = None if interval is None else band_rados(edges[train], place, interval, n, key)
-        banded.append((None, None) if rows is None else learned(rows))
+        banded.append((None, None) if rows is None else learn(rows))
     return {
         "band": [error for error, _ in banded],
         "share": [share for _, share in banded],
-        "plain": learned(uniform_rados(edges[train], n, generator))[0],
-        "adaboost": learned(edges[train], "exponential")[0],
+        "plain": learn(uniform_rados(edges[train], n, generator))[0],
+        "adaboost": learn(edges[train], "exponential")[0],
     }
 
 
 def _interval(m: int, epsilon: float) -> tuple[int, int] | None:
-    """The band, or None where it holds nothing."""
+    """The band, or None if it holds nothing."""
     try:
         return band(m, epsilon)
     except ArgumentError:
@@ -170,7 +170,7 @@ def totals(m: int, n: int, epsilon: float, delta: float = DEFAULT_DELTA) -> dict
     """What n rados over m examples reveal of the column's marginal, exactly, beside what the paper says.
 
     `floor` is the probability that some rado lies at the end of the band that only one of two neighbours can give: no
-    delta is below. `epsilon` is that at `delta`, and None where there is none, so that `FeatureBand` refuses; `delta`
+    delta is below. `epsilon` is that at `delta`, and None if there is none, so that `FeatureBand` refuses; `delta`
     is that at the paper's n epsilon. The paper's delta is O(m^(-5/2) / epsilon) a rado; its constant is taken as 1.
 
     >>> account = totals(1000, 1, 0.1)
@@ -203,7 +203,7 @@ def totals(m: int, n: int, epsilon: float, delta: float = DEFAULT_DELTA) -> dict
 
 
 def end_probability(m: int, low: int, high: int) -> float:
-    """That K, binomial over m fair coins and truncated to low .. high, is at one given end of a symmetric band.
+    """The probability that K, binomial over m fair coins within low .. high, is at one end of a symmetric band.
 
     >>> end_probability(4, 1, 3) == 4 / (4 + 6 + 4)
     True

@@ -40,7 +40,7 @@ Timed = tuple[Outcome, float]
 
 @dataclass(frozen=True)
 class Options:
-    """What every cell of a reproduction is told: the folder of the domains, those found there, seed, quick or not."""
+    """What all cells of a reproduction share: the folder of the domains, those found there, seed, quick or not."""
 
     data: str
     domains: tuple[str, ...]
@@ -96,37 +96,37 @@ def cell_generator(cell: Cell, options: Options) -> np.random.Generator:
 def run_cells(
     cells: Sequence[Cell], work: Work, options: Options, folder: Path, *, jobs: int = 1, bar: Progress = silent
 ) -> dict[Cell, Outcome]:
-    """The outcomes of all cells, in their order: those kept in `folder` are read, the others run and kept."""
+    """The outcomes of all cells, in their order: read from `folder` if kept there, otherwise run and kept."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the directory {folder}: {reason(error)}; choose another") from None
     places = {cell: folder / _file_name(cell, work, options) for cell in cells}
-    outcomes = {cell: kept["outcome"] for cell, place in places.items() if (kept := _read(place)) is not None}
-    left = [cell for cell in places if cell not in outcomes]
+    outcomes = {cell: record["outcome"] for cell, place in places.items() if (record := _read(place)) is not None}
+    unfinished = [cell for cell in places if cell not in outcomes]
     task = cells[0].experiment if cells else ""
     bar(task, len(outcomes), len(places))
-    with _finishing(left, work, options, jobs) as finished:
+    with _finishing(unfinished, work, options, jobs) as finished:
         for cell, (outcome, seconds) in finished:
             text = json.dumps({"cell": str(cell), "seconds": round(seconds, 3), "outcome": outcome})
-            with replacing(places[cell]) as beside:
-                beside.write_text(text + "\n", encoding="utf-8")
+            with replacing(places[cell]) as draft:
+                draft.write_text(text + "\n", encoding="utf-8")
             outcomes[cell] = json.loads(text)["outcome"]  # as it will be read again
             bar(task, len(outcomes), len(places))
     return {cell: outcomes[cell] for cell in places}
 
 
 def seconds_spent(cells: Sequence[Cell], work: Work, options: Options, folder: Path) -> float:
-    """Seconds of one core that cells took which are kept in `folder`, whenever they were run."""
-    kept = (_read(folder / _file_name(cell, work, options)) for cell in cells)
-    return float(sum(cell["seconds"] for cell in kept if cell is not None))
+    """Seconds of one core that the cells kept in `folder` took, whenever they were run."""
+    records = (_read(folder / _file_name(cell, work, options)) for cell in cells)
+    return float(sum(cell["seconds"] for cell in records if cell is not None))
 
 
 def _file_name(cell: Cell, work: Work, options: Options) -> str:
     version = getattr(sys.modules.get(work.__module__), "VERSION", 1)
     source = digest(cell["domain"], options.data) if cell.get("domain") else ""
-    asked = [cell.experiment, cell.parameters, options.seed, options.quick, source, version]
-    return f"{cell.experiment}-{_hash(asked)[:20]}.json"
+    identity = [cell.experiment, cell.parameters, options.seed, options.quick, source, version]
+    return f"{cell.experiment}-{_hash(identity)[:20]}.json"
 
 
 def _hash(value: object) -> str:
@@ -134,26 +134,26 @@ def _hash(value: object) -> str:
 
 
 def _read(place: Path) -> dict[str, Any] | None:
-    """What is kept of a cell; nothing where the file is not there, or not whole."""
+    """What is kept of a cell; None if its file is missing or not whole."""
     try:
-        kept = json.loads(place.read_text(encoding="utf-8"))
-        return kept if isinstance(kept["outcome"], dict) and isinstance(kept["seconds"], float | int) else None
+        record = json.loads(place.read_text(encoding="utf-8"))
+        return record if isinstance(record["outcome"], dict) and isinstance(record["seconds"], float | int) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _timed(work: Work, cell: Cell, options: Options) -> Timed:
     """An outcome, and the seconds of one core that it took: they do not depend on what else the machine does."""
-    begun = time.process_time()
+    start = time.process_time()
     outcome = work(cell, options)
-    return outcome, time.process_time() - begun
+    return outcome, time.process_time() - start
 
 
 @contextmanager
 def _finishing(
     cells: Sequence[Cell], work: Work, options: Options, jobs: int
 ) -> Iterator[Iterator[tuple[Cell, Timed]]]:
-    """Cells with their outcomes as they finish, here or in processes; processes are ended if the caller is."""
+    """Cells with their outcomes as they finish, here or in processes, which end if the caller fails."""
     jobs = min(jobs, len(cells))
     if jobs <= 1:
         from threadpoolctl import threadpool_limits
@@ -165,7 +165,7 @@ def _finishing(
     with _environment(_ONE_THREAD):
         pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin_worker)
         try:
-            with _deaf_to_interrupts():  # what is started now stays so, and leaves Ctrl-C to this process
+            with _deaf_to_interrupts():  # workers that start now inherit this, and leave Ctrl-C to this process
                 futures = {pool.submit(_timed, work, cell, options): cell for cell in cells}
             yield _collected(futures)
             pool.shutdown()
@@ -175,7 +175,8 @@ def _finishing(
                 process.terminate()
             if isinstance(error, BrokenProcessPool):
                 raise TooLargeError(
-                    "a process ended before its work, most likely for want of memory; run fewer at a time with --jobs"
+                    "a process ended before its work, most likely because memory ran out; "
+                    "run fewer at a time with --jobs"
                 ) from None
             raise
 

@@ -43,12 +43,12 @@ class Row:
         return summarise(self.errors[learner])
 
     def p(self, learner: str) -> float:
-        """Of the two-tailed paired t-test of a learner against RadoBoost."""
+        """The p of the two-tailed paired t-test of a learner against RadoBoost."""
         return paired_t(self.errors[learner], self.errors["radoboost"])
 
 
 def gather(outcomes: Mapping[Cell, dict[str, Any]], clamp: float = 0.0) -> list[Row]:
-    """The outcomes of the folds of each domain, those of a clamp."""
+    """The outcomes of the folds of each domain, with this clamp."""
     folds: dict[str, list[dict[str, Any]]] = {}
     for cell, outcome in outcomes.items():
         if cell["clamp"] == clamp and cell.get("part") is None:
@@ -56,11 +56,11 @@ def gather(outcomes: Mapping[Cell, dict[str, Any]], clamp: float = 0.0) -> list[
     return [
         Row(
             name,
-            found[0],
-            {learner: [fold["error"][learner] for fold in found] for learner in LEARNERS},
-            {learner: min(fold["least_edge"][learner] for fold in found) for learner in LEARNERS},
+            results[0],
+            {learner: [fold["error"][learner] for fold in results] for learner in LEARNERS},
+            {learner: min(fold["least_edge"][learner] for fold in results) for learner in LEARNERS},
         )
-        for name, found in folds.items()
+        for name, results in folds.items()
     ]
 
 
@@ -104,7 +104,7 @@ def beside(name: str, rows: Sequence[Row]) -> Table:
 
 
 def outside(name: str, rows: Sequence[Row], learners: Sequence[str]) -> Iterator[tuple[Row, str, float]]:
-    """The cells that are more than two combined standard errors from the paper's, and how many."""
+    """The cells that are more than two combined standard errors from the paper's, and how many they are apart."""
     for row in rows:
         for learner in learners if row.complete else ():
             apart = standard_errors_apart(row.summary(learner), printed(name, row.name, learner))
@@ -137,13 +137,13 @@ def agreement(name: str, rows: Sequence[Row], learners: Sequence[str], allowed: 
 
 def picture(name: str, rows: Sequence[Row]) -> Figure:
     """A panel for each learner: our errors and the paper's, by domain."""
-    known = [row for row in rows if row.complete]
+    complete = [row for row in rows if row.complete]
     panels = []
     for learner, title in LEARNERS.items():
-        drawn = [_points("here", rows, [row.summary(learner) for row in rows])]
-        if known:
-            drawn.append(_points("paper", known, [printed(name, row.name, learner) for row in known]))
-        panels.append(Panel(title, "domain", "test error, %", drawn))
+        series = [_points("here", rows, [row.summary(learner) for row in rows])]
+        if complete:
+            series.append(_points("paper", complete, [printed(name, row.name, learner) for row in complete]))
+        panels.append(Panel(title, "domain", "test error, %", series))
     caption = "Mean test error and its standard error over folds, here and in the paper."
     return Figure("errors", "Test errors, here and in the paper", caption, panels)
 

@@ -79,36 +79,36 @@ class Domain:
 def find(data: Path | str) -> dict[str, Path]:
     """The domains that are under a folder, in the order of the paper, and their files.
 
-    A sample is left out where the domain itself is there.
+    A sample is left out if the domain itself is there.
     """
     folder = Path(data)
     if not folder.is_dir():
         raise ArgumentError(f"there is no folder {folder}; name the folder of the domains with --data or RADO_DATA")
-    found = {name: place for name in SOURCES if (place := _place(name, folder)) is not None}
-    if "higgs" in found:
-        found.pop("higgs_sample", None)
-    return found
+    places = {name: place for name in SOURCES if (place := _place(name, folder)) is not None}
+    if "higgs" in places:
+        places.pop("higgs_sample", None)
+    return places
 
 
 def choose(data: Path | str, wanted: tuple[str, ...] | None = None) -> tuple[tuple[str, ...], list[str]]:
-    """The domains to run, and one line for each that is not there; those asked for by name must be."""
+    """The domains to run, and one line for each that is missing; those in `wanted` must all be there."""
     if wanted is not None and not wanted:
         raise ArgumentError(f"no domain is named; choose from {', '.join(SOURCES)}")
     for name in wanted or ():
         if name not in SOURCES:
             raise ArgumentError(f"there is no domain {name!r}; choose from {', '.join(SOURCES)}")
-    found = find(data)
+    places = find(data)
     if wanted:
-        found |= {name: place for name in wanted if (place := _place(name, Path(data))) is not None}
-    asked = [name for name in SOURCES if (name in wanted if wanted else name != "higgs_sample")]
-    missing = [where_to_get(name) for name in asked if name not in found]
+        places |= {name: place for name in wanted if (place := _place(name, Path(data))) is not None}
+    names = [name for name in SOURCES if (name in wanted if wanted else name != "higgs_sample")]
+    missing = [where_to_get(name) for name in names if name not in places]
     if wanted and missing:
         raise ArgumentError(f"not under {data}: {'; '.join(missing)}")
-    if not found:
+    if not places:
         raise ArgumentError(
             f"no domain is under {data}; put files such as fertility.csv there, or choose another folder"
         )
-    return tuple(name for name in SOURCES if (name in wanted if wanted else name in found)), missing
+    return tuple(name for name in SOURCES if (name in wanted if wanted else name in places)), missing
 
 
 def where_to_get(name: str) -> str:
@@ -128,18 +128,18 @@ def _place(name: str, folder: Path) -> Path | None:
     return next((folder / file for file in names if file and (folder / file).is_file()), None)
 
 
-def _found(name: str, data: str) -> Path:
+def _place_of(name: str, data: str) -> Path:
     place = _place(name, Path(data)) if name in SOURCES else None
     if place is None:
-        known = f"; put it there: {where_to_get(name)}" if name in SOURCES else f"; known are {', '.join(SOURCES)}"
-        raise ArgumentError(f"there is no domain {name!r} under {data}{known}")
+        hint = f"; put it there: {where_to_get(name)}" if name in SOURCES else f"; known are {', '.join(SOURCES)}"
+        raise ArgumentError(f"there is no domain {name!r} under {data}{hint}")
     return place
 
 
 @lru_cache(maxsize=64)
 def digest(name: str, data: str) -> str:
     """What changes when the file of a domain does."""
-    place = _found(name, data)
+    place = _place_of(name, data)
     with readable(place), place.open("rb") as file:
         return hashlib.sha256(f"{place.stat().st_size}:".encode() + file.read(_HASHED)).hexdigest()
 
@@ -147,7 +147,7 @@ def digest(name: str, data: str) -> str:
 @lru_cache(maxsize=1)
 def load(name: str, data: str) -> Domain:
     """A domain from its file under the folder `data`; the last one is kept in memory."""
-    place = _found(name, data)
+    place = _place_of(name, data)
     source = SOURCES[name]
     original = place.name == source.original
     names, table = _read(place, header=not original)

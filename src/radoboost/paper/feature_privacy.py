@@ -25,8 +25,8 @@ _OTHERS = {"plain": "random rados", "adaboost": "AdaBoost on examples"}
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What was found in one domain: errors by epsilon, those of the others, and the accounts."""
+class _Result:
+    """The results of one domain: errors by epsilon, those of the other learners, and the accounts."""
 
     title: str
     band: tuple[Summary | None, ...]
@@ -36,34 +36,34 @@ class _Seen:
 
     @property
     def refused(self) -> list[int]:
-        """The epsilons at which there are rados, and the mechanism would not give them."""
+        """The epsilons at which there are rados, but the mechanism would refuse them."""
         return [k for k, error in enumerate(self.band) if error is not None and self.accounts[k]["epsilon"] is None]
 
 
 def findings(outcomes: Outcomes, options: Options) -> Findings:
     """Errors by epsilon, exact totals beside the paper's, and what of its conclusion is seen."""
     chosen = plan(options)
-    seen = [_gather(outcomes, name, chosen) for name in DOMAINS if name in options.domains]
-    if not seen:
+    results = [_gather(outcomes, name, chosen) for name in DOMAINS if name in options.domains]
+    if not results:
         return Findings(NAME, TITLE, notes=["None of the domains with a binary feature is there."])
     return Findings(
         NAME,
         TITLE,
-        tables=[_errors_table(seen, chosen), _totals_table(seen, chosen)],
-        figures=[_errors_figure(seen, chosen), _totals_figure(seen, chosen)],
-        checks=[_competes(seen, chosen, "plain"), _competes(seen, chosen, "adaboost"), _holds(seen, chosen)],
+        tables=[_errors_table(results, chosen), _totals_table(results, chosen)],
+        figures=[_errors_figure(results, chosen), _totals_figure(results, chosen)],
+        checks=[_competes(results, chosen, "plain"), _competes(results, chosen, "adaboost"), _holds(results, chosen)],
         notes=_NOTES,
     )
 
 
-def _gather(outcomes: Outcomes, name: str, chosen: Plan) -> _Seen:
-    mine = {cell: outcome for cell, outcome in outcomes.items() if cell["domain"] == name}
-    folds = [outcome for cell, outcome in mine.items() if cell.get("epsilon") is None]
+def _gather(outcomes: Outcomes, name: str, chosen: Plan) -> _Result:
+    own = {cell: outcome for cell, outcome in outcomes.items() if cell["domain"] == name}
+    folds = [outcome for cell, outcome in own.items() if cell.get("epsilon") is None]
     errors, shares = (
         [[fold[key][k] for fold in folds] for k in range(len(chosen.epsilons))] for key in ("band", "share")
     )
-    accounts = tuple(mine[Cell.of(NAME, domain=name, epsilon=epsilon)] for epsilon in chosen.epsilons)
-    return _Seen(
+    accounts = tuple(own[Cell.of(NAME, domain=name, epsilon=epsilon)] for epsilon in chosen.epsilons)
+    return _Result(
         f"{SOURCES[name].title}, {accounts[0]['feature']}",
         tuple(None if None in each else summarise(each) for each in errors),
         tuple(None if None in each else sum(each) / len(each) for each in shares),
@@ -72,16 +72,16 @@ def _gather(outcomes: Outcomes, name: str, chosen: Plan) -> _Seen:
     )
 
 
-def _errors_table(seen: list[_Seen], chosen: Plan) -> Table:
+def _errors_table(results: list[_Result], chosen: Plan) -> Table:
     rows: list[list[Any]] = []
-    for domain in seen:
+    for domain in results:
         others = [value for key in _OTHERS for value in (domain.others[key].mean, domain.others[key].std)]
         for k, epsilon in enumerate(chosen.epsilons):
             error, account = domain.band[k], domain.accounts[k]
-            mine = (None, None) if error is None else (error.mean, error.std)
+            numbers = (None, None) if error is None else (error.mean, error.std)
             verdict = "refused" if k in domain.refused else "given" if error else "no band in some fold"
             rows.append(
-                [domain.title, epsilon, account["low"], account["high"], *mine, domain.share[k], *others, verdict]
+                [domain.title, epsilon, account["low"], account["high"], *numbers, domain.share[k], *others, verdict]
             )
     percent = [Column(name, "%", 2) for label in ("band", *_OTHERS.values()) for name in (label, f"{label}, std")]
     percent.insert(2, Column("share of |theta|", digits=3))
@@ -101,11 +101,11 @@ def _errors_table(seen: list[_Seen], chosen: Plan) -> Table:
     return Table("errors", "Test error by epsilon", columns, rows, note)
 
 
-def _totals_table(seen: list[_Seen], chosen: Plan) -> Table:
+def _totals_table(results: list[_Result], chosen: Plan) -> Table:
     keys = ("m", "n", "low", "high", "paper_epsilon", "paper_delta", "epsilon", "delta", "floor", "plain_epsilon")
     rows = [
         [domain.title, epsilon, *(domain.accounts[k].get(key) for key in keys)]
-        for domain in seen
+        for domain in results
         for k, epsilon in enumerate(chosen.epsilons)
     ]
     at = f"at delta {DEFAULT_DELTA:g}"
@@ -123,15 +123,15 @@ def _totals_table(seen: list[_Seen], chosen: Plan) -> Table:
     return Table("totals", "What all rados of a fold reveal of the column, exactly", columns, rows, note)
 
 
-def _errors_figure(seen: list[_Seen], chosen: Plan) -> Figure:
+def _errors_figure(results: list[_Result], chosen: Plan) -> Figure:
     panels = []
-    for domain in seen:
+    for domain in results:
         means = [None if error is None else error.mean for error in domain.band]
         spread = [None if error is None else error.std for error in domain.band]
-        shown = [Series("rados in the band", chosen.epsilons, means, error=spread, marked=domain.refused)]
+        series = [Series("rados in the band", chosen.epsilons, means, error=spread, marked=domain.refused)]
         for key, label in _OTHERS.items():
-            shown.append(Series(label, chosen.epsilons[:1], [domain.others[key].mean], style="flat"))
-        panels.append(Panel(domain.title, "epsilon of one rado", "test error, %", shown, log_x=True))
+            series.append(Series(label, chosen.epsilons[:1], [domain.others[key].mean], style="flat"))
+        panels.append(Panel(domain.title, "epsilon of one rado", "test error, %", series, log_x=True))
     caption = (
         "RadoBoost on rados in the band of the feature-wise mechanism, on random rados, and AdaBoost. Bars: standard "
         f"deviation over folds. Rings: the mechanism would refuse, for no epsilon is left at delta {DEFAULT_DELTA:g}."
@@ -139,22 +139,22 @@ def _errors_figure(seen: list[_Seen], chosen: Plan) -> Figure:
     return Figure("errors", "Test error by epsilon", caption, panels)
 
 
-def _totals_figure(seen: list[_Seen], chosen: Plan) -> Figure:
+def _totals_figure(results: list[_Result], chosen: Plan) -> Figure:
     x, panels = chosen.epsilons, []
     for y, paper, exact in (
         ("epsilon of all rados", "paper_epsilon", "epsilon"),
         ("delta at n epsilon", "paper_delta", "delta"),
     ):
-        for domain in seen:
+        for domain in results:
             values = {key: [account[key] for account in domain.accounts] for key in domain.accounts[0]}
-            shown = [
+            series = [
                 Series("paper", x, values[paper], style="dashed"),
                 Series("exact, in the band", x, values[exact]),
             ]
             if exact == "epsilon":
-                shown.append(Series("exact, random rados", x[:1], values["plain_epsilon"][:1], style="flat"))
+                series.append(Series("exact, random rados", x[:1], values["plain_epsilon"][:1], style="flat"))
             title = domain.title.split(",")[0]
-            panels.append(Panel(title, "epsilon of one rado", y, shown, log_x=True, log_y=True))
+            panels.append(Panel(title, "epsilon of one rado", y, series, log_x=True, log_y=True))
     caption = (
         "What all rados of a training fold reveal of the protected column's marginal: the paper's n epsilon and n "
         f"delta, and exact numbers. The exact epsilon is that at delta {DEFAULT_DELTA:g}; where it is missing there is "
@@ -181,13 +181,13 @@ def competes_from(errors: tuple[Summary | None, ...], other: Summary, epsilons: 
     return least
 
 
-def _competes(seen: list[_Seen], chosen: Plan, key: str) -> Check:
-    least = {domain.title: competes_from(domain.band, domain.others[key], chosen.epsilons) for domain in seen}
+def _competes(results: list[_Result], chosen: Plan, key: str) -> Check:
+    least = {domain.title: competes_from(domain.band, domain.others[key], chosen.epsilons) for domain in results}
     within = [title for title, epsilon in least.items() if epsilon is not None and epsilon <= SMALL]
-    told = "; ".join(f"{t} from {e:g} on" if e is not None else f"{t} nowhere" for t, e in least.items())
+    starts = "; ".join(f"{t} from {e:g} on" if e is not None else f"{t} nowhere" for t, e in least.items())
     small = [
         k in domain.refused
-        for domain in seen
+        for domain in results
         for k, epsilon in enumerate(chosen.epsilons)
         if epsilon <= SMALL and domain.band[k] is not None
     ]
@@ -196,15 +196,15 @@ def _competes(seen: list[_Seen], chosen: Plan, key: str) -> Check:
         f"RadoBoost on feature-wise private rados can compete with {_OTHERS[key]}, even for rather small epsilon",
         None if few else bool(within),
         f"{few}Criterion: at most {MARGIN:g} points behind at every epsilon of the grid from {SMALL:g} or less on, in "
-        f"one domain at least, for the paper says 'can'. Found: {told}. At {sum(small)} of the {len(small)} points up "
-        f"to {SMALL:g} our mechanism would refuse: all rados together have no epsilon at delta {DEFAULT_DELTA:g}.",
+        f"one domain at least, for the paper says 'can'. Found: {starts}. At {sum(small)} of the {len(small)} points "
+        f"up to {SMALL:g} our mechanism would refuse: all rados together have no epsilon at delta {DEFAULT_DELTA:g}.",
     )
 
 
-def _holds(seen: list[_Seen], chosen: Plan) -> Check:
+def _holds(results: list[_Result], chosen: Plan) -> Check:
     ratios = [
         (account["delta"] / account["paper_delta"], domain.title, epsilon)
-        for domain in seen
+        for domain in results
         for account, epsilon in zip(domain.accounts, chosen.epsilons, strict=True)
         if 1 / account["m"] <= epsilon <= SMALL and account["delta"] is not None
     ]

@@ -95,7 +95,7 @@ def _families() -> Iterator[tuple[str, str, str, dict[str, tuple[str, str]]]]:
 
 
 def _standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of the mean over copies."""
+    """The standard error of the mean over copies."""
     if len(values) < 2:
         return np.zeros(values.shape[1:])
     return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(len(values)))
@@ -146,12 +146,12 @@ def _differences(
     places = [f"{noise_std:g}" for noise_std in chosen.noise_stds]
     panels = []
     for domain, of in curves.items():
-        shown = [Series("no difference", places[:1], [0.0], style="flat")]
+        series = [Series("no difference", places[:1], [0.0], style="flat")]
         for label, (ours, theirs) in pairs.items():
             gaps = of[ours] - of[theirs]
             style = "dashed" if label == RANDOM else "line"
-            shown.append(Series(label, places, gaps.mean(axis=0), error=_standard_error(gaps), style=style))
-        panels.append(Panel(SOURCES[domain].title, "noise std", "difference, points", shown))
+            series.append(Series(label, places, gaps.mean(axis=0), error=_standard_error(gaps), style=style))
+        panels.append(Panel(SOURCES[domain].title, "noise std", "difference, points", series))
     what = " Below 0 the first is better. Bars: standard error over noisy copies."
     return Figure(name, title, caption + what, panels)
 
@@ -160,7 +160,7 @@ def _adaboost(curves: Curves, chosen: Plan) -> Figure:
     places = [f"{noise_std:g}" for noise_std in chosen.noise_stds]
     panels = []
     for domain, of in curves.items():
-        shown = [
+        series = [
             Series(label, places, of[key].mean(axis=0), error=_standard_error(of[key]))
             for label, key in (
                 ("AdaBoost, strong", learner(EXAMPLES, "strong")),
@@ -168,7 +168,7 @@ def _adaboost(curves: Curves, chosen: Plan) -> Figure:
                 ("RadoBoost on random rados, strong", learner(RANDOM, "strong")),
             )
         ]
-        panels.append(Panel(SOURCES[domain].title, "noise std", "test error, %", shown))
+        panels.append(Panel(SOURCES[domain].title, "noise std", "test error, %", series))
     caption = "The errors that the differences are between. Bars: standard error over noisy copies."
     return Figure("errors", "AdaBoost's and RadoBoost's test errors under noise", caption, panels)
 
@@ -202,9 +202,9 @@ def _checks(curves: dict[str, Curves], chosen: Plan) -> Iterator[Check]:
         ("rados of fixed support can significantly improve on random ones", better, _support_helps),
         ("with rados of fixed support, the strong oracle can do worse than the median one", better, _strong_harms),
     ):
-        (seen, noisy), (_, clean) = (judge(curves[where], chosen) for where in ("noisy", "clean"))
+        (holds, noisy), (_, clean) = (judge(curves[where], chosen) for where in ("noisy", "clean"))
         why = f"{few}{criterion} Found: {noisy}. On test examples without noise: {clean}."
-        yield Check(statement, None if few else seen, why)
+        yield Check(statement, None if few else holds, why)
 
 
 def _titles(names: Sequence[str]) -> str:
@@ -217,10 +217,10 @@ def beaten_in_the_paper(names: Iterable[str]) -> list[str]:
     >>> beaten_in_the_paper(["ionosphere", "wine_red", "eeg", "magic"])
     ['wine_red', 'magic']
     """
-    known = {name: paper("table1")[name] for name in names if name in paper("table1")}
+    rows = {name: paper("table1")[name] for name in names if name in paper("table1")}
     return [
         name
-        for name, row in known.items()
+        for name, row in rows.items()
         if float(row["p"].lstrip("<")) <= BEATEN and float(row["adaboost_err"]) < float(row["radoboost_err"])
     ]
 
@@ -233,25 +233,25 @@ def _gains(curves: Curves, chosen: Plan) -> Verdict:
     beaten = beaten_in_the_paper(curves)
     caught = [name for name in beaten if name in within]
     behind = [name for name in curves if gaps[name][0] > MARGIN]
-    missed = [_missed(name, gaps[name], learns[name], chosen) for name in behind if name not in within]
-    told = (
+    misses = [_missed(name, gaps[name], learns[name], chosen) for name in behind if name not in within]
+    text = (
         f"beaten in {_titles(beaten)} of {len(curves)} domains, and within reach under noise in {_titles(caught)}; by "
         f"another count, more than {MARGIN:g} point behind here without noise in {_titles(behind)}, and of these "
-        f"within reach in {_titles([name for name in behind if name in within])}{''.join(missed)}"
+        f"within reach in {_titles([name for name in behind if name in within])}{''.join(misses)}"
     )
-    return (4 * len(caught) >= 3 * len(beaten) if beaten else None), told
+    return (4 * len(caught) >= 3 * len(beaten) if beaten else None), text
 
 
 def _missed(name: str, gaps: NDArray[np.float64], learns: NDArray[np.bool_], chosen: Plan) -> str:
     """How near RadoBoost comes under noise where AdaBoost learns, or that it is ahead where AdaBoost does not."""
     title, under = SOURCES[name].title, range(1, len(gaps))
-    told = []
+    phrases = []
     if able := [k for k in under if learns[k]]:
         best = min(able, key=lambda k: float(gaps[k]))
-        told.append(f"is {gaps[best]:.2f} points behind at noise {chosen.noise_stds[best]:g}")
+        phrases.append(f"is {gaps[best]:.2f} points behind at noise {chosen.noise_stds[best]:g}")
     if any(gaps[k] < 0 and not learns[k] for k in under):
-        told.append(f"is ahead only where AdaBoost errs more than {LEARNS:g} %")
-    return f"; on {title} RadoBoost {' and '.join(told)}" if told else ""
+        phrases.append(f"is ahead only where AdaBoost errs more than {LEARNS:g} %")
+    return f"; on {title} RadoBoost {' and '.join(phrases)}" if phrases else ""
 
 
 def _competes(curves: Curves, chosen: Plan) -> Verdict:

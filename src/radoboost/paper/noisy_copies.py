@@ -147,13 +147,13 @@ def craft_both(
 
 def curves_of(outcomes: dict[Cell, dict[str, Any]], where: str) -> Curves:
     """Percent wrong by domain and learner, as arrays of (copies, noise levels): folds are averaged."""
-    gathered: dict[str, dict[int, list[dict[str, list[float]]]]] = {}
+    outcomes_of: dict[str, dict[int, list[dict[str, list[float]]]]] = {}
     for cell, outcome in outcomes.items():
-        gathered.setdefault(cell["domain"], {}).setdefault(cell["copy"], []).append(outcome[where])
+        outcomes_of.setdefault(cell["domain"], {}).setdefault(cell["copy"], []).append(outcome[where])
     return {
         name: {
             key: np.array([np.mean([fold[key] for fold in copies[copy]], axis=0) for copy in sorted(copies)]) * 100
             for key in LEARNERS
         }
-        for name, copies in sorted(gathered.items(), key=lambda item: DOMAINS.index(item[0]))
+        for name, copies in sorted(outcomes_of.items(), key=lambda item: DOMAINS.index(item[0]))
     }

@@ -1,8 +1,8 @@
 """The paper's protocol: ten stratified folds, z-scores over the whole domain, the iterate kept, errors and t-tests.
 
 The iterate kept is the one with the smallest error on the raw training *examples*. The paper (section 4) says
-"minimizing the empirical risk", not of what; that it is of the training examples is as in the authors' program. Who has
-only rados cannot do that, so the choice lives here and in no learner.
+"minimizing the empirical risk", not of what; that it is of the training examples is as in the authors' program. Anyone
+who has only rados cannot do that, so the choice lives here and in no learner.
 """
 
 import math
@@ -59,10 +59,12 @@ def stratified_folds(signs: ArrayLike, n_folds: int, generator: np.random.Genera
     classes = [np.flatnonzero(labels == value) for value in np.unique(labels)]
     if n_folds < 2 or len(classes) < 2 or min(map(len, classes)) < n_folds:
         sizes = " and ".join(str(len(rows)) for rows in classes)
-        raise ArgumentError(f"{n_folds} stratified folds need two classes of as many rows; they have {sizes}")
-    dealt = np.concatenate([generator.permutation(rows) for rows in classes])
+        raise ArgumentError(
+            f"{n_folds} stratified folds need two classes of at least as many rows each; the classes have {sizes}"
+        )
+    order = np.concatenate([generator.permutation(rows) for rows in classes])
     number = np.empty(len(labels), dtype=np.int64)
-    number[dealt] = np.arange(len(labels)) % n_folds
+    number[order] = np.arange(len(labels)) % n_folds
     return [(np.flatnonzero(number != fold), np.flatnonzero(number == fold)) for fold in range(n_folds)]
 
 
@@ -85,8 +87,8 @@ def uniform_rados(edge_vectors: NDArray[np.float64], n: int, generator: np.rando
     for start in range(0, len(edge_vectors), _ROWS_AT_A_TIME):
         block = edge_vectors[start : start + _ROWS_AT_A_TIME]
         packed = np.frombuffer(generator.bytes(len(block) * -(-n // 8)), dtype=np.uint8).reshape(len(block), -1)
-        taken = np.unpackbits(packed, axis=1, count=n)
-        rados += taken.T.astype(np.float64) @ block
+        bits = np.unpackbits(packed, axis=1, count=n)
+        rados += bits.T.astype(np.float64) @ block
     return rados
 
 
@@ -104,10 +106,10 @@ def fixed_support_rados(
     rados = np.empty((n, edge_vectors.shape[1]))
     at_a_time = max(1, (1 << 23) // m)  # 64 MiB of signatures
     for start in range(0, n, at_a_time):
-        taken = np.zeros((min(at_a_time, n - start), m))
-        for row in taken:
+        bits = np.zeros((min(at_a_time, n - start), m))
+        for row in bits:
             row[generator.choice(m, support, replace=False, shuffle=False)] = 1.0
-        rados[start : start + len(taken)] = taken @ edge_vectors
+        rados[start : start + len(bits)] = bits @ edge_vectors
     return rados
 
 

@@ -101,12 +101,12 @@ def vary(
     generator: np.random.Generator,
 ) -> float:
     """The test error of AdaBoost_SS on n examples, one thing changed; edge vectors and classes are the domain's."""
-    drawn = _draw(train, signs, max(1, int(variant.share * n)), variant, generator)
+    draws = _draw(train, signs, max(1, int(variant.share * n)), variant, generator)
     if variant.rescaled:
-        sample = edges[drawn] * signs[drawn, None]
+        sample = edges[draws] * signs[draws, None]
         spread = sample.std(axis=0)
         edges = (edges * signs[:, None] - sample.mean(axis=0)) / np.where(spread > 0, spread, 1.0) * signs[:, None]
-    rows = edges[drawn]
+    rows = edges[draws]
     largest = np.abs(edges[train] if variant.largest == "fold" else rows).max(axis=0)
     rounds = boost_examples(rows, np.where(largest > 0, largest, 1.0), most=variant.most, clamp=clamp)
     d = edges.shape[1]
@@ -132,12 +132,12 @@ def one_draw(edges: NDArray[np.float64], n: int, clamp: float, generator: np.ran
 
     The other rows are tested a part at a time, and the iterate is chosen on all but that part.
     """
-    shuffled = generator.permutation(len(edges))
-    drawn, others = edges[shuffled[:n]], np.array_split(shuffled[n:], _PARTS)
+    order = generator.permutation(len(edges))
+    sample, others = edges[order[:n]], np.array_split(order[n:], _PARTS)
     errors = {}
     for variant in (AS_WRITTEN, OVER_THE_FOLD):
-        largest = np.abs(drawn if variant is AS_WRITTEN else edges).max(axis=0)
-        rounds = boost_examples(drawn, np.where(largest > 0, largest, 1.0), clamp=clamp)
+        largest = np.abs(sample if variant is AS_WRITTEN else edges).max(axis=0)
+        rounds = boost_examples(sample, np.where(largest > 0, largest, 1.0), clamp=clamp)
         wrong = 0.0
         for part in others:
             theta = best_on_examples(rounds, np.delete(edges, part, axis=0), edges.shape[1])
@@ -158,12 +158,12 @@ def explain(
     rows += [[f"{variant.title}: {N_DRAWS} draws"] for variant in both]
     rows += [["the paper"]]
     checks = []
-    for name, found in folds.items():
+    for name, outcomes in folds.items():
         title, theirs = SOURCES[name].title, paper[name]
         columns += [Column(title, "%", 2), Column(f"{title}, std", "%", 2)]
-        drawn = [summarise([draw[variant.title] for draw in draws[name]]) for variant in both]
-        varied = [summarise([fold[variant.title] for fold in found]) for variant in VARIANTS]
-        for row, summary in zip(rows, [*varied, *drawn, theirs], strict=True):
+        of_draws = [summarise([draw[variant.title] for draw in draws[name]]) for variant in both]
+        of_folds = [summarise([fold[variant.title] for fold in outcomes]) for variant in VARIANTS]
+        for row, summary in zip(rows, [*of_folds, *of_draws, theirs], strict=True):
             row += [summary.mean, summary.std]
         checks.append(_likely(title, theirs, draws[name]))
     return Table("sampled", "AdaBoost_SS on n examples, its protocol varied", columns, rows, _NOTE), checks
@@ -175,16 +175,16 @@ def _likely(title: str, theirs: Summary, draws: Sequence[dict[str, float]]) -> C
     It may if it is within two standard deviations, which add that of a draw to the paper's standard error over folds.
     """
 
-    def described(variant: Variant) -> tuple[float, str]:
+    def describe(variant: Variant) -> tuple[float, str]:
         errors = [draw[variant.title] for draw in draws]
-        seen = summarise(errors)
-        away = abs(theirs.mean - seen.mean) / math.hypot(seen.std, theirs.std / math.sqrt(theirs.n))
+        summary = summarise(errors)
+        away = abs(theirs.mean - summary.mean) / math.hypot(summary.std, theirs.std / math.sqrt(theirs.n))
         return away, (
-            f"{seen.mean:.2f} ± {seen.std:.2f} % (from {100 * min(errors):.2f} to {100 * max(errors):.2f}), "
+            f"{summary.mean:.2f} ± {summary.std:.2f} % (from {100 * min(errors):.2f} to {100 * max(errors):.2f}), "
             f"{away:.1f} standard deviations from the paper's"
         )
 
-    (away, over_the_fold), (_, written) = described(OVER_THE_FOLD), described(AS_WRITTEN)
+    (away, over_the_fold), (_, written) = describe(OVER_THE_FOLD), describe(AS_WRITTEN)
     statement = (
         f"AdaBoost(n) on {title}: the paper's {theirs.mean:.2f} % is a likely draw of n examples where features are "
         "divided by their largest |value| over the training fold"

@@ -137,9 +137,9 @@ def work(cell: Cell, options: Options) -> dict[str, Any]:
     return {**domain.facts, "n": n, "n_train": len(train), "error": error, "least_edge": least}
 
 
-def _generator(cell: Cell, options: Options, drawn_for: str) -> np.random.Generator:
+def _generator(cell: Cell, options: Options, purpose: str) -> np.random.Generator:
     """The same draws with and without the clamp, and for all variants on a fold, so that they can be compared."""
-    return cell_generator(Cell.of(NAME, domain=cell["domain"], **{drawn_for: cell[drawn_for]}), options)
+    return cell_generator(Cell.of(NAME, domain=cell["domain"], **{purpose: cell[purpose]}), options)
 
 
 def findings(outcomes: dict[Cell, dict[str, Any]], options: Options) -> Findings:
@@ -197,7 +197,7 @@ def _outliers(rows: Sequence[Row]) -> Check:
         for row in complete
         if row.facts["beyond"] != int(paper(NAME)[row.name]["features_beyond_100_sigma"])
     ]
-    seen = not wrong if complete else None
+    holds = not wrong if complete else None
     centred = [
         f"{row.title} {row.facts['beyond_centred']} ({row.facts['beyond']})"
         for row in complete
@@ -208,7 +208,7 @@ def _outliers(rows: Sequence[Row]) -> Check:
         why += f". Centred there would be fewer: {', '.join(centred)}"
     return Check(
         "As many features as in the paper have values beyond 100 standard deviations, not centred",
-        seen,
+        holds,
         why,
     )
 

@@ -121,25 +121,25 @@ def _tends(plain: Sequence[Row], rows: Sequence[Row], printed_plain: Folds, prin
         {SOURCES[name].title: [fold["error"] for fold in folds] for name, folds in those.items()}
         for those in (printed_plain, printed_clamped)
     )
-    as_printed, told = _compared(before, after)
+    as_printed, text = _compare(before, after)
     least = [fold["least_edge"] for folds in printed_plain.values() for fold in folds]
     small = [edge for edge in least if edge < CLAMP]
     between = f", down to {min(small):.4f}" if small else ""
     acts = (
-        f"{criterion}. {told}. Algorithm 1 divides by 1 - r_t^2, and the rounding of the sum of weights grows: |r_t| "
+        f"{criterion}. {text}. Algorithm 1 divides by 1 - r_t^2, and the rounding of the sum of weights grows: |r_t| "
         f"falls below {CLAMP} in {len(small)} of {len(least)} folds{between}, and the clamp acts{_luck(rows)}"
     )
     before, after = ({row.title: row.errors["radoboost"] for row in those} for those in (plain, rows))
-    renormalised, told = _compared(before, after)
+    renormalised, text = _compare(before, after)
     idle = sum(row.least_edge["radoboost"] >= CLAMP for row in plain)
-    rests = f"{criterion}. {told}. On {idle} no |r_t| of any round is below {CLAMP}, so nothing is clamped there"
+    rests = f"{criterion}. {text}. On {idle} no |r_t| of any round is below {CLAMP}, so nothing is clamped there"
     return [
         Check(f"{statement}, with weights as Algorithm 1 prints them", as_printed, acts),
         Check(f"{statement}, with weights made to sum to 1 in every round", renormalised, rests),
     ]
 
 
-def _compared(before: dict[str, list[float]], after: dict[str, list[float]]) -> tuple[bool | None, str]:
+def _compare(before: dict[str, list[float]], after: dict[str, list[float]]) -> tuple[bool | None, str]:
     """Whether errors fall on more than twice as many domains as they rise on, of those that change; and where.
 
     That fewer stay the same than improve was asked for as well, until results were known; the paper does not say it.
@@ -148,13 +148,13 @@ def _compared(before: dict[str, list[float]], after: dict[str, list[float]]) -> 
     worse = [title for title in before if sum(after[title]) > sum(before[title])]
     same = sum(after[title] == before[title] for title in before)
     changed = len(before) - same
-    told = (
+    text = (
         f"Of {changed} domains that change {len(better)} improve ({', '.join(better) or 'none'}) and {len(worse)} do "
         f"not ({', '.join(worse) or 'none'}); {same} of {len(before)} are unchanged in every fold"
     )
     if not changed:
         return None, f"No domain changes in any fold, of {len(before)}: there is nothing to judge"
-    return len(better) > 2 * (changed - len(better)), told
+    return len(better) > 2 * (changed - len(better)), text
 
 
 def _luck(rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""Whether a record was in the table: the likelihood-ratio attack of one who knows all other records.
+"""Whether a record was in the table: the likelihood-ratio attack of an adversary who knows all other records.
 
 For mechanisms with noise the two tables are the canary's neighbours, as the statement means them, and what the attack
 gets is held against the whole trade-off curve of the statement. Plain rados and those of a feature band promise nothing
@@ -71,9 +71,9 @@ _CONSTANTS = (
 class Membership:
     """What the attack gets, and what the statement allows.
 
-    `roc` is None where there was no time for enough runs. `claim` is None where nothing is promised about records, and
-    so is `margin`, by how much hits surely exceed what the claim allows. Had a mechanism no more than `shown_share` of
-    the noise that the claim takes, so many runs would likely have shown it; None where they could show nothing.
+    `roc` is None if there was no time for enough runs. `claim` is None if nothing is promised about records, and so is
+    `margin`, by how much hits surely exceed what the claim allows. If a mechanism had at most `shown_share` of the
+    noise that the claim takes, so many runs would likely have shown it; None if they could show nothing.
     """
 
     mechanism: str
@@ -97,8 +97,8 @@ class Membership:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
-        found = None if self.roc is None else self.roc.to_dict()
-        rates = [] if found is None else found["false_positive_rates"]
+        roc = None if self.roc is None else self.roc.to_dict()
+        rates = [] if roc is None else roc["false_positive_rates"]
         return {
             "attack": NAME,
             "mechanism": self.mechanism,
@@ -106,7 +106,7 @@ class Membership:
             "granted": list(self.granted),
             "status": self.status,
             "runs": self.runs,
-            "found": found,
+            "found": roc,
             "claim": None if self.claim is None else self.claim.to_dict(rates),
             "beats_claim": self.beats_claim,
             "margin": None if self.beats_claim is None else self.margin,
@@ -116,7 +116,7 @@ class Membership:
         }
 
     def sentence(self) -> str:
-        """What it means, for a data holder."""
+        """What the result means, for a data holder."""
         if self.roc is None:
             return (
                 f"Unknown: there was time for {self.runs:,} runs of the attack, and {LEAST_RUNS:,} are needed to say "
@@ -124,30 +124,30 @@ class Membership:
             )
         what = f"which of two tables it was ({self.neighbours})"
         where = "made-up tables of this size" if self.claim is None else "the worst table for this record"
-        got = (
+        text = (
             f"On {where}, an adversary who knows all other records is right about {what} "
             f"{_right(self.roc.advantage)} % of the time, where a coin is right 50 % of the time"
         )
         few = self.roc.at()
         if few is not None:
-            got += (
+            text += (
                 f", and with one false alarm in {round(1 / LOW_RATE):,} catches {100 * few.hits:.1f} % of those there"
             )
         if self.claim is None:
-            return f"{got}; nothing is promised about that."
+            return f"{text}; nothing is promised about that."
         if math.isinf(self.claim.epsilon):
-            return f"{got}; the statement promises nothing (epsilon is infinite, for {self.claim.neighbours})."
+            return f"{text}; the statement promises nothing (epsilon is infinite, for {self.claim.neighbours})."
         allowed = f"the statement ({self.claim.in_words()}) allows {_right(self.claim.advantage)} %"
         if few is not None:
             allowed += f" and {100 * float(self.claim.hits([LOW_RATE])[0]):.1f} %"
         if self.beats_claim:
-            return f"{got}; {allowed}: the statement is not true."
+            return f"{text}; {allowed}: the statement is not true."
         if self.beats_claim is None:
-            return f"{got}; {allowed}: the two could not be compared."
+            return f"{text}; {allowed}: the two could not be compared."
         if self.shown_share is None:
-            return f"{got}; {allowed}: these {self.runs:,} runs do not contradict it, and are too few to."
+            return f"{text}; {allowed}: these {self.runs:,} runs do not contradict it, and are too few to."
         return (
-            f"{got}; {allowed}: these {self.runs:,} runs do not contradict it, and would likely have shown noise of "
+            f"{text}; {allowed}: these {self.runs:,} runs do not contradict it, and would likely have shown noise of "
             f"less than {math.floor(100 * self.shown_share)} % of what it takes."
         )
 
@@ -169,14 +169,14 @@ def membership(
     run: type[Run] = Run,
     bar: Progress = silent,
 ) -> Membership:
-    """Attack a mechanism in so many runs of either table, or as many as there is time for.
+    """Attack a mechanism in `runs` runs of each table, or as many as there is time for.
 
     `n_examples` and `n_columns` are those of the tables for plain rados and feature bands; a canary has columns of its
-    own. `claim` is what to hold the attack against, by default what the mechanism accounts for; `run` is for
-    attacks on faulty noise; `key` makes the attack repeatable.
+    own. `claim` is what to hold the attack against, by default what the mechanism accounts for; `run` lets tests attack
+    faulty noise; `key` makes the attack repeatable.
 
-    >>> found = membership(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32))
-    >>> found.beats_claim, found.neighbours
+    >>> result = membership(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32))
+    >>> result.beats_claim, result.neighbours
     (False, 'one record added or removed')
     >>> membership(Plain(), n_examples=12, n_rados=5, runs=2000, key=bytes(32)).roc.advantage > 0.9
     True
@@ -188,16 +188,16 @@ def membership(
     def going() -> bool:
         return left() > 0
 
-    given = _Given(n_rados, n_examples, n_columns, runs, key, run, going, bar)
+    settings = _Settings(n_rados, n_examples, n_columns, runs, key, run, going, bar)
     if mechanism.law in _PLAIN_TABLES:
-        return _of_plain(mechanism.name, _PLAIN_TABLES[mechanism.law](mechanism, given), runs, key, going, bar)
-    made, own, granted = _RUNS[mechanism.law](mechanism, given)
-    held = claim or Claim(own, getattr(mechanism, "delta", DEFAULT_DELTA))
-    return _judged(mechanism.name, held.neighbours, granted, made.ratios, held)
+        return _of_plain(mechanism.name, _PLAIN_TABLES[mechanism.law](mechanism, settings), runs, key, going, bar)
+    scores, event, granted = _RUNS[mechanism.law](mechanism, settings)
+    claim = claim or Claim(event, getattr(mechanism, "delta", DEFAULT_DELTA))
+    return _judged(mechanism.name, claim.neighbours, granted, scores.ratios, claim)
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Settings:
     """The size of an attack, and how it is run."""
 
     n_rados: int
@@ -211,35 +211,35 @@ class _Given:
 
     @property
     def common(self) -> dict[str, Any]:
-        """What every attack with a canary takes."""
+        """The arguments of every attack with a canary."""
         return {"runs": self.runs, "key": self.key, "run": self.run, "bar": self.bar, "going": self.going}
 
 
-def _noisy_sums(mechanism: Any, given: _Given) -> tuple[Runs, Event, tuple[str, ...]]:
-    made = noisy_sums_runs(mechanism, n_rados=given.n_rados, **given.common)
-    return made, made.event, _GRANTED[mechanism.law]
+def _noisy_sums(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple[str, ...]]:
+    scores = noisy_sums_runs(mechanism, n_rados=settings.n_rados, **settings.common)
+    return scores, scores.event, _GRANTED[mechanism.law]
 
 
-def _noisy_rows(mechanism: Any, given: _Given) -> tuple[Runs, Event, tuple[str, ...]]:
-    made = noisy_rows_runs(with_clip(mechanism, given.n_columns), **given.common)
+def _noisy_rows(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple[str, ...]]:
+    scores = noisy_rows_runs(with_clip(mechanism, settings.n_columns), **settings.common)
     granted = _GRANTED[mechanism.law]
     if mechanism.clip is None:
         granted = (granted[0], _UNCLIPPED)
-    return made, mechanism.plan(1, WIDTH, 2).event, granted
+    return scores, mechanism.plan(1, WIDTH, 2).event, granted
 
 
-def _noisy_moments(mechanism: Any, given: _Given) -> tuple[Runs, Event, tuple[str, ...]]:
-    made = moments_runs(mechanism, **given.common)
-    return made, made.event, _GRANTED[mechanism.law]
+def _noisy_moments(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple[str, ...]]:
+    scores = moments_runs(mechanism, **settings.common)
+    return scores, scores.event, _GRANTED[mechanism.law]
 
 
-def _plain_table(mechanism: Any, given: _Given) -> PlainTable:
-    return PlainTable(given.n_examples, given.n_columns, given.n_rados)
+def _plain_table(mechanism: Any, settings: _Settings) -> PlainTable:
+    return PlainTable(settings.n_examples, settings.n_columns, settings.n_rados)
 
 
-def _banded_table(mechanism: Any, given: _Given) -> PlainTable:
-    limits = band(given.n_examples, mechanism.epsilon)
-    return PlainTable(given.n_examples, given.n_columns, given.n_rados, limits)
+def _banded_table(mechanism: Any, settings: _Settings) -> PlainTable:
+    limits = band(settings.n_examples, mechanism.epsilon)
+    return PlainTable(settings.n_examples, settings.n_columns, settings.n_rados, limits)
 
 
 _RUNS = {"noisy sums": _noisy_sums, "sums of noisy rows": _noisy_rows, "noisy moments": _noisy_moments}
@@ -254,7 +254,7 @@ def _check(mechanism: Any, runs: Any, key: Any) -> None:
 
 def _check_runs(runs: Any, key: Any) -> None:
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
-        raise ArgumentError(f"the attack needs at least {LEAST_RUNS:,} runs; it is given {runs!r}")
+        raise ArgumentError(f"the attack needs at least {LEAST_RUNS:,} runs; runs is {runs!r}")
     if key is not None and not (isinstance(key, bytes) and key):
         raise ArgumentError("key must be bytes, or None for one from the operating system")
 
@@ -291,9 +291,9 @@ def membership_of(
 ) -> Membership:
     """Attack what a release says was done, with the noise that it says was added, and hold it against its statement.
 
-    The table itself is not needed: the tables of the attack are its own. So a statement that promises more than the
-    noise keeps may be found out, if by enough; `shown_share` says by how much. A release that says of its noise what is
-    not so is not found out. One that contradicts itself, or says what is not attacked here, is refused.
+    The table itself is not needed: the attack makes its own. So a statement that promises more than the noise keeps may
+    be found out, if by enough; `shown_share` says by how much. A release that lies about its noise is not found out.
+    One that contradicts itself, or describes what is not attacked here, is refused.
 
     >>> import numpy as np, radoboost as rb
     >>> X, y = np.array([[0.5], [0.25]]), np.array([0, 1])
@@ -319,10 +319,10 @@ def membership_of(
 def _of_plain_release(release: Release, runs: int, key: bytes | None, seconds: float, bar: Progress) -> Membership:
     left = deadline(seconds)
     _check_runs(runs, key)
-    found = _of_plain(release.mechanism["name"], plain_table(release), runs, key, lambda: left() > 0, bar)
+    result = _of_plain(release.mechanism["name"], plain_table(release), runs, key, lambda: left() > 0, bar)
     if any(column.scale == "standard" for column in release.columns):
-        found = replace(found, granted=(*found.granted, _CONSTANTS))
-    return found
+        result = replace(result, granted=(*result.granted, _CONSTANTS))
+    return result
 
 
 # ---- the study
@@ -337,18 +337,18 @@ def study(
 ) -> Findings:
     """The attack on every mechanism: curves, what their statements allow, and noise that is halved on purpose.
 
-    A quick one takes some seconds, with fewer runs; the whole one some minutes. Each attack has its share of `seconds`.
+    A quick study takes some seconds, with fewer runs; a whole one some minutes. Each attack has its share of `seconds`.
 
     >>> study(quick=True, seconds=0.001).checks[0].seen is None
     True
     """
     left = deadline(seconds)
     key, cases = make_key(seed), _cases(quick)
-    found: list[tuple[str, Membership]] = []
+    results: list[tuple[str, Membership]] = []
     for number, (name, mechanism, options) in enumerate(cases):
         share = max(left(), 1e-3) / (len(cases) - number)
-        found.append((name, membership(mechanism, key=key, seconds=share, bar=bar, **options)))
-    return membership_findings(NAME, TITLE, found)
+        results.append((name, membership(mechanism, key=key, seconds=share, bar=bar, **options)))
+    return membership_findings(NAME, TITLE, results)
 
 
 def _cases(quick: bool) -> list[tuple[str, Mechanism, dict[str, Any]]]:

@@ -115,6 +115,8 @@ def _checks(attacks: Attacks) -> list[Check]:
         if name == HALVED:
             checks.append(Check("noise that is halved on purpose beats its statement", beaten, why, ours=True))
         else:
-            seen = None if beaten is None else not beaten
-            checks.append(Check(f"{name}: the attack is not surely beyond the statement's curve", seen, why, ours=True))
+            holds = None if beaten is None else not beaten
+            checks.append(
+                Check(f"{name}: the attack is not surely beyond the statement's curve", holds, why, ours=True)
+            )
     return checks

@@ -1,4 +1,4 @@
-"""The law of rados without noise, for one who knows all records, and runs that tell which record was among them.
+"""The law of rados without noise, if all records are known, and runs that tell which record was among them.
 
 The other records are known; one record is either A or B. Of few records all subsets are counted. Of many, the rados
 are taken to be normal, with half the sum of the edge vectors as mean and a quarter of their second moments as
@@ -119,7 +119,7 @@ def _normal(mean: Floats, covariance: Floats) -> Callable[[NDArray[Any]], Floats
 
 @dataclass(frozen=True)
 class PlainTable:
-    """What is attacked: so many records of so many columns, real-valued but for a band's first, and so many rados."""
+    """The size of the table to attack; values are real, but for the first column of a band."""
 
     n_examples: int
     n_columns: int
@@ -133,7 +133,7 @@ class PlainTable:
 
     @property
     def drawn(self) -> bool:
-        """Whether rados are sums of records; of too many records they are drawn from the normal law itself."""
+        """Whether rados are sums of records; with too many records they are drawn from the normal law itself."""
         return self.counted or self.n_examples * self.n_rados <= _MOST_BITS
 
     @property
@@ -189,7 +189,7 @@ def _ratios(of: PlainTable, key: bytes, count: int) -> Floats:
         gains = np.stack([_gains(of, *one) for one in zip(*tables, *rados, strict=True)], axis=1)
     else:
         a, b = (normal_law(edges, of.band) for edges in tables)
-        gains = np.array([a(made) - b(made) for made in rados])
+        gains = np.array([a(sums) - b(sums) for sums in rados])
     total = np.clip(gains, -_CERTAIN, _CERTAIN).sum(axis=2)
     return np.asarray(np.clip(total, -_CERTAIN, _CERTAIN))
 
@@ -197,11 +197,11 @@ def _ratios(of: PlainTable, key: bytes, count: int) -> Floats:
 def _gains(of: PlainTable, with_a: Integers, with_b: Integers, *rados: Integers) -> Floats:
     """Log-likelihood ratios of the rados of one table with A, and of those with B, by counting."""
     a, b = (counted_law(edges, of.band) for edges in (with_a, with_b))
-    return np.array([a(made) - b(made) for made in rados])
+    return np.array([a(sums) - b(sums) for sums in rados])
 
 
 def _approximate(of: PlainTable, generator: np.random.Generator, count: int) -> Floats:
-    """The same of so many records that a sum of them is as good as normal, and a band as good as none."""
+    """The ratios for so many records that a sum of them is as good as normal, and a band makes no difference."""
     m, d = of.n_examples, of.n_columns
     total = generator.standard_normal((count, d)) * np.sqrt(m)
     moments = [
@@ -209,12 +209,12 @@ def _approximate(of: PlainTable, generator: np.random.Generator, count: int) -> 
         for row in generator.standard_normal((2, count, d))
     ]
     a, b = (_normal(*moment) for moment in moments)
-    found = []
+    ratios = []
     for mean, covariance in moments:
         root = np.swapaxes(np.linalg.cholesky(covariance), -1, -2)
         rados = mean[:, None] + generator.standard_normal((count, of.n_rados, d)) @ root
-        found.append((a(rados) - b(rados)).sum(axis=1))
-    return np.array(found)
+        ratios.append((a(rados) - b(rados)).sum(axis=1))
+    return np.array(ratios)
 
 
 def _inside(of: PlainTable, edges: Integers, key: bytes) -> NDArray[np.bool_]:
@@ -246,30 +246,30 @@ def fitting(release: Release, others: ArrayLike, candidates: ArrayLike) -> NDArr
     [False, True]
     """
     columns = [column for column in release.columns if column.scale != "constant"]
-    known, rows = (np.asarray(table, dtype=np.float64) for table in (others, candidates))
-    for what, table in (("the other records", known), ("candidates", rows)):
+    rest, rows = (np.asarray(table, dtype=np.float64) for table in (others, candidates))
+    for what, table in (("the other records", rest), ("candidates", rows)):
         if table.ndim != 2 or table.shape[1] != len(columns):
             raise ArgumentError(f"{what} must be rows of {len(columns)} features; they have shape {table.shape}")
         if not np.isfinite(table).all():
             raise ArgumentError(f"{what} hold values that are missing or not finite; leave those rows out")
     if release.n_examples is None or not any(column.scale in ("standard", "none") for column in columns):
         raise ReleaseError("this release has no scaling constants from its table; there is nothing to compare")
-    if release.n_examples != len(known) + 1:
+    if release.n_examples != len(rest) + 1:
         raise ArgumentError(f"the release is from {release.n_examples:,} rows; give all but one of them as the others")
     fits = np.empty(len(rows), dtype=np.bool_)
     for i, row in enumerate(rows):
-        made = [_constants(column, np.append(known[:, k], row[k])) for k, column in enumerate(columns)]
-        fits[i] = made == columns
+        remade = [_constants(column, np.append(rest[:, k], row[k])) for k, column in enumerate(columns)]
+        fits[i] = remade == columns
     return fits
 
 
 def _constants(column: Column, values: Floats) -> Column:
-    """A column as crafting would describe it for these values; one that is not from values stays."""
+    """A column as crafting would describe it for these values; one that does not depend on values stays."""
     if column.scale == "bounds":
         return column
     low, high = column.constants[:2]
     survey = Survey(np.array([low]), np.array([high]), moments=True)
     survey.add(values[:, None])
     limits = {} if column.low is None or column.high is None else {column.name: (column.low, column.high)}
-    (made,) = make_columns([column.name], column.scale, limits, survey.result(), intercept=False)
-    return made
+    (remade,) = make_columns([column.name], column.scale, limits, survey.result(), intercept=False)
+    return remade

@@ -1,7 +1,7 @@
-"""What a release says was done, as something to attack, and what it promises: all of it checked.
+"""From what a release says of itself, the mechanism to attack and the claim to hold it against, both checked.
 
-The mechanism has the noise that the release names, not that of its epsilon. A release that says what this attack does
-not run, or that contradicts itself, is refused: an attack on something else would show nothing about it.
+The mechanism has the noise that the release names, not that of its epsilon. A release that describes what this attack
+does not run, or that contradicts itself, is refused: an attack on something else would show nothing about it.
 """
 
 import math
@@ -23,7 +23,7 @@ from radoboost.holder.signatures import AllSignatures, FeatureInterval
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
 from radoboost.release import Release
 
-_LARGEST_DISTANCE = 100.0  # beyond, moments are as good as without noise
+_LARGEST_DISTANCE = 100.0  # beyond it, moments are as good as without noise
 
 
 def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
@@ -39,46 +39,53 @@ def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
     if make is None:
         name = release.mechanism["name"]
         raise ReleaseError(f"what the mechanism {name!r} of this release does is not known here; upgrade radoboost")
-    with _refused(release):
+    with _one_line(release):
         return make(release)
 
 
 def _noisy_rados(release: Release) -> NoisyRados:
-    given = release.mechanism
+    parameters = release.mechanism
     _expect(release, noise_on=NoisyRados.noise_on, inclusion=INCLUSION)
     _expect_around(release, AllSignatures.name, hides_size=True)
-    made = NoisyRados(delta=release.statement.delta, clip=given["clip"], noise_std=given["noise_std"])
-    made.plan(release.n_rados, WIDTH, None)
-    return made
+    mechanism = NoisyRados(delta=release.statement.delta, clip=parameters["clip"], noise_std=parameters["noise_std"])
+    mechanism.plan(release.n_rados, WIDTH, None)
+    return mechanism
 
 
 def _noisy_examples(release: Release) -> NoisyExamples:
-    given = release.mechanism
-    _expect(release, noise_on=NoisyExamples.noise_on)  # rados are made of noisy rows, by whatever signatures
-    made = NoisyExamples(delta=release.statement.delta, clip=given["clip"], noise_std=given["noise_std"])
-    with_clip(made, len(release.columns)).plan(1, WIDTH, 2)
-    return made
+    parameters = release.mechanism
+    _expect(release, noise_on=NoisyExamples.noise_on)  # the rows are noisy, so any signatures may sum them
+    mechanism = NoisyExamples(delta=release.statement.delta, clip=parameters["clip"], noise_std=parameters["noise_std"])
+    with_clip(mechanism, len(release.columns)).plan(1, WIDTH, 2)
+    return mechanism
 
 
 def _moments(release: Release) -> "_Released":
-    given = release.mechanism
-    noise = tuple((stage, float(given["noise"][stage])) for stage in ("second", "sum", "whitened", "rounds"))
+    parameters = release.mechanism
+    noise = tuple((stage, float(parameters["noise"][stage])) for stage in ("second", "sum", "whitened", "rounds"))
     _expect(release, grid=GRID, constant=CONSTANT_VALUE)
-    made = _Released(
-        1.0, release.statement.delta, given["unit"], given["sharpen"], noise=noise, noise_rounds=given["rounds"]
+    mechanism = _Released(
+        1.0,
+        release.statement.delta,
+        parameters["unit"],
+        parameters["sharpen"],
+        noise=noise,
+        noise_rounds=parameters["rounds"],
     )
-    _expect_around(release, "drawn", hides_size=made.hides_size)
-    if (given["rounds"], given["eta"]) not in ((FEW_ROUNDS, MANY_ROUNDS) if made.sharpen else ((0, 0.0),)):
+    _expect_around(release, "drawn", hides_size=mechanism.hides_size)
+    if (parameters["rounds"], parameters["eta"]) not in (
+        (FEW_ROUNDS, MANY_ROUNDS) if mechanism.sharpen else ((0, 0.0),)
+    ):
         raise ReleaseError(
-            f"no release of moments has sharpen {made.sharpen}, {given['rounds']!r} rounds and eta {given['eta']!r}; "
-            "get it again from its maker"
+            f"no release of moments has sharpen {mechanism.sharpen}, {parameters['rounds']!r} rounds and eta "
+            f"{parameters['eta']!r}; get it again from its maker"
         )
-    for scale in made.scales(MANY_ROUNDS[0] if made.sharpen else 0).values():
+    for scale in mechanism.scales(MANY_ROUNDS[0] if mechanism.sharpen else 0).values():
         if scale:
-            noise_scale(scale / math.sqrt(2))  # that beside a diagonal is the least
+            noise_scale(scale / math.sqrt(2))  # off the diagonal, where it is least
             noise_scale(scale)
-    check_distance(made)
-    return made
+    check_distance(mechanism)
+    return mechanism
 
 
 _REBUILT: dict[str, Callable[[Release], NoisyRados | NoisyExamples | Moments]] = {
@@ -89,7 +96,7 @@ _REBUILT: dict[str, Callable[[Release], NoisyRados | NoisyExamples | Moments]] =
 
 
 def with_clip(mechanism: NoisyExamples, n_columns: int) -> NoisyExamples:
-    """The mechanism as it is; or clipped where nothing but the bounds keeps a row from being large.
+    """The mechanism with a clipping norm: its own, or the largest that rows can have within their bounds.
 
     >>> with_clip(NoisyExamples(noise_std=1.0, clip=None), 4).clip
     2.0
@@ -124,7 +131,7 @@ class _Released(Moments):
 
 
 def plain_table(release: Release) -> PlainTable:
-    """What is attacked of plain rados or those of a feature band, which must promise nothing about records.
+    """The table to attack for plain rados or those of a feature band, which must promise nothing about records.
 
     >>> import radoboost as rb
     >>> plain_table(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4))
@@ -132,7 +139,7 @@ def plain_table(release: Release) -> PlainTable:
     """
     signatures, m, band = release.signatures, release.n_examples, None
     banded = release.law == "banded sums"
-    with _refused(release):
+    with _one_line(release):
         if signatures["name"] != (FeatureInterval.name if banded else AllSignatures.name):
             raise ReleaseError(
                 f"rados of the signature set {signatures['name']!r} have a law that this attack does not know; it "
@@ -165,7 +172,7 @@ def claimed(release: Release, mechanism: NoisyRados | NoisyExamples | Moments) -
     """
     stated = release.statement
     relation = mechanism.relation
-    with _refused(release):
+    with _one_line(release):
         event = event_from_dict(stated.event)
         if event.relation is None or not 0 < stated.delta < 1:
             raise ReleaseError("the statement of this release speaks of nothing; get it again from its maker")
@@ -183,7 +190,8 @@ def _claim(release: Release, event: Event) -> Claim:
     stated = release.statement
     if not 0.5 <= stated.best_guess <= 1:
         raise ReleaseError(
-            f"the statement's best guess is {stated.best_guess!r}, which is none; get it again from its maker"
+            f"the statement's best guess is {stated.best_guess!r}, not a number from 0.5 to 1; get the release "
+            "again from its maker"
         )
     guess = ((2 * stated.best_guess - 1, 0.0),) if stated.best_guess < 1 else ()
     return Claim(event, stated.delta, ((stated.delta, stated.epsilon), *stated.epsilon_at, *guess))
@@ -194,17 +202,17 @@ def _check_promises(release: Release, banded: bool) -> None:
     stated = release.statement
     event = event_from_dict(stated.event)
     if banded:
-        fine = event.relation == stated.neighbours == Relation.VALUE
+        agrees = event.relation == stated.neighbours == Relation.VALUE
         _claim(release, event)
     else:
         epsilons = [stated.epsilon, *(epsilon for _, epsilon in stated.epsilon_at)]
-        nothing = any(isinstance(leaf, NotPrivate) for leaf in flatten(event))
-        fine = nothing and set(epsilons) == {math.inf} and stated.best_guess == 1 and not stated.promises
-    if not fine:
+        not_private = any(isinstance(leaf, NotPrivate) for leaf in flatten(event))
+        agrees = not_private and set(epsilons) == {math.inf} and stated.best_guess == 1 and not stated.promises
+    if not agrees:
         name = release.mechanism["name"]
         raise ReleaseError(
-            f"its statement promises what its mechanism does not ({name} promises nothing about records); do not "
-            "trust it"
+            f"the statement of the release promises what its mechanism does not ({name} promises nothing about "
+            "records); do not trust it"
         )
 
 
@@ -212,8 +220,8 @@ def _check_promises(release: Release, banded: bool) -> None:
 
 
 @contextmanager
-def _refused(release: Release) -> Iterator[None]:
-    """One line about a release that says what cannot be, or too little."""
+def _one_line(release: Release) -> Iterator[None]:
+    """Turn whatever a wrong release raises into one line about it."""
     name = release.mechanism["name"]
     try:
         yield
@@ -222,7 +230,7 @@ def _refused(release: Release) -> Iterator[None]:
     except ArgumentError as error:
         what = str(error).split(";")[0]
         raise ReleaseError(
-            f"the release says of {name!r} what cannot be ({what}); get it again from its maker"
+            f"the release says of {name!r} what cannot be true ({what}); get it again from its maker"
         ) from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise ReleaseError(f"the release does not say how {name!r} was done; it was not made by radoboost") from None

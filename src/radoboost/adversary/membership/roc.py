@@ -19,7 +19,7 @@ from radoboost.release import finite_or_word, rounded_up
 
 Floats = NDArray[np.float64]
 
-LOW_RATE = 0.001  # of false alarms, at which hits are told
+LOW_RATE = 0.001  # of false alarms, at which hits are reported
 SHOWN = 0.95  # confidence of an interval that is shown; a claim is judged at `CONFIDENCE`
 _FEWEST_ALARMS = 3  # with fewer a rate of false alarms cannot be set
 _LEVELS = 25  # thresholds from each tail of either table's scores
@@ -68,9 +68,9 @@ class Roc:
         return (self.hits[self.best] - self.false_alarms[self.best]) / self.runs
 
     def at(self, rate: float = LOW_RATE) -> Rate | None:
-        """Hits at a rate of false alarms of at most `rate`, as counted; None where so few runs cannot tell.
+        """Hits at a rate of false alarms of at most `rate`, as counted; None if so few runs cannot tell.
 
-        The threshold is picked by the absent alone, so that the interval for the present is none the worse for it.
+        The threshold is picked by the absent alone, so the interval for the present stays valid.
         """
         if rate * self.runs < _FEWEST_ALARMS:
             return None
@@ -106,20 +106,20 @@ def roc_of(present: ArrayLike, absent: ArrayLike) -> Roc:
     >>> roc.runs, roc.advantage
     (6000, 0.5)
     """
-    here, gone = (np.asarray(scores, dtype=np.float64) for scores in (present, absent))
-    cut = int(CHOOSING * len(here))
-    chosen = _thresholds(here[:cut], gone[:cut])
-    first = _above(here[:cut], chosen) - _above(gone[:cut], chosen)
-    false_alarms, hits = (tuple(_above(scores[cut:], chosen).tolist()) for scores in (gone, here))
-    return Roc(tuple(chosen.tolist()), false_alarms, hits, len(here) - cut, int(np.argmax(first)))
+    with_record, without = (np.asarray(scores, dtype=np.float64) for scores in (present, absent))
+    cut = int(CHOOSING * len(with_record))
+    thresholds = _thresholds(with_record[:cut], without[:cut])
+    advantages = _above(with_record[:cut], thresholds) - _above(without[:cut], thresholds)
+    false_alarms, hits = (tuple(_above(scores[cut:], thresholds).tolist()) for scores in (without, with_record))
+    return Roc(tuple(thresholds.tolist()), false_alarms, hits, len(with_record) - cut, int(np.argmax(advantages)))
 
 
 def _thresholds(present: Floats, absent: Floats) -> Floats:
     """Scores in both tails of either table, closer together the farther out, and the middle; largest first."""
     tails = np.geomspace(1 / len(present), 0.5, _LEVELS)
     levels = np.concatenate([tails, 1 - tails])
-    picked = [np.quantile(scores, levels, method="lower") for scores in (present, absent)]
-    return np.unique(np.concatenate(picked))[::-1]
+    quantiles = [np.quantile(scores, levels, method="lower") for scores in (present, absent)]
+    return np.unique(np.concatenate(quantiles))[::-1]
 
 
 def _above(scores: Floats, thresholds: Floats) -> NDArray[np.int64]:
@@ -154,7 +154,7 @@ class Claim:
 
     @property
     def epsilon(self) -> float:
-        """What the event comes to at delta; or less, where the statement says less."""
+        """The event's epsilon at delta, or a smaller one if the statement says so."""
         stated = [epsilon for delta, epsilon in self.pairs if delta == self.delta]
         return min([epsilon_at(self.event, self.delta), *stated])
 
@@ -182,14 +182,14 @@ class Claim:
     def margin(self, roc: Roc, confidence: float = CONFIDENCE) -> float:
         """By how much hits surely are above what the claim allows, at the worst threshold; not above 0 if it holds.
 
-        Whoever looks for the absent instead has misses for false alarms and false alarms for misses. A claim's curve is
-        its own inverse, so he beats it at the same thresholds.
+        An adversary who looks for the absent instead swaps misses and false alarms. A claim's curve is its own inverse,
+        so that attack beats it at the same thresholds.
         """
         alarms, hits = roc.bounds(confidence)
         return float((hits - self.hits(alarms)).max())
 
     def shown_share(self, runs: int) -> float | None:
-        """About the largest share of the noise with which so many counted runs would beat the claim; None if with none.
+        """About the largest share of the noise with which so many counted runs would beat the claim; None if no share.
 
         As if this were a Gaussian mechanism, and the attack as good as can be: its counts are then those expected.
 

@@ -79,7 +79,7 @@ class Confounder:
 
     @property
     def keeps_constant(self) -> bool | None:
-        """Whether the constant column of E' is -1 or +1, as that of a table is; None where there is no such column."""
+        """Whether the constant column of E' is -1 or +1, as that of a table is; None without such a column."""
         return bool((np.abs(self.others[:, -1]) == int(1 / Fraction(self.unit))).all()) if self.has_constant else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def confound(
     """A confounder of edge vectors on the grid of a release, as `known.table_edges` gives them.
 
     The ball is the smallest around zero, unless a `radius` is given, in the columns' units. `as_table` asks for a
-    data set whose constant column is -1 or +1, as that of a table is. None: none was found.
+    data set whose constant column is -1 or +1, as that of a table is. None if nothing was found.
 
     >>> import radoboost as rb
     >>> from radoboost.adversary.known import table_edges
@@ -158,21 +158,21 @@ def confound(
     """
     if isinstance(columns, Release) and columns.law not in ("sums", "banded sums"):
         raise ArgumentError(
-            f"the rados of {columns.mechanism['name']!r} are no sums of edge vectors alone, so none are the same; "
+            f"the rados of {columns.mechanism['name']!r} are not sums of edge vectors alone, so none are the same; "
             f"this is about {Plain.name} and {FeatureBand.name}"
         )
-    chosen = columns.columns if isinstance(columns, Release) else tuple(columns)
-    if edges.ndim != 2 or edges.shape[1] != len(chosen):
-        raise ArgumentError(f"edge vectors of {len(chosen):,} columns are needed; their shape is {edges.shape}")
-    unit = min(entry.step for entry in chosen)
-    if max(entry.step for entry in chosen) / unit > 2.0**400:
+    entries = columns.columns if isinstance(columns, Release) else tuple(columns)
+    if edges.ndim != 2 or edges.shape[1] != len(entries):
+        raise ArgumentError(f"edge vectors of {len(entries):,} columns are needed; their shape is {edges.shape}")
+    unit = min(entry.step for entry in entries)
+    if max(entry.step for entry in entries) / unit > 2.0**400:
         raise ArgumentError("the units of the columns are too far apart for one distance; scale the columns")
-    finer = [int(Fraction(entry.step) / Fraction(unit)) for entry in chosen]
+    finer = [int(Fraction(entry.step) / Fraction(unit)) for entry in entries]
     points = edges.astype(object) * np.array(finer, dtype=object) if max(finer) > 1 else edges
     if radius is not None and not 0 < radius < 1e150:
         raise ArgumentError(f"the radius must be a positive number, not too large to be squared; it is {radius}")
     square = None if radius is None else (Fraction(radius) / Fraction(unit)) ** 2
-    constant = chosen[-1].scale == "constant"
+    constant = entries[-1].scale == "constant"
     if as_table and not constant:
         raise ArgumentError("without a constant column every data set can be a table; leave as_table out")
     return confound_points(
@@ -191,7 +191,7 @@ def confound_points(
     seed: int = 0,
     seconds: float = DEFAULT_SECONDS,
 ) -> Confounder | None:
-    """The farthest confounder that was found of integer points, by any of the constructions; None if none was.
+    """The farthest confounder of integer points that any of the constructions finds; None if none does.
 
     >>> confounder = confound_points(np.array([[10]]))
     >>> confounder.construction, confounder.others.ravel().tolist(), confounder.distance
@@ -204,7 +204,7 @@ def confound_points(
     largest = int((points**2).sum(axis=1).max())
     square = Fraction(largest if square_radius is None else square_radius)
     if largest > square:
-        raise ArgumentError("an edge vector lies outside of the ball; give a larger radius, or none")
+        raise ArgumentError("an edge vector lies outside of the ball; give a larger radius, or leave it out")
     best: Confounder | None = None
     # The centre of a cell is irrational: where its rounding is what keeps it from the bound, the grid is made finer.
     for finer in (1, 2**24) if square > 0 else ():
@@ -250,30 +250,30 @@ def study(
 
     left, rng = deadline(seconds), np.random.default_rng(seed)
     rows: list[list[Any]] = []
-    tried, right, as_far = 0, 0, 0
-    for done, (d, m) in enumerate([(d, m) for d in dimensions for m in sizes]):
-        bar("confounders", done, len(dimensions) * len(sizes))
-        seen: dict[str, list[float]] = {name: [] for name in CONSTRUCTIONS}
+    n_tried, right, as_far = 0, 0, 0
+    for n_done, (d, m) in enumerate([(d, m) for d in dimensions for m in sizes]):
+        bar("confounders", n_done, len(dimensions) * len(sizes))
+        distances: dict[str, list[float]] = {name: [] for name in CONSTRUCTIONS}
         for _ in range(repeats):
             if left() <= 0:
                 break
             points = _in_ball(rng, m, d)
-            made = [
+            confounders = [
                 confound_points(points, constructions=(name,), seed=seed, seconds=max(left(), 1e-3))
                 for name in CONSTRUCTIONS
             ]
             if left() <= 0:
                 break  # what had no time to be found says nothing
-            for name, one in zip(CONSTRUCTIONS, made, strict=True):
-                seen[name].append(0.0 if one is None else one.distance)
-            tried += 1
-            same = all(_same_rados(one, rng) for one in made if one)
-            right += same and any(one.reaches_bound for one in made if one)
-            as_far += same and any(_reaches_printed(one) for one in made if one)
+            for name, one in zip(CONSTRUCTIONS, confounders, strict=True):
+                distances[name].append(0.0 if one is None else one.distance)
+            n_tried += 1
+            same = all(_same_rados(one, rng) for one in confounders if one)
+            right += same and any(one.reaches_bound for one in confounders if one)
+            as_far += same and any(_reaches_printed(one) for one in confounders if one)
         if left() <= 0:
             break
         rows.append([d, m, 1 / (math.sqrt(d) * cells_along(m, d)), printed_bound(m, d),
-                     *(float(np.median(seen[name])) for name in CONSTRUCTIONS)])  # fmt: skip
+                     *(float(np.median(distances[name])) for name in CONSTRUCTIONS)])  # fmt: skip
     labels = ("bound for every m", "bound as printed", "zero added", "one split", "many flipped")
     panels = [
         Panel(f"d = {d}", "edge vectors m", "Hausdorff distance / R", [
@@ -295,11 +295,11 @@ def study(
         figures=[Figure("confounder", "Distance of a confounder", caption, panels)] if panels else [],
         checks=[
             Check("lem_algebraic: another data set with the same rados is at least as far away as printed",
-                  as_far == tried if tried else None, f"with equal rados, in {as_far} of {tried} data sets, "
+                  as_far == n_tried if n_tried else None, f"with equal rados, in {as_far} of {n_tried} data sets, "
                   "uniform in a ball"),
             Check("a bound for every m: another data set is at least R / (sqrt(d) ceil((m + 1)^(1/d))) away",
-                  right == tried if tried else None, f"exactly so, with equal rados, in {right} of {tried} data sets",
-                  ours=True),
+                  right == n_tried if n_tried else None,
+                  f"exactly so, with equal rados, in {right} of {n_tried} data sets", ours=True),
             *_printed_checks(seed, max(left(), 1e-3)),
         ],
         notes=[
@@ -353,13 +353,13 @@ def _without_gap(seed: int, repeats: int = 4) -> Check:
     """The printed construction on data sets of the sizes for which its proof has no gap, a few of each."""
     from radoboost.paper.hardness.packed_spheres import as_printed, gaps_of_proof
 
-    rng, sizes, done, reached = np.random.default_rng([seed, 1]), list[str](), 0, 0
+    rng, sizes, n_done, n_reached = np.random.default_rng([seed, 1]), list[str](), 0, 0
     for d in (2, 3):
         without = [m for m in range(2**d, 100) if not gaps_of_proof(m, d)]
         sizes.append(f"{len(without)} m below 100 at d = {d}, from {min(without)} on")
         for m in without * repeats:
             points = _in_ball(rng, m, d) // rng.integers(1, 9, (m, 1)) ** 2  # some of them near 0
-            done, reached = done + 1, reached + (as_printed(points, 2**40).gap is None)
-    why = f"in {reached} of {done} data sets: {', '.join(sizes)}"
+            n_done, n_reached = n_done + 1, n_reached + (as_printed(points, 2**40).gap is None)
+    why = f"in {n_reached} of {n_done} data sets: {', '.join(sizes)}"
     return Check("proof of lem_algebraic: its construction gets as far as printed where we find no gap in it",
-                 reached == done, why)  # fmt: skip
+                 n_reached == n_done, why)  # fmt: skip

@@ -81,15 +81,15 @@ class Search:
         self.tree = cKDTree(self.floats)
 
     def fits(self, records: tuple[int, ...], others: Integers) -> bool:
-        """Whether what is new lies in the ball, and has a constant of -1 or +1 if it must."""
+        """Whether the new edge vectors lie in the ball, and have a constant of -1 or +1 if they must."""
         new = others[[*records, -1]].astype(object)
         inside = all(square <= self.square for square in (new**2).sum(axis=1))
         return inside and (self.one is None or bool((np.abs(new[:, -1]) == self.one).all()))
 
     def distance(self, records: tuple[int, ...], others: Integers) -> int:
-        """The squared Hausdorff distance; only what is new or gone is away from the other set."""
-        gone = self.points[list(records)]
-        return max(_farthest(others[[*records, -1]], self.points), _farthest(gone, others))
+        """The squared Hausdorff distance; only edge vectors that are new or gone are not in both sets."""
+        old = self.points[list(records)]
+        return max(_farthest(others[[*records, -1]], self.points), _farthest(old, others))
 
     def zero(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
         """The zero vector added (C2)."""
@@ -117,12 +117,12 @@ class Search:
 
     def _holes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Centres, and how far each is from the nearest edge vector; as many as there is time for."""
-        centres, found = self._centres(), []
+        centres, distances = self._centres(), []
         for first in range(0, len(centres), _AT_ONCE):
             if self.left() <= 0:
                 break
-            found.append(self.tree.query(centres[first : first + _AT_ONCE])[0])
-        holes = np.concatenate(found) if found else np.empty(0)
+            distances.append(self.tree.query(centres[first : first + _AT_ONCE])[0])
+        holes = np.concatenate(distances) if distances else np.empty(0)
         return centres[: len(holes)], holes
 
     def split_at(self, record: int, centre: Integers) -> Integers:
@@ -155,7 +155,7 @@ class Search:
         m, d = self.points.shape
         starts = self.rng.permutation(m)[:_TRIED]
         for share in _SHARES:
-            emptied = 0
+            n_found = 0
             for start in starts.tolist():
                 records = self._balanced(self.floats[start], share)
                 if self.left() <= 0:
@@ -166,30 +166,30 @@ class Search:
                     others = np.concatenate([self.points, self.points[records].sum(axis=0, keepdims=True)])
                     others[records] *= -1
                     yield tuple(records.tolist()), others
-                    emptied += 1
-            if emptied:
+                    n_found += 1
+            if n_found:
                 return
 
     def _balanced(self, centre: NDArray[np.float64], share: float) -> NDArray[np.int64] | None:
         """The edge vectors around a centre, with others that balance them and do not come back there when negated."""
-        chosen = np.linalg.norm(self.floats - centre, axis=1) < share
-        coming = np.linalg.norm(self.floats + centre, axis=1) < share
-        if (chosen & coming).any():
+        members = np.linalg.norm(self.floats - centre, axis=1) < share
+        mirrored = np.linalg.norm(self.floats + centre, axis=1) < share
+        if (members & mirrored).any():
             return None
-        free, total = ~(chosen | coming), self.floats[chosen].sum(axis=0)
+        free, total = ~(members | mirrored), self.floats[members].sum(axis=0)
         labels = np.sign(self.floats[:, -1]).astype(np.int64)
         squares = np.square(self.floats).sum(axis=1)
         while self.left() > 0:
             length = float(np.linalg.norm(total))
             balanced = length <= 1 - 1e-9 and float(np.linalg.norm(total - centre)) >= share
-            if balanced and (self.one is None or abs(int(labels[chosen].sum())) == 1):
-                return np.flatnonzero(chosen)
+            if balanced and (self.one is None or abs(int(labels[members].sum())) == 1):
+                return np.flatnonzero(members)
             places = np.flatnonzero(free)
             if not len(places):
                 return None
             after = 2 * self.floats[places] @ total + squares[places]  # what the squared length changes by
             count = min(len(places), max(1, int(length / 4)))
-            added = places[np.argpartition(after, count - 1)[:count]]
-            chosen[added], free[added] = True, False
-            total = total + self.floats[added].sum(axis=0)
+            joining = places[np.argpartition(after, count - 1)[:count]]
+            members[joining], free[joining] = True, False
+            total = total + self.floats[joining].sum(axis=0)
         return None

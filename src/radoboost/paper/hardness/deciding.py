@@ -4,7 +4,7 @@ Sparse-Approximation asks for any small examples at all, Probe-Sample-Subsumptio
 Both are NP-hard (`docs/proofs/hardness.md`), which is about the worst case: what is small is decided in no time.
 
 On integers the norms for p = 0, 1 and infinity are whole numbers, so that a bound on one may be rounded down. A "yes"
-is told only after its witness went through a checker that shares nothing with the solver's model.
+is given only after its witness passed a checker that shares nothing with the solver's model.
 """
 
 import math
@@ -78,7 +78,7 @@ def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS,
     ['yes', 'no']
     """
     _check_norm(question.p)
-    left, begun = deadline(seconds), time.monotonic()
+    left, start = deadline(seconds), time.monotonic()
     m, (n, d) = question.m, question.rados.shape
     if why := _too_many(n * m * d, left()):
         return Answer(question, "unknown", 0.0, why)
@@ -86,14 +86,14 @@ def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS,
     model = cp.CpModel()
     edges, bits = _sparse_model(model, question, left)
     answer, status, value = _solve(cp, model, left, workers)
-    spent = time.monotonic() - begun
+    spent = time.monotonic() - start
     if answer != "yes":
         return Answer(question, answer, spent, status)
-    found = np.array([[value(e) for e in row] for row in edges], dtype=np.int64)
+    vectors = np.array([[value(e) for e in row] for row in edges], dtype=np.int64)
     signatures = np.array([[value(u) for u in row] for row in bits], dtype=np.bool_)
-    if not check_sparse(question, found, signatures):
+    if not check_sparse(question, vectors, signatures):
         raise AssertionError("the solver's edge vectors do not make the rados; this is a fault in radoboost")
-    return Answer(question, "yes", spent, status, edge_vectors=found, signatures=signatures)
+    return Answer(question, "yes", spent, status, edge_vectors=vectors, signatures=signatures)
 
 
 def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
@@ -109,15 +109,15 @@ def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, w
 def forced(
     question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1, bar: Progress = silent
 ) -> Forced:
-    """Which candidates a probe gives away: each is forbidden once, and asked for once, unless a witness already tells.
+    """Which candidates a probe gives away: each is forbidden once and required once, unless a witness settles it.
 
     A candidate counts only where a rado uses it. One that is merely chosen could be any other.
 
-    >>> found = forced(ProbeQuestion([[5], [7], [11], [12]], rados=[[12], [11]], m=3))
-    >>> found.always, found.never, found.sometimes
+    >>> result = forced(ProbeQuestion([[5], [7], [11], [12]], rados=[[12], [11]], m=3))
+    >>> result.always, result.never, result.sometimes
     ((2,), (), (0, 1, 3))
     """
-    left, begun = deadline(seconds), time.monotonic()
+    left, start = deadline(seconds), time.monotonic()
     count = len(question.candidates)
     first = _decide_probe(question, left(), workers)
     seen_in, seen_out, always, never = set[int](), set[int](), set[int](), set[int]()
@@ -130,12 +130,15 @@ def forced(
         see(first)
         for one in range(count):
             bar("asking for candidates", one, count)
-            for seen, settled, asked in ((seen_out, always, {"without": one}), (seen_in, never, {"using": one})):
+            for witnessed, settled, condition in (
+                (seen_out, always, {"without": one}),
+                (seen_in, never, {"using": one}),
+            ):
                 # A fair share of what is left, so that one hard candidate does not take the time of all others.
                 share = left() / (2 * (count - one))
-                if one in seen or share <= 0:
+                if one in witnessed or share <= 0:
                     continue
-                answer = _decide_probe(question, share, workers, **asked)
+                answer = _decide_probe(question, share, workers, **condition)
                 if answer.answer == "no":
                     settled.add(one)
                 elif answer.answer == "yes":
@@ -148,7 +151,7 @@ def forced(
         never=tuple(sorted(never)),
         sometimes=tuple(sorted(sometimes)),
         unknown=tuple(sorted(unknown)),
-        seconds=time.monotonic() - begun,
+        seconds=time.monotonic() - start,
     )
 
 
@@ -156,7 +159,7 @@ def _decide_probe(
     question: ProbeQuestion, seconds: float, workers: int, *, without: int | None = None, using: int | None = None
 ) -> Answer:
     _check_norm(question.p)
-    left, begun = deadline(seconds), time.monotonic()
+    left, start = deadline(seconds), time.monotonic()
     (count, d), n = question.candidates.shape, len(question.rados)
     if count < question.m:
         return Answer(question, "no", 0.0, f"there are only {count:,} candidates")
@@ -170,7 +173,7 @@ def _decide_probe(
     if using is not None:
         model.add_bool_or([row[using] for row in bits])
     answer, status, value = _solve(cp, model, left, workers)
-    spent = time.monotonic() - begun
+    spent = time.monotonic() - start
     if answer != "yes":
         return Answer(question, answer, spent, status)
     inside = np.array([[value(u) for u in row] for row in bits], dtype=np.bool_)
@@ -297,7 +300,7 @@ def _both(model: Any, one: Any, other: Any) -> Any:
 
 
 def _too_many(products: int, seconds: float) -> str:
-    """Why a question is not to be begun, if it is not."""
+    """Why a question is too large to begin; empty if it is not."""
     if products > _MOST_PRODUCTS:
         return f"{products:,} products are too many for the solver"
     if products * _SECONDS_OF_PRODUCT > seconds:
@@ -313,7 +316,7 @@ def _check_norm(p: float) -> None:
 def _solve(cp: Any, model: Any, left: Callable[[], float], workers: int) -> tuple[str, str, Callable[[Any], int]]:
     """Yes, no or unknown, why, and the values of variables."""
     if workers < 1:
-        raise ArgumentError(f"the solver needs at least one worker; it is given {workers}")
+        raise ArgumentError(f"the solver needs at least one worker; workers is {workers}")
     solver = cp.CpSolver()
     time_left = left()
     if time_left <= 0:

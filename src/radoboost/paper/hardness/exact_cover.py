@@ -46,7 +46,7 @@ class ThreeSets:
 
 @dataclass(frozen=True)
 class Cover:
-    """Yes with the indices of the sets of an exact cover, no, or unknown where the time did not suffice."""
+    """Yes with the indices of the sets of an exact cover, no, or unknown if the time ran out."""
 
     answer: str
     chosen: tuple[int, ...]
@@ -71,7 +71,7 @@ def random_sets(q: int, rng: np.random.Generator) -> ThreeSets:
     >>> random_sets(2, np.random.default_rng(0)).q
     2
     """
-    return _drawn(q, lambda: rng.permutation(np.repeat(np.arange(3 * q), 3)))
+    return _draw(q, lambda: rng.permutation(np.repeat(np.arange(3 * q), 3)))
 
 
 def planted_sets(q: int, rng: np.random.Generator) -> ThreeSets:
@@ -80,7 +80,7 @@ def planted_sets(q: int, rng: np.random.Generator) -> ThreeSets:
     >>> find_cover(planted_sets(4, np.random.default_rng(0))).answer
     'yes'
     """
-    return _drawn(q, lambda: np.concatenate([rng.permutation(3 * q), rng.permutation(np.repeat(np.arange(3 * q), 2))]))
+    return _draw(q, lambda: np.concatenate([rng.permutation(3 * q), rng.permutation(np.repeat(np.arange(3 * q), 2))]))
 
 
 def all_of_six() -> list[ThreeSets]:
@@ -89,8 +89,8 @@ def all_of_six() -> list[ThreeSets]:
     >>> len(all_of_six()), sum(find_cover(one).answer == "yes" for one in all_of_six())
     (330, 300)
     """
-    chosen = combinations(combinations(range(6), 3), 6)
-    return [ThreeSets(sets) for sets in chosen if set(Counter(chain(*sets)).values()) == {3}]
+    choices = combinations(combinations(range(6), 3), 6)
+    return [ThreeSets(sets) for sets in choices if set(Counter(chain(*sets)).values()) == {3}]
 
 
 def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cover:
@@ -100,7 +100,7 @@ def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cove
     >>> find_cover(ThreeSets(sets)).chosen
     (0, 1)
     """
-    left, begun = deadline(seconds), time.monotonic()
+    left, start = deadline(seconds), time.monotonic()
     # A path is what is chosen, the elements still open, and the sets that fit into them.
     everything = frozenset(range(len(instance.sets)))
     paths: list[tuple[tuple[int, ...], frozenset[int], frozenset[int]]] = [((), everything, everything)]
@@ -108,10 +108,10 @@ def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cove
     while paths:
         chosen, open_elements, fitting = paths.pop()
         if not open_elements:
-            return Cover("yes", tuple(sorted(chosen)), time.monotonic() - begun)
+            return Cover("yes", tuple(sorted(chosen)), time.monotonic() - start)
         steps += 1
         if steps % 64 == 0 and left() <= 0:
-            return Cover("unknown", (), time.monotonic() - begun)
+            return Cover("unknown", (), time.monotonic() - start)
         counts = Counter(element for k in fitting for element in instance.sets[k])
         hardest = min(sorted(open_elements), key=lambda element: counts[element])
         for k in sorted(fitting, reverse=True):
@@ -119,7 +119,7 @@ def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cove
                 rest = open_elements.difference(instance.sets[k])
                 still = frozenset(other for other in fitting if rest.issuperset(instance.sets[other]))
                 paths.append(((*chosen, k), rest, still))
-    return Cover("no", (), time.monotonic() - begun)
+    return Cover("no", (), time.monotonic() - start)
 
 
 def is_exact_cover(instance: ThreeSets, chosen: Iterable[int]) -> bool:
@@ -129,17 +129,17 @@ def is_exact_cover(instance: ThreeSets, chosen: Iterable[int]) -> bool:
     >>> is_exact_cover(sets, (2, 3)), is_exact_cover(sets, (0, 3))
     (True, False)
     """
-    held = sorted(element for k in chosen for element in instance.sets[k])
-    return held == list(range(len(instance.sets)))
+    elements = sorted(element for k in chosen for element in instance.sets[k])
+    return elements == list(range(len(instance.sets)))
 
 
-def _drawn(q: int, deal: Callable[[], Any]) -> ThreeSets:
+def _draw(q: int, deal: Callable[[], Any]) -> ThreeSets:
     if q < 2:
         raise ArgumentError(f"q must be at least 2, for three elements have only one 3-set; it is {q}")
     for _ in range(_ATTEMPTS):
-        dealt = np.sort(deal().reshape(3 * q, 3), axis=1)
-        if (np.diff(dealt, axis=1) > 0).all() and len(np.unique(dealt, axis=0)) == 3 * q:
+        sets = np.sort(deal().reshape(3 * q, 3), axis=1)
+        if (np.diff(sets, axis=1) > 0).all() and len(np.unique(sets, axis=0)) == 3 * q:
             # In order, so that a planted cover does not come first.
-            a, b, c = dealt[np.lexsort(dealt.T[::-1])].T.tolist()
+            a, b, c = sets[np.lexsort(sets.T[::-1])].T.tolist()
             return ThreeSets(tuple(zip(a, b, c, strict=True)))
     raise ArgumentError(f"no {3 * q:,} different 3-sets were found in {_ATTEMPTS:,} attempts; take another q")

@@ -207,17 +207,17 @@ def as_printed(points: Integers, square_radius: Fraction | int | None = None) ->
     radius = 1 / (math.sqrt(d) * along)
     axes = np.meshgrid(*[(2 * np.arange(along) + 1) * radius - 1 / math.sqrt(d)] * d)
     centres = np.stack([axis.ravel() for axis in axes], axis=1)
-    held = [search.tree.query_ball_point(centre, radius * (1 + 1e-12)) for centre in centres]
-    empty, norms = np.array([not inside for inside in held]), np.linalg.norm(centres, axis=1) - 1e-12
+    members = [search.tree.query_ball_point(centre, radius * (1 + 1e-12)) for centre in centres]
+    empty, norms = np.array([not inside for inside in members]), np.linalg.norm(centres, axis=1) - 1e-12
     if not empty.any():
         return Printed("no sphere is empty", bound, along**d, None, FEW)
-    made: list[tuple[tuple[int, ...], Integers]] = []
+    candidates: list[tuple[tuple[int, ...], Integers]] = []
     for place in np.flatnonzero(empty & (norms <= norms[empty].min() + 2e-12)):
         near = np.linalg.norm(centres - centres[place], axis=1) < 2 * radius * (1 + 1e-9)
         for other in np.flatnonzero(near & ~empty & (norms <= norms[place] + 2e-12)):
             centre = search.on_grid(centres[place])
-            made += [((record,), search.split_at(record, centre)) for record in held[other]]
-    fitting = [search.distance(*one) for one in made or search.zero() if search.fits(*one)]
+            candidates += [((record,), search.split_at(record, centre)) for record in members[other]]
+    fitting = [search.distance(*one) for one in candidates or search.zero() if search.fits(*one)]
     if not fitting:
         return Printed("leaves the ball", bound, along**d, None, FAR)
     distance = math.sqrt(Fraction(max(fitting)) / square)

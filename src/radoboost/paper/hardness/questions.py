@@ -162,12 +162,12 @@ def check_probe(question: ProbeQuestion, chosen: Iterable[int], signatures: Any)
     >>> check_probe(question, (0, 1), [[1, 1], [0, 1]]), check_probe(question, (1, 1), [[1, 0], [0, 1]])
     (True, False)
     """
-    picked = [int(one) for one in chosen]
-    if len(picked) != question.m or len(set(picked)) != question.m:
+    indices = [int(one) for one in chosen]
+    if len(indices) != question.m or len(set(indices)) != question.m:
         return False
-    if not all(0 <= one < len(question.candidates) for one in picked):
+    if not all(0 <= one < len(question.candidates) for one in indices):
         return False
-    edges = [question.candidates[one].tolist() for one in picked]
+    edges = [question.candidates[one].tolist() for one in indices]
     return _makes(question.rados, edges, np.asarray(signatures).tolist(), question.r, question.p)
 
 
@@ -224,12 +224,12 @@ def _refuse_overflow(largest: int) -> None:
 
 
 def largest(array: Integers) -> int:
-    """The largest magnitude in an array, also where that is one more than 64 bits hold."""
+    """The largest magnitude in an array, even if it is one more than 64 bits hold."""
     return max(int(array.max()), -int(array.min()))
 
 
 def whole(limit: float, most: int) -> int:
-    """A limit on a whole number, rounded down, and no more than is ever reached."""
+    """A limit on a whole number, rounded down, and at most `most`, which is never exceeded."""
     return most if limit >= most else math.floor(limit)
 
 

@@ -101,10 +101,10 @@ def indicators(instance: ThreeSets) -> Integers:
     >>> indicators(COVERABLE)[0].tolist()
     [1, 1, 1, 0, 0, 0]
     """
-    held = np.zeros((len(instance.sets), len(instance.sets)), dtype=np.int64)
+    bits = np.zeros((len(instance.sets), len(instance.sets)), dtype=np.int64)
     for k, one in enumerate(instance.sets):
-        held[k, list(one)] = 1
-    return held
+        bits[k, list(one)] = 1
+    return bits
 
 
 def printed_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
@@ -246,7 +246,7 @@ def compare_printed(*, seconds: float = DEFAULT_SECONDS) -> list[Comparison]:
     ['Sparse-Approximation as printed, p = 1']
     """
     left = deadline(seconds)
-    asked: list[tuple[str, ThreeSets, Question]] = [
+    questions: list[tuple[str, ThreeSets, Question]] = [
         (f"{name} as printed, p = {p}", sets, ask(sets, p))
         for name, ask in (("Sparse-Approximation", printed_sparse), ("Probe-Sample-Subsumption", printed_probe))
         for p in (0, 1)
@@ -254,7 +254,7 @@ def compare_printed(*, seconds: float = DEFAULT_SECONDS) -> list[Comparison]:
     ]
     return [
         Comparison(title, sets, find_cover(sets), decide(question, seconds=max(left(), 1e-3)))
-        for title, sets, question in asked
+        for title, sets, question in questions
     ]
 
 
@@ -296,10 +296,10 @@ def _used(instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
 
 
 def _counting(kind: str, title: str, ask: Callable[..., SparseQuestion]) -> list[Reduction]:
-    asked = {p: partial(ask, p=p) for p in (1, math.inf)}
+    asks = {p: partial(ask, p=p) for p in (1, math.inf)}
     return [
         Reduction(f"{kind}-{p}", f"Sparse-Approximation, {title}, p = {p}", one, _sets_of(one), _last_rado)
-        for p, one in asked.items()
+        for p, one in asks.items()
     ]
 
 

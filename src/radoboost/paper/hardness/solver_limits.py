@@ -51,7 +51,7 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """Of the seconds; infinite where less than half was decided, as the limit is all that is known."""
+        """The median of the seconds; infinite if less than half was decided, for then only the limit is known."""
         times = [spent if done else math.inf for spent, done in zip(self.seconds, self.decided, strict=True)]
         return float(np.median(times))
 
@@ -91,7 +91,7 @@ def study(
     """
     if repeats < 1 or not sizes or not covers or not 1 <= sixes <= FULL_SIXES:
         raise ArgumentError(f"a study needs at least one size, one q and one repeat, and 1 to {FULL_SIXES} sixes")
-    needed("ortools.sat.python.cp_model")  # loading it is not the first question's time
+    needed("ortools.sat.python.cp_model")  # loaded here, so that the first question is not charged for it
     left = deadline(seconds)
     printed = _printed(sixes, workers, left)
     curves = len(_COLUMNS) + len(_IMAGES)
@@ -118,7 +118,7 @@ def study(
 
 def _printed(sixes: int, workers: int, left: Callable[[], float]) -> list[Check]:
     """The printed reductions, on instances with q = 2 that are spread over all of them."""
-    every, done, covered, at_1 = all_of_six(), 0, 0, 0
+    every, n_done, n_covered, at_1 = all_of_six(), 0, 0, 0
     at_0, probes = 0, dict.fromkeys(_PRINTED_NORMS, 0)
     for number in range(sixes):
         instance = every[number * len(every) // sixes]
@@ -126,23 +126,23 @@ def _printed(sixes: int, workers: int, left: Callable[[], float]) -> list[Check]
         answers = [decide(printed_sparse(instance, p), seconds=max(left(), 1e-3), workers=workers) for p in (0, 1)]
         if left() <= 0 or any(one.answer == "unknown" for one in answers):
             break
-        done, covered = done + 1, covered + (truth == "yes")
+        n_done, n_covered = n_done + 1, n_covered + (truth == "yes")
         at_0, at_1 = at_0 + (answers[0].answer == truth), at_1 + (answers[1].answer == truth)
         for p in probes:
             probes[p] += try_printed_probe(instance, p) == (truth == "yes")
-    among = f"{done} instances with q = 2, {covered} of which have a cover"
-    among = f"all {among}" if done == len(every) else f"{among}; there are {len(every)} in all"
+    among = f"{n_done} instances with q = 2, {n_covered} of which have a cover"
+    among = f"all {among}" if n_done == len(every) else f"{among}; there are {len(every)} in all"
     if len(set(probes.values())) == 1:
         right = f"at each of p = {', '.join(f'{p:g}' for p in probes)} it does in {probes[0]}"
     else:
         right = "it does in " + ", ".join(f"{n} at p = {p:g}" for p, n in probes.items())
     return [
         Check("lem_comp1: its reduction at p = 0 answers as exact cover does, which proves it, for p is part of the "
-              "instance", at_0 == done if done else None, f"it does in {at_0} of {among}"),
+              "instance", at_0 == n_done if n_done else None, f"it does in {at_0} of {among}"),
         Check("proof of lem_comp1: so does its branch for p > 0, which the lemma does not need",
-              at_1 == done if done else None, f"at p = 1 it does in {at_1} of {among}"),
-        Check("lem_comp2: its reduction answers as exact cover does", all(n == done for n in probes.values())
-              if done else None, f"{right} of {among}"),
+              at_1 == n_done if n_done else None, f"at p = 1 it does in {at_1} of {among}"),
+        Check("lem_comp2: its reduction answers as exact cover does", all(n == n_done for n in probes.values())
+              if n_done else None, f"{right} of {among}"),
     ]  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def _findings(
         for label, curve in curves.items()
         for size, timing in curve.items()
     ]
-    shown = Table(
+    times = Table(
         "solver-times",
         "Seconds of the exact solver",
         ["problem", "kind", "m or q", Column("decided", "%"), Column("median", "s", 3), Column("longest", "s", 3)],
@@ -211,7 +211,7 @@ def _findings(
     return Findings(
         NAME,
         TITLE,
-        tables=[shown],
+        tables=[times],
         figures=[Figure("solver-times", "How far an exact solver gets", caption, panels)],
         checks=[*printed, *(_all_right(kind, curves) for kind, curves in kinds.items())],
         notes=[
@@ -239,12 +239,12 @@ def _finite(value: float) -> float:
 
 def _all_right(kind: str, curves: dict[str, dict[int, Timing]]) -> Check:
     timings = [timing for curve in curves.values() for timing in curve.values()]
-    decided = sum(sum(timing.decided) for timing in timings)
-    asked = sum(len(timing.decided) for timing in timings)
-    seen = all(timing.right for timing in timings) if decided else None
+    n_decided = sum(sum(timing.decided) for timing in timings)
+    n_questions = sum(len(timing.decided) for timing in timings)
+    holds = all(timing.right for timing in timings) if n_decided else None
     truth = "the rados were made so" if kind.startswith("Probe") else "an independent search for covers agrees"
-    why = f"{decided} of {asked} questions were decided; {truth}"
-    return Check(f"{kind}: every answer of the solver is right", seen, why, ours=True)
+    why = f"{n_decided} of {n_questions} questions were decided; {truth}"
+    return Check(f"{kind}: every answer of the solver is right", holds, why, ours=True)
 
 
 def _where_it_stops(kind: str, label: str, curve: dict[int, Timing], limit: float) -> str:
@@ -255,6 +255,6 @@ def _where_it_stops(kind: str, label: str, curve: dict[int, Timing], limit: floa
     if timing.share >= 0.5:
         word = "decided" if all(one.share == 1 for one in curve.values()) else "mostly decided"
         return f"{kind}, {label}: {word} up to {last}, the largest asked."
-    done = [size for size in curve if size != last]
-    reached = f"mostly decided up to {max(done)}; " if done else ""
-    return f"{kind}, {label}: {reached}at {last} {timing.share:.0%} within {limit:g} s."
+    earlier = [size for size in curve if size != last]
+    before = f"mostly decided up to {max(earlier)}; " if earlier else ""
+    return f"{kind}, {label}: {before}at {last} {timing.share:.0%} within {limit:g} s."
