@@ -164,13 +164,13 @@ def test_faults_planted_in_moments_are_caught(unit, run):
 
 def test_rows_that_are_not_put_on_the_sphere_are_caught(monkeypatch):
     """Rows as long as they come: in the mechanism, not in what the adversary computes."""
-    original = SphereRows.on_sphere
+    original = SphereRows._put_on_sphere
 
-    def on_sphere(self, batch):
-        rows, good = original(self, batch)
-        return np.trunc(rows * np.linalg.norm(batch.values(), axis=1)).astype(np.int32), good
+    def as_long_as_they_come(self, values, batch):
+        rows, good = original(self, values, batch)
+        return np.trunc(rows * np.linalg.norm(values, axis=1)).astype(np.int32), good
 
-    monkeypatch.setattr(SphereRows, "on_sphere", on_sphere)
+    monkeypatch.setattr(SphereRows, "_put_on_sphere", as_long_as_they_come)
     assert not audit_moments(rb.Moments(4.0), runs=1000, key=KEY).holds
 
 

@@ -256,8 +256,8 @@ def test_the_clamp_is_judged_on_the_domains_that_it_changes():
     )
     before = {str(k): [0.3] for k in range(14)}  # 6 better, 2 worse, 6 the same; then 5 better, 3 worse
     after = before | {str(k): [0.2 if k < 6 else 0.4] for k in range(8)}
-    assert table3._compared(before, after)[0] is True and "6 of 14 are unchanged" in table3._compared(before, after)[1]
-    assert table3._compared(before, after | {"5": [0.5]})[0] is False
+    assert table3._compare(before, after)[0] is True and "6 of 14 are unchanged" in table3._compare(before, after)[1]
+    assert table3._compare(before, after | {"5": [0.5]})[0] is False
 
 
 def test_outliers_are_counted_centred_too():
