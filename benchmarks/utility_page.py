@@ -13,6 +13,7 @@ import numpy as np
 from measuring import fill_page
 from radoboost.holder.expected_error import expected_error
 from radoboost.holder.mechanisms import Moments
+from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.privacy import Gaussian, Relation, best_guess, epsilon_at, gaussian_multiplier
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -312,7 +313,7 @@ def limit_table(errors):
         row = 100 / (errors.protocol["splits"] * (size["rows"] - size["train"]))
         figures = (f"{noisy:.2f}", f"{exact:.2f}", signed(noisy - exact, 2), f"{row:.2f}")
         rows.append([domain, f"{size['train']:,}", size["columns"], *figures])
-    claimed = epsilon_at(Moments(1000.0, errors.protocol["delta"]).event(10, 8), errors.protocol["delta"])
+    claimed = epsilon_at(Moments(1000.0, errors.protocol["delta"]).event(Shape(10), 8), errors.protocol["delta"])
     head = ["domain", "rows", "columns", "epsilon 1000", "without noise", "difference", "one test row, in one split"]
     return (
         table(head, rows)

@@ -18,6 +18,7 @@ from radoboost.adversary.membership.roc import Claim, roc_of
 from radoboost.adversary.rates import rate_above, rate_below
 from radoboost.findings import Findings
 from radoboost.holder.mechanisms import MECHANISMS
+from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian, event_to_dict
 from test_audits import HalvedNoise, faulty, halved
 
@@ -227,12 +228,12 @@ def test_moments_are_rebuilt_with_the_noise_of_their_release(table, unit, sharpe
     for rounds, eta in ((8, 1.0), (32, 4.0)) if sharpen else ((0, 0.0),):
         many = {**release.mechanism, "rounds": rounds, "eta": eta}
         if sharpen:
-            noise = mechanism.scales(rounds, 4)["rounds"] / 2**15
+            noise = mechanism.scales(rounds, Shape(4))["rounds"] / 2**15
             many["noise"] = {**many["noise"], "rounds": noise}
         again = rebuilt(replace(release, mechanism=many))
         for n in (8, 32) if sharpen else (0,):
-            assert again.scales(n, 4) == pytest.approx(mechanism.scales(n, 4), rel=1e-6)
-        assert again.distance(4) == pytest.approx(mechanism.distance(4), rel=1e-6)
+            assert again.scales(n, Shape(4)) == pytest.approx(mechanism.scales(n, Shape(4)), rel=1e-6)
+        assert again.distance(Shape(4)) == pytest.approx(mechanism.distance(Shape(4)), rel=1e-6)
 
 
 def test_a_release_of_moments_with_half_the_noise_is_found_out(table):
@@ -241,7 +242,7 @@ def test_a_release_of_moments_with_half_the_noise_is_found_out(table):
     faulty = replace(release, mechanism={**release.mechanism, "noise": noise})
     assert membership_of(faulty, runs=1000, key=KEY, seconds=600).beats_claim is True
     bare = replace(release, mechanism={**release.mechanism, "noise": dict.fromkeys(noise, 0.0)})
-    assert rebuilt(bare).distance(4) == 100 and set(rebuilt(bare).scales(0).values()) == {0.0}
+    assert rebuilt(bare).distance(Shape(4)) == 100 and set(rebuilt(bare).scales(0).values()) == {0.0}
 
 
 def test_a_seed_or_no_clip_promises_nothing(table):

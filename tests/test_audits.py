@@ -148,8 +148,8 @@ class LastRoundBare(Run):
 class SensitivityOne(rb.Moments):
     """A flipped label that is taken to move a sum by one vector, where it moves it by two."""
 
-    def scales(self, n_rounds, n_columns=2):
-        scales = super().scales(n_rounds, n_columns)
+    def scales(self, n_rounds, shape):
+        scales = super().scales(n_rounds, shape)
         return {stage: scale / 2 for stage, scale in scales.items()}
 
 

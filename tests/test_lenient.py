@@ -16,6 +16,7 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost.holder.declared import bounds_template
+from radoboost.holder.table_check import check_table
 from radoboost.tables import csv_lines, frames, open_table
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.row_by_row import each_label
@@ -266,8 +267,9 @@ def test_categories_that_one_file_has_and_another_has_not(tmp_path):
 
 def test_a_masked_label_is_missing():
     table = np.ma.masked_array([[1.0, 0], [2.0, 1], [3.0, 1]], [[False] * 2, [False] * 2, [False, True]])
-    with pytest.warns(rb.IgnoredRowsWarning, match="1 rows contributed nothing"):
-        rb.craft(table, label="x1", mechanism=MECHANISMS[0], classes=(0, 1), bounds={"x0": (0, 5)}, n_rados=2)
+    check = check_table(table, label="x1", classes=(0, 1), bounds={"x0": (0, 5)})
+    assert (check.counts.n_rows, check.counts.spoiled, check.counts.alone.tolist()) == (3, 1, [0, 1])
+    rb.craft(table, label="x1", mechanism=MECHANISMS[0], classes=(0, 1), bounds={"x0": (0, 5)}, n_rados=2)
 
 
 def test_templates_do_not_look_at_values(tmp_path):

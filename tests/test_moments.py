@@ -1,5 +1,6 @@
 """The mechanism `moments`: contributions, sensitivities, noise, statement, and what is learned from it."""
 
+import json
 import math
 import pickle
 import warnings
@@ -17,6 +18,7 @@ from radoboost.holder import run as run_module
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.mechanisms import moment_stages
 from radoboost.holder.mechanisms.drawn_rados import draw_rados
+from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID, SphereRows, SumProducts, WhitenedRows
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, WHITENING_FLOOR, Stages
 from radoboost.holder.run import Run
@@ -47,7 +49,7 @@ def sphere_rows(x, engine="kernel", intercept=True):
 def stages(x, y, mechanism=None, *, engine="kernel", threads=1, keeping=None, key=None):
     source = open_table(x, np.asarray(y), row_by_row=True)
     run = Run(source, get_engine(engine), Threads(threads, keeping=keeping), key)
-    return Stages(mechanism or rb.Moments(1.0), run, sphere_rows(x, engine))
+    return Stages(mechanism or rb.Moments(1.0), Shape(x.shape[1] + 1), run, sphere_rows(x, engine))
 
 
 def only_batch(x, y):
@@ -196,19 +198,19 @@ def test_the_statement_is_what_the_accountant_says(unit, sharpen, table):
 
 def test_shares_add_up_to_the_budget():
     """For both numbers of rounds, from the noise that is really there."""
-    reach = {"second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": CAP * GRID}
+    reach = {"counts": GRID, "second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": CAP * GRID}
     for unit, double in (("record", 1), ("label", 2)):
         for sharpen, counts in ((True, (8, 32)), (False, (0,))):
             mechanism = rb.Moments(2.0, 1e-5, unit=unit, sharpen=sharpen)
             for n_rounds in counts:
-                scales = mechanism.scales(n_rounds, 6)
+                scales = mechanism.scales(n_rounds, Shape(6))
                 squares = 0.0
                 for stage, scale in scales.items():
                     sensitivity = reach[stage] * (double if stage in ("sum", "rounds") else 1)
                     times = n_rounds if stage == "rounds" else 1
                     squares += times * (sensitivity / scale) ** 2 if scale else 0.0
-                assert squares == pytest.approx(mechanism.distance(6) ** 2, rel=1e-12)
-                assert epsilon_at(mechanism.event(6, n_rounds), 1e-5) <= 2.0
+                assert squares == pytest.approx(mechanism.distance(Shape(6)) ** 2, rel=1e-12)
+                assert epsilon_at(mechanism.event(Shape(6), n_rounds), 1e-5) <= 2.0
             assert (scales["second"] == 0) == (unit == "label")
 
 
@@ -245,12 +247,12 @@ def test_what_follows_from_the_blocks_follows_from_them_as_released(unit, sharpe
     x, y = table
     mechanism = rb.Moments(1.0, unit=unit, sharpen=sharpen)
     release = rb.craft(x[:rows], y[:rows], mechanism=mechanism, **OPTIONS)
-    blocks, scales = release.blocks, mechanism.scales(FEW_ROUNDS[0] if sharpen else 0, 4)
+    blocks, scales = release.blocks, mechanism.scales(FEW_ROUNDS[0] if sharpen else 0, Shape(4))
     floor = noise_floor(scales["second"] / GRID**2, 4, WHITENING_FLOOR if sharpen else HESSIAN_FLOOR)
     a = moment_stages._snapped_root(blocks["moment:C"], floor)
     assert a.tobytes() == blocks["whitening"].tobytes()
     if sharpen:
-        few = np.trace(blocks["moment:C"]) * mechanism.distance(4) / 4 < 100
+        few = np.trace(blocks["moment:C"]) * mechanism.distance(Shape(4)) / 4 < 100
         rounds, eta = FEW_ROUNDS if few else MANY_ROUNDS
         assert rounds == release.mechanism["rounds"] == len(blocks["sharpened"]) and few == (rows == 300)
         hessian = inverse_power(blocks["moment:C2"], noise_floor(scales["whitened"] / GRID**2, 4, HESSIAN_FLOOR), 1.0)
@@ -265,11 +267,11 @@ def test_the_number_of_rounds_follows_from_the_noisy_trace(table):
     """Of as many records as are at the limit: by the exact trace it would always be the same number."""
     x, y = table
     mechanism = rb.Moments(1.0)
-    limit = round(100 * 4 / mechanism.distance(4))
+    limit = round(100 * 4 / mechanism.distance(Shape(4)))
     seen = set()
     for _ in range(24):
         release = rb.craft(x[:limit], y[:limit], mechanism=mechanism, **OPTIONS)
-        few = np.trace(release.blocks["moment:C"]) * mechanism.distance(4) / 4 < 100
+        few = np.trace(release.blocks["moment:C"]) * mechanism.distance(Shape(4)) / 4 < 100
         assert release.mechanism["rounds"] == (FEW_ROUNDS if few else MANY_ROUNDS)[0]
         seen.add(release.mechanism["rounds"])
     assert seen == {FEW_ROUNDS[0], MANY_ROUNDS[0]}
@@ -284,17 +286,18 @@ def test_standard_errors_stay_near_what_columns_allow_beside_a_constant_one(tabl
         assert fit.standard_errors[:3].max() < np.abs(fit.theta[:3]).max()  # the classes are nearly separable
 
 
-def test_what_the_table_holds_changes_neither_shape_nor_fields(table):
+def test_what_the_table_holds_changes_neither_shape_nor_fields(table, tmp_path):
     x, y = table
     mechanism = rb.Moments(0.5)
     clean = rb.craft(x, y, mechanism=mechanism, **OPTIONS)
     dirty, labels = x.copy(), y.copy()
     dirty[3, 0], dirty[4, 1], dirty[5, 2], labels[6] = np.nan, np.inf, 99.0, 5
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        worse = rb.craft(dirty, labels, mechanism=mechanism, **OPTIONS)
-    told = [str(warning.message) for warning in caught]
-    assert any("3 rows contributed nothing" in line for line in told) and any("'x2' 1" in line for line in told)
+    worse = rb.craft(dirty, labels, mechanism=mechanism, counts=tmp_path / "counts.json", **OPTIONS)
+    counts = json.loads((tmp_path / "counts.json").read_text())
+    assert counts == {
+        "rows": 3000, "contribute": 2997, "spoiled_by_this_alone": {"x0": 1, "x1": 1, "x2": 0, "y": 1},
+        "beyond_bounds": {"x0": 0, "x1": 0, "x2": 1},
+    }  # fmt: skip
     step = {"step": 0.0}
     for a, b in zip(clean.to_dict()["columns"], worse.to_dict()["columns"], strict=True):
         assert {**a, **step} == {**b, **step}  # the rados' grid follows from released numbers
@@ -428,7 +431,7 @@ def test_refusals():
         rb.craft("none.csv", mechanism=rb.Moments(1.0), signatures=rb.FixedSupport(5), **declared)
     with pytest.raises(rb.ArgumentError, match="no signatures for a seed"):
         rb.craft("none.csv", mechanism=rb.Moments(1.0), seed=1, i_know=True, **declared)
-    assert rb.Moments(0.005, unit="label").distance(4) > 0  # no second moment needs noise here
+    assert rb.Moments(0.005, unit="label").distance(Shape(4)) > 0  # no second moment needs noise here
     nobody = pa.table({"a": pa.array([], pa.float64()), "y": pa.array([], pa.int64())})
     release = rb.craft(nobody, mechanism=rb.Moments(1.0), n_rados=5, **declared)
     assert release.rados.shape == (5, 2)

@@ -38,13 +38,12 @@ class NoisySum:
         columns = declared_columns(asked, run.source.features, step)
         rule = LabelRule("y", asked.classes)
         task = SumContributions(run.engine, columns, rule, 1, Everybody(), 1.0, step)
+        run.book(Gaussian(self.multiplier, Relation.RECORD))
         sums = run.noisy_sum(task, Noise("totals", self.multiplier / step))
         parameters = {"clip": 1.0, "noise_std": self.multiplier, "noise_on": "rados"}
         around = Circumstances("bounds", asked.seeded, 1, len(columns), None, asked.earlier)
         rados = {RADOS: sums.totals * step}
-        return Made(
-            rados, columns, tuple(rule.classes), around, parameters, {"name": "everybody"}, sums.clipped, sums.ignored
-        )
+        return Made(rados, columns, tuple(rule.classes), around, parameters, {"name": "everybody"}, sums.counts)
 
     def statement(self, circumstances):
         event = Gaussian(self.multiplier, Relation.RECORD)

@@ -24,15 +24,17 @@
 #
 # The holder's side, from a table to a release:
 #
-#   holder        declared, grid, keystream, subsets, signatures, noise
+#   holder        declared, counts, grid, keystream, subsets, signatures, noise
 #     engines     what is computed for a block of rows: reference and reference_rows first, then kernel, kernel_rows and
 #                 vectors
 #                 passes: one sum over rows, as data
 #     runners     where passes run: threads, with kept rows
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims; then plain and feature_band, by two_passes; noisy_rados and
-#                 noisy_examples, by records and contributions; moments, with moment_stages, moment_passes, drawn_rados
-#                 craft: check, open, make, release; expected_error and costs, without data
+#                 noisy_examples, by records and contributions; moments, with moment_budget, moment_stages,
+#                 moment_passes, drawn_rados
+#                 craft: check, open, make, release; table_check, for the holder; expected_error and costs, without
+#                 data
 #
 # Anyone's side, from a release to a classifier:
 #
@@ -54,7 +56,7 @@
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
 #   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, show,
-#                 bounds, account, audit, attack, reproduce, demo; __main__ for python -m
+#                 bounds, check, account, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version
@@ -64,7 +66,6 @@ if TYPE_CHECKING:
     from radoboost.errors import (
         ArgumentError,
         ClippedWarning,
-        IgnoredRowsWarning,
         ModelError,
         OutputError,
         RadoError,
@@ -92,7 +93,6 @@ _HOMES = {
     "errors": (
         "ArgumentError",
         "ClippedWarning",
-        "IgnoredRowsWarning",
         "ModelError",
         "OutputError",
         "RadoError",
@@ -116,7 +116,6 @@ __all__ = [
     "Column",
     "FeatureBand",
     "FixedSupport",
-    "IgnoredRowsWarning",
     "Median",
     "Model",
     "ModelError",

@@ -8,8 +8,7 @@ RadoError
 |-- TooLargeError   (MemoryError)   work that does not fit into this machine's memory
 `-- OutputError     (OSError)       a result that could not be written; nothing was left behind
 
-ClippedWarning      (UserWarning)   values lay beyond their declared bounds
-IgnoredRowsWarning  (UserWarning)   rows contributed nothing to a private release
+ClippedWarning  (UserWarning)   values lay beyond their declared bounds
 
 Each message is one line that names the thing and says what to do.
 """
@@ -47,10 +46,6 @@ class OutputError(RadoError, OSError):
 
 class ClippedWarning(UserWarning):
     """Values lay beyond their declared bounds and were moved to the bound."""
-
-
-class IgnoredRowsWarning(UserWarning):
-    """Rows contributed nothing to a private release, because a value or the class of each could not be used."""
 
 
 def reason(error: OSError) -> str:

@@ -21,6 +21,7 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.mechanisms import Asked, Mechanism, Moments, NoisyExamples, NoisyRados, Plan
 from radoboost.holder.mechanisms.contributions import clip_steps
+from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION
 from radoboost.holder.run import Run
 from radoboost.holder.runners.threads import Threads
@@ -248,7 +249,7 @@ def moments_runs(
 
     *tables, event = attack_moments(mechanism, runs, key, run, bar, going)
     scored = (
-        {"all stages": statistics[:, :4].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
+        {"all stages": statistics[:, :5].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
         for statistics in tables
     )
     return Runs(event, family, *scored)
@@ -259,7 +260,7 @@ def check_distance(mechanism: Moments) -> None:
 
     >>> check_distance(Moments(epsilon=1.0))
     """
-    if mechanism.distance(WIDTH) < _LEAST_DISTANCE:
+    if mechanism.distance(Shape(WIDTH)) < _LEAST_DISTANCE:
         raise ArgumentError("so much noise hides the canary in any number of runs; attack a mechanism with less")
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Asked, Made, Moments
+from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS
 from radoboost.holder.run import Run
@@ -33,7 +34,7 @@ _ROW = (6.0, 4.0)  # far beyond the bounds, and with the constant three columns 
 _BOUNDS = np.array([[-1.0, 1.0]] * len(_ROW))
 _PULL = 80.0  # records for each column in units of the noise: few enough for the smaller number of rounds
 STATISTICS = (
-    "second moments", "sum", "whitened moments", "mean rados",
+    "counts", "second moments", "sum", "whitened moments", "mean rados",
     "sum less a mean rado", "mean rados apart", "numbers without noise",
 )  # fmt: skip
 
@@ -61,7 +62,7 @@ def attack_moments(
     `run` lets tests attack faulty noise. No run begins once `going` returns False.
     """
     d = len(_ROW) + 1
-    pairs = max(1, round(_PULL * d / mechanism.distance(d) / 2))
+    pairs = max(1, round(_PULL * d / mechanism.distance(Shape(d)) / 2))
     others = [1] * pairs + [0] * pairs
     label_unit = mechanism.unit == "label"
     tables = [_table(labels) for labels in ([*others, 1], [*others, 0] if label_unit else others)]
@@ -77,7 +78,7 @@ def attack_moments(
         n_done += 1
         if n_done % 100 == 0:
             bar("releases with and without the canary", n_done, runs)
-    return statistics[0, :n_done], statistics[1, :n_done], mechanism.event(d, rounds)
+    return statistics[0, :n_done], statistics[1, :n_done], mechanism.event(Shape(d), rounds)
 
 
 def _make(mechanism: Moments, run: Run) -> Made:
@@ -122,6 +123,8 @@ def _statistics(made: Made, knowledge: _Knowledge) -> list[float]:
         for name, v, stage in (("moment:C", q, "second"), ("moment:C2", e, "whitened"))
     ]
     second, whitened = (_ratio(*square) for square in squares)
+    good = np.array([made.parameters["rows"]["good"] * GRID - others * GRID])
+    counted = _ratio(good, np.full(1, 0.0 if knowledge.label_unit else GRID), noise["counts"] * GRID)
     total, *means = (_ratio(*part) for part in parts)
     bare = sum(_bare(rest, change) for rest, change, sigma in (*squares, *parts) if sigma)
     apart = sum(float((r - s) @ (u - v)) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(parts[1:]))
@@ -129,7 +132,7 @@ def _statistics(made: Made, knowledge: _Knowledge) -> list[float]:
     if means:
         (r, u, sigma), (s, v, tau) = parts[:2]
         against = float((r / sigma - s / tau) @ (u / sigma - v / tau))
-    return [second, total, whitened, sum(means), against, apart, bare]
+    return [counted, second, total, whitened, sum(means), against, apart, bare]
 
 
 def _rounds(made: Made) -> Iterator[NDArray[np.float64]]:

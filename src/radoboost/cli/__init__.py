@@ -11,6 +11,7 @@ from radoboost.cli import attack
 from radoboost.cli.account import account
 from radoboost.cli.audit import audit
 from radoboost.cli.bounds import bounds
+from radoboost.cli.check import check
 from radoboost.cli.craft import craft
 from radoboost.cli.demo import demo
 from radoboost.cli.learn import learn
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (craft, learn, predict, show, bounds, account, audit, reproduce, demo):
+for command in (craft, learn, predict, show, bounds, check, account, audit, reproduce, demo):
     app.command()(in_one_line(command))
 app.add_typer(attack.app)
 

@@ -94,6 +94,16 @@ def craft(
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The release; STEM.rado.parquet by default."),
     ] = None,
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where a private mechanism writes exact counts, for the holder alone; the terminal by default.",
+        ),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no counts: results and failures only.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Craft rados from a table and write them as a release.
@@ -133,11 +143,12 @@ def craft(
             seed=seed,
             i_know=i_know,
             compose=compose or (),
+            counts=None if quiet else counts or "terminal",
             engine=engine,
             threads=threads,
-            progress=True,
+            progress=not quiet,
         )
-    for warning in notices:
+    for warning in () if quiet else notices:
         say(f"rado: {warning.message}")
     release.save(place)
     print_release(release, place, as_json, f"wrote {place}")

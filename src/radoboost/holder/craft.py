@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, ClippedWarning, IgnoredRowsWarning
+from radoboost.errors import ArgumentError, ClippedWarning
+from radoboost.holder.counts import Where, tell_holder
 from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.keystream import make_key
@@ -45,6 +46,7 @@ def craft(
     seed: int | None = None,
     compose: Sequence[Release | str | os.PathLike[str]] = (),
     i_know: bool = False,
+    counts: Where = "terminal",
     engine: str | Engine = "auto",
     threads: int | None = None,
     runner: Runner | None = None,
@@ -68,7 +70,8 @@ def craft(
     features, drop : sequences of str, optional
         The columns to use, or to leave out.
     bounds : mapping of column to (low, high), array (n_features, 2), or a JSON file, optional
-        Values beyond their bounds are clipped, and counted in a `ClippedWarning`.
+        Values beyond their bounds are clipped, and counted: in a `ClippedWarning`, or for a private mechanism in
+        `counts`.
     rows : int, optional
         About how many rows there are, from public knowledge. `Moments` refuses an epsilon that so few cannot carry,
         and says what error to expect, before it is spent.
@@ -93,6 +96,10 @@ def craft(
         Earlier releases of the same table: the statement says what they and this one amount to together.
     i_know : bool
         Allow a seed with a private mechanism; its epsilon is then infinite.
+    counts : "terminal", path or None
+        Where a private mechanism shows the holder how many rows contributed, which columns spoiled others, and how many
+        values were clipped: on stderr if that is a terminal, in a file, or nowhere. These counts are exact, so they are
+        for the holder alone, and in no release or warning.
     engine, threads : str or Engine, int, optional
         How it is computed; neither changes a bit of the result. All cores by default.
     runner : Runner, optional
@@ -134,7 +141,10 @@ def craft(
         source = _open(table, y, asked, protection.private)
         run = Run(source, machine, Threads(n_threads, bar) if runner is None else runner)
         made = protection.make(asked, run)
-    _tell_holder(made, protection.private)
+    if protection.private:
+        tell_holder(made.counts, made.columns, asked.label_name, counts)
+    else:
+        warn_clipped(made.columns, made.counts.clipped, stacklevel=3)
     return _release(protection, made)
 
 
@@ -170,26 +180,9 @@ def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:
     return open_table(table, y, label=asked.label, features=features, drop=drop, row_by_row=private)
 
 
-def _tell_holder(made: Made, private: bool) -> None:
-    """Warn the holder of what was clipped or left out; nobody else is told."""
-    with warnings.catch_warnings():
-        # Where warnings are errors, a value would decide whether a private release comes out.
-        if private and "error" in (warnings.defaultaction, *(rule[0] for rule in warnings.filters)):  # type: ignore[attr-defined]
-            warnings.simplefilter("always", ClippedWarning)
-            warnings.simplefilter("always", IgnoredRowsWarning)
-        warn_clipped(made.columns, made.clipped, stacklevel=4)
-        if made.ignored:
-            warnings.warn(
-                f"{made.ignored:,} rows contributed nothing: a value is missing or not finite, or the class is not "
-                "declared",
-                IgnoredRowsWarning,
-                stacklevel=3,
-            )
-
-
 def warn_clipped(columns: Sequence[Column], clipped: NDArray[np.int64], *, stacklevel: int) -> None:
-    """Warn of values that lay beyond their bounds, by column."""
-    counts = [f"{column.name!r} {count:,}" for column, count in zip(columns, clipped, strict=True) if count]
+    """Warn of values that lay beyond their bounds, by column; the constant column has no count."""
+    counts = [f"{column.name!r} {count:,}" for column, count in zip(columns, clipped, strict=False) if count]
     if counts:
         text = ", ".join(counts[:8]) + (f" and {len(counts) - 8} more columns" if len(counts) > 8 else "")
         warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from radoboost.errors import ArgumentError
+from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import GRID
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS
 from radoboost.holder.mechanisms.moments import Moments
@@ -79,9 +80,9 @@ def _noise_on_sum(mechanism: Moments, n_columns: int) -> float:
     A mean rado without a classifier is half the sum, and the classifier is a mean over the second half of the rounds.
     """
     if not mechanism.sharpen:
-        return mechanism.scales(0, n_columns)["sum"] / GRID
+        return mechanism.scales(0, Shape(n_columns))["sum"] / GRID
     rounds = FEW_ROUNDS[0]
-    return 2 * mechanism.scales(rounds, n_columns)["rounds"] / GRID / math.sqrt(rounds / 2)
+    return 2 * mechanism.scales(rounds, Shape(n_columns))["rounds"] / GRID / math.sqrt(rounds / 2)
 
 
 def expect(mechanism: Moments, n_examples: int, n_columns: int) -> Expectation:

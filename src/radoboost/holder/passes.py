@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import memory
+from radoboost.holder.counts import RowCounts
 from radoboost.holder.engines import Engine, Survey
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import TILE_ROWS
@@ -205,23 +206,15 @@ class SurveyRows:
 class RadoSums:
     """Sums of integer rows by rado, and what the holder may know about the rows.
 
-    `totals` has a row for each rado; `clipped` counts by column the values that lay beyond their bounds, `ignored` the
-    rows that gave nothing.
+    `totals` has a row for each rado; `counts` are for the holder.
     """
 
     totals: NDArray[np.int64]
-    clipped: NDArray[np.int64]
-    n_rows: int = 0
-    ignored: int = 0
+    counts: RowCounts
 
     def merge(self, other: "RadoSums") -> "RadoSums":
         """Those of both."""
-        return RadoSums(
-            self.totals + other.totals,
-            self.clipped + other.clipped,
-            self.n_rows + other.n_rows,
-            self.ignored + other.ignored,
-        )
+        return RadoSums(self.totals + other.totals, self.counts.merge(other.counts))
 
 
 def check_memory(engine: Engine, n_rados: int, n_columns: int) -> None:
@@ -267,8 +260,8 @@ class RadoPass:
 
     def empty(self) -> RadoSums:
         """Zeros."""
-        width = len(self.columns)
-        return RadoSums(self.engine.totals(self.n_rados, width), np.zeros(width, dtype=np.int64))
+        n_features = sum(column.scale != "constant" for column in self.columns)
+        return RadoSums(self.engine.totals(self.n_rados, len(self.columns)), RowCounts.zeros(n_features))
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,8 +283,8 @@ class SumRados(RadoPass):
             prepared = Turned.over(prepared, first_row, column_bits(values[:, place], signs, coding))
         rows, clipped = self.engine.snap(values, signs, self.columns)
         self.engine.sum_rows(rows, first_row, prepared, sums.totals)
-        sums.clipped += clipped
-        sums.n_rows += batch.n_rows
+        sums.counts.clipped += clipped[: values.shape[1]]
+        sums.counts.n_rows += batch.n_rows
 
 
 def column_bits(values: NDArray[Any], signs: NDArray[np.int8], coding: tuple[float, float]) -> NDArray[np.bool_]:

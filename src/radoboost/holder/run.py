@@ -1,10 +1,13 @@
 """The table as a mechanism sees it: passes over it, noise on their sums, rows to keep.
 
 A mechanism never sees rows. It asks for sums, with noise or without. Noise is integer, and is added once, after the
-sums of all parts were merged. Its key comes from the operating system, serves one release, and is stored nowhere.
+sums of all parts were merged. A mechanism first books what it is about to spend. Only then is there a key for its
+noise: it comes from the operating system, serves that booking alone, and is stored nowhere.
 """
 
+import hashlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,8 +15,9 @@ from numpy.typing import NDArray
 
 from radoboost.holder.engines import Engine
 from radoboost.holder.noise import round_scale_up, rounded_normals
-from radoboost.holder.passes import Pass, Readable, RowPass, S
+from radoboost.holder.passes import Pass, Readable, RowPass, S, Sums
 from radoboost.holder.runners import Runner
+from radoboost.privacy import Event
 from radoboost.tables import Source
 
 
@@ -43,12 +47,40 @@ class RowNoise:
 
 
 class Run:
-    """One release in the making: a source, an engine, a runner, and the key of its noise."""
+    """One release in the making: a source, an engine, a runner, and the key of its noise.
 
-    def __init__(self, source: Source, engine: Engine, runner: Runner, noise_key: bytes | None = None) -> None:
+    `ledger` books an event, or refuses it. A `noise_key` is for audits and tests: each booking's key follows from it.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        engine: Engine,
+        runner: Runner,
+        noise_key: bytes | None = None,
+        ledger: Callable[[Event], None] | None = None,
+    ) -> None:
         self.source, self.engine, self._runner = source, engine, runner
-        self.noise_key = secrets.token_bytes(32) if noise_key is None else noise_key  # never from a seed
+        self._given_key, self._ledger = noise_key, ledger
+        self._key: bytes | None = None
+        self._bookings = self._plane = 0
+
+    def book(self, event: Event) -> None:
+        """Book what is about to be spent, whatever comes of it, and make a fresh key for its noise."""
+        if self._ledger is not None:
+            self._ledger(event)
+        self._bookings += 1
         self._plane = 0
+        if self._given_key is None:
+            self._key = secrets.token_bytes(32)  # never from a seed
+        else:
+            place = self._bookings.to_bytes(8, "little")
+            self._key = hashlib.sha256(b"radoboost/noise/" + place + self._given_key).digest()
+
+    def _noise_key(self) -> bytes:
+        if self._key is None:
+            raise RuntimeError("a mechanism must book what it spends before it draws noise")
+        return self._key
 
     @property
     def threads(self) -> int:
@@ -66,16 +98,20 @@ class Run:
     def noisy_sum(self, task: Pass[S], *noises: Noise, source: Readable | None = None) -> S:
         """The sum over all rows, with noise on some of its arrays."""
         total = self.sum(task, source)
+        self.add_noise(total, *noises)
+        return total
+
+    def add_noise(self, total: Sums, *noises: Noise) -> None:
+        """Add noise to arrays of a sum over all rows."""
         for noise in noises:
             array: NDArray[np.int64] = getattr(total, noise.array)
             array += self._noise_for(array, noise)  # in place, so that noise that is not integer would fail
-        return total
 
     def row_noise(self, scale: float) -> RowNoise:
         """Noise for the rows of one pass; it takes up the first plane of the key."""
         assert self._plane == 0, "no plane of a key serves twice"
         self._plane = 1
-        return RowNoise(self.noise_key, round_scale_up(scale))
+        return RowNoise(self._noise_key(), round_scale_up(scale))
 
     def keep(self, task: RowPass, n_rows: int | None) -> Readable:
         """The rows that `task` makes, about `n_rows` of them, kept for later passes; None if there will be only one."""
@@ -93,4 +129,4 @@ class Run:
         plane, self._plane = self._plane, self._plane + 1
         if scale == 0:
             return np.zeros(shape, dtype=np.int64)
-        return rounded_normals(self.noise_key, round_scale_up(scale), 0, shape[0], shape[1], plane=plane)
+        return rounded_normals(self._noise_key(), round_scale_up(scale), 0, shape[0], shape[1], plane=plane)

@@ -16,9 +16,11 @@ from radoboost.adversary.membership.plain_laws import PlainTable
 from radoboost.adversary.membership.roc import Claim
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.mechanisms import Moments, NoisyExamples, NoisyRados
+from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
+from radoboost.holder.noise import LARGEST_SCALE
 from radoboost.holder.signatures import AllSignatures, FeatureInterval
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
 from radoboost.release import Release
@@ -62,7 +64,9 @@ def _noisy_examples(release: Release) -> NoisyExamples:
 
 def _moments(release: Release) -> "_Released":
     parameters = release.mechanism
-    noise = tuple((stage, float(parameters["noise"][stage])) for stage in ("second", "sum", "whitened", "rounds"))
+    # A release of before has no noisy counts: those of the attack then tell nothing.
+    said = {"counts": LARGEST_SCALE / GRID, **parameters["noise"]}
+    noise = tuple((stage, float(said[stage])) for stage in ("counts", "second", "sum", "whitened", "rounds"))
     _expect(release, grid=GRID, constant=CONSTANT_VALUE)
     mechanism = _Released(
         1.0,
@@ -111,20 +115,20 @@ class _Released(Moments):
     noise: tuple[tuple[str, float], ...] = ()
     noise_rounds: int = 0
 
-    def scales(self, n_rounds: int, n_columns: int = 2) -> dict[str, float]:
+    def scales(self, n_rounds: int, shape: Shape = Shape()) -> dict[str, float]:  # noqa: B008 - it is frozen
         """The noise in grid steps. That of the mean rados is for as many as the release has: fewer get less each."""
-        unit = {"second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": GRID}
+        unit = {"counts": GRID, "second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": GRID}
         scales = {stage: noise * unit[stage] for stage, noise in self.noise}
         scales["rounds"] *= math.sqrt(n_rounds / self.noise_rounds) if self.noise_rounds else 0.0
         return scales
 
     @lru_cache(maxsize=16)  # noqa: B019 - as what it stands in for
-    def distance(self, n_columns: int) -> float:
+    def distance(self, shape: Shape) -> float:
         """mu of all stages together, by their noise; what is without noise on purpose does not count."""
         double = 1 if self.unit == "record" else 2
         reach = {"sum": double, "rounds": double * CAP * math.sqrt(self.noise_rounds)}
         if self.unit == "record":
-            reach |= {"second": 1, "whitened": 1}
+            reach |= {"counts": 1, "second": 1, "whitened": 1}
         noise = dict(self.noise)
         parts = [reach[stage] / noise[stage] if noise[stage] else math.inf for stage in reach if reach[stage]]
         return min(math.hypot(*parts), _LARGEST_DISTANCE)

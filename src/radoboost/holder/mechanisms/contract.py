@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
+from radoboost.holder.counts import RowCounts
 from radoboost.holder.declared import Declared
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import AllSignatures, SignatureSet
@@ -68,7 +69,9 @@ class Circumstances:
     """What a statement depends on besides the mechanism.
 
     `n_columns` counts the features of a rado with the constant one; `n_examples` is None where the neighbour relation
-    hides it; `earlier` are the events of earlier releases of the same table.
+    hides it; `earlier` are the events of earlier releases of the same table. `searched` are the columns whose bounds
+    were found privately. With a `person`, the column that says whose row it is, what is protected is one person, of
+    whom at most `max_rows` rows contribute.
     """
 
     scale: str
@@ -77,14 +80,16 @@ class Circumstances:
     n_columns: int
     n_examples: int | None
     earlier: tuple[Event, ...] = ()
+    searched: tuple[str, ...] = ()
+    person: str | None = None
+    max_rows: int = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Made:
     """What a mechanism made of a table: everything in a release but the statement.
 
-    `clipped` (values beyond their bounds, by column) and `ignored` (rows that gave nothing) are for the holder's eyes,
-    and are not in the release.
+    `counts` are for the holder's eyes, and are not in the release.
     """
 
     blocks: Mapping[str, NDArray[np.float64]]
@@ -93,8 +98,7 @@ class Made:
     circumstances: Circumstances
     parameters: Mapping[str, Any]
     signatures: Mapping[str, Any]
-    clipped: NDArray[np.int64]
-    ignored: int = 0
+    counts: RowCounts
 
 
 class Mechanism(Protocol):

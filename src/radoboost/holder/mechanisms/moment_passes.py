@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.holder.counts import RowCounts
 from radoboost.holder.declared import limit_arrays
 from radoboost.holder.engines import Engine
 from radoboost.holder.mechanisms.contributions import beyond_bounds
@@ -56,19 +57,11 @@ class Moments:
 
     products: NDArray[np.int64]
     vector: NDArray[np.int64]
-    clipped: NDArray[np.int64]
-    n_rows: int = 0
-    ignored: int = 0
+    counts: RowCounts
 
     def merge(self, other: "Moments") -> "Moments":
         """Those of both."""
-        return Moments(
-            self.products + other.products,
-            self.vector + other.vector,
-            self.clipped + other.clipped,
-            self.n_rows + other.n_rows,
-            self.ignored + other.ignored,
-        )
+        return Moments(self.products + other.products, self.vector + other.vector, self.counts.merge(other.counts))
 
 
 @dataclass
@@ -115,20 +108,20 @@ class SphereRows:
     def empty(self) -> Moments:
         """Zeros."""
         d = self.width
-        return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), np.zeros(len(self.columns), np.int64))
+        return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), RowCounts.zeros(len(self.columns)))
 
     def add(self, sums: Moments, first_row: int, batch: Batch) -> None:
         """Add products, and count for the holder what was clipped and left out."""
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop, also not while it is converted
             values = batch.values()
-            rows, good = self._put_on_sphere(values, batch)
+            signs = self.rule.signs_or_zero(batch.labels)
+            rows, good = self._put_on_sphere(values, signs)
             products, vector = self.engine.products(rows)
             sums.products += products
             sums.vector += vector
-            sums.n_rows += batch.n_rows
-            sums.ignored += int((~good).sum())
+            sums.counts.see(values, signs, good)
             if not (good.all() and self._within_bounds(values)):
-                sums.clipped += beyond_bounds(values, good, self.columns)
+                sums.counts.clipped += beyond_bounds(values, good, self.columns)
 
     def _within_bounds(self, values: NDArray[Any]) -> bool:
         """Whether no value lies beyond its bounds: mostly so, and found out sooner than a count."""
@@ -141,11 +134,13 @@ class SphereRows:
     def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """The rows of a batch, and which are good."""
         with np.errstate(all="ignore"):
-            return self._put_on_sphere(batch.values(), batch)
+            return self._put_on_sphere(batch.values(), self.rule.signs_or_zero(batch.labels))
 
-    def _put_on_sphere(self, values: NDArray[Any], batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    def _put_on_sphere(
+        self, values: NDArray[Any], signs: NDArray[np.int8]
+    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         constant = CONSTANT_VALUE if self.intercept else None
-        return self.engine.sphere(values, self.rule.signs_or_zero(batch.labels), *self._limits, constant, GRID)
+        return self.engine.sphere(values, signs, *self._limits, constant, GRID)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,14 +191,13 @@ class SumProducts:
     def empty(self) -> Moments:
         """Zeros."""
         d = self.width
-        return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), np.zeros(d, np.int64))
+        return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), RowCounts.zeros(0))
 
     def add(self, sums: Moments, first_row: int, batch: Rows) -> None:
         """Add products and rows."""
         products, vector = self.engine.products(batch.rows())
         sums.products += products
         sums.vector += vector
-        sums.n_rows += batch.n_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ The constants were tuned once, on the paper's domains: floors of eigenvalues, ho
 each one goes.
 """
 
+from collections.abc import Collection
 from functools import cache
 from typing import Protocol
 
@@ -12,48 +13,65 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from radoboost import memory
+from radoboost.errors import TableError
+from radoboost.holder.counts import RowCounts
+from radoboost.holder.mechanisms.moment_budget import Shape, Stage
 from radoboost.holder.mechanisms.moment_passes import GRID, MeanRado, SphereRows, SumProducts, WhitenedRows
 from radoboost.holder.noise import round_scale_up
 from radoboost.holder.passes import Readable
 from radoboost.holder.run import Noise, Run
+from radoboost.privacy import Event, Relation
 from radoboost.release.spectra import HESSIAN_FLOOR, inverse_power, noise_floor
 
 WHITENING_FLOOR = 0.75  # of eigenvalues, as a share of what noise alone could be
 FEW_ROUNDS, MANY_ROUNDS = (8, 1.0), (32, 4.0)  # how many mean rados, and how far each one goes
+MOST_SPOILED = 0.2  # of all rows: with more, most likely a declaration is wrong
 _MANY = 100.0  # records for each column, in units of the noise: from here on there are many rounds
 _SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
 
 
 class Budget(Protocol):
-    """What the stages need from the mechanism: how much noise each takes."""
+    """What the stages need from the mechanism: how much noise each takes, and what to book."""
 
     @property
     def sharpen(self) -> bool:
         """Whether mean rados follow."""
 
-    def distance(self, n_columns: int) -> float:
+    @property
+    def relation(self) -> Relation:
+        """Which tables are neighbours."""
+
+    def distance(self, shape: Shape) -> float:
         """mu of the Gaussian mechanism that all stages together amount to."""
 
-    def scales(self, n_rounds: int, n_columns: int = 2) -> dict[str, float]:
+    def scales(self, n_rounds: int, shape: Shape) -> dict[str, float]:
         """The noise of each stage in grid steps; 0 where a stage is exact or not there."""
+
+    def stages(self, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
+        """The stages, with `n_rounds` mean rados."""
+
+    def dearest(self, shape: Shape, *, but: Collection[str] = ()) -> Event:
+        """What the stages do, `but` some, with the number of mean rados that costs more."""
 
 
 class Stages:
-    """The stages of one release; their results are in `blocks`."""
+    """The stages of one release; their results are in `blocks`, and the noisy numbers of rows in `rows`."""
 
-    def __init__(self, budget: Budget, run: Run, sphere: SphereRows) -> None:
-        self._budget, self._run, self._sphere = budget, run, sphere
+    def __init__(self, budget: Budget, shape: Shape, run: Run, sphere: SphereRows) -> None:
+        self._budget, self._shape, self._run, self._sphere = budget, shape, run, sphere
         self.d = sphere.width
-        self.n_rows = self.ignored = 0
-        self.clipped = np.zeros(len(sphere.columns), dtype=np.int64)
+        self.counts = RowCounts.zeros(len(sphere.columns))
+        self.rows: dict[str, float] = {}
         self.rounds, self.eta = 0, 0.0
         self.blocks: dict[str, NDArray[np.float64]] = {}
 
     def noise(self) -> dict[str, float]:
         """The noise of each stage, in units of what its block holds."""
-        scales = self._budget.scales(self.rounds, self.d)
-        unit = {"second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": GRID}
-        return {stage: round_scale_up(scale) / unit[stage] if scale else 0.0 for stage, scale in scales.items()}
+        scales = self._budget.scales(self.rounds, self._shape)
+        unit = {"second": GRID**2, "whitened": GRID**2}
+        return {
+            stage: round_scale_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()
+        }
 
     def run(self) -> None:
         """All stages, in order; linear algebra on one thread, so that its bits do not depend on how many there are."""
@@ -66,13 +84,16 @@ class Stages:
         )
         sharpen, run = self._budget.sharpen, self._run
         run.expect(2 + (1 + FEW_ROUNDS[0]) * sharpen)
-        scales = self._budget.scales(FEW_ROUNDS[0] if sharpen else 0, self.d)
-        first = run.noisy_sum(self._sphere, Noise("products", scales["second"], symmetric=True))
-        self.n_rows, self.ignored, self.clipped = first.n_rows, first.ignored, first.clipped
+        scales = self._budget.scales(FEW_ROUNDS[0] if sharpen else 0, self._shape)
+        first = run.sum(self._sphere)
+        self.counts = first.counts
+        self._count(scales["counts"])
+        run.book(self._budget.dearest(self._shape, but=["counts"]))
+        run.add_noise(first, Noise("products", scales["second"], symmetric=True))
         second = first.products / GRID**2
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
         a = _snapped_root(second, noise_floor(scales["second"] / GRID**2, self.d, floor))
-        edges = run.keep(WhitenedRows(self._sphere, a), self.n_rows if sharpen else None)
+        edges = run.keep(WhitenedRows(self._sphere, a), self.counts.n_rows if sharpen else None)
         sums = run.noisy_sum(
             SumProducts(run.engine, self.d),
             Noise("vector", scales["sum"]),
@@ -85,12 +106,34 @@ class Stages:
             hessian = inverse_power(whitened, noise_floor(scales["whitened"] / GRID**2, self.d, HESSIAN_FLOOR), 1.0)
             self._sharpen(edges, hessian, total, float(np.trace(second)))
 
+    def _count(self, scale: float) -> None:
+        """Count good and spoiled rows with noise, and stop here if most of the budget would be spent on nothing (M10).
+
+        This is booked on its own, so that where it stops, nothing else is spent.
+        """
+        if scale:
+            (stage,) = (stage for stage in self._budget.stages(self._shape, 0) if stage.name == "counts")
+            self._run.book(stage.event(self._budget.distance(self._shape), self._budget.relation))
+        exact = GRID * np.array([[self.counts.n_rows - self.counts.spoiled, self.counts.spoiled]])
+        good, spoiled = ((exact + self._run.noise(scale, (1, 2)))[0] / GRID).tolist()
+        self.rows = {"good": good, "spoiled": spoiled}
+        deviation = scale / GRID
+        excess = spoiled - MOST_SPOILED * (good + spoiled)
+        spread = deviation * np.hypot(1 - MOST_SPOILED, MOST_SPOILED)
+        if excess > 3 * spread and spoiled > 6 * deviation:
+            raise TableError(
+                f"about {spoiled:,.0f} of {good + spoiled:,.0f} rows would contribute nothing: a value is missing or "
+                "not finite, or the class is not one of those declared; correct the declaration (rado check shows the "
+                "holder which column it is). These are noisy counts, give or take "
+                f"{max(1, deviation):,.0f}, and all that was spent"
+            )
+
     def _sharpen(self, edges: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64], size: float) -> None:
         """Mean rados under the current logistic weights; how many, the first release decides (M6)."""
-        few = size * self._budget.distance(self.d) / self.d < _MANY
+        few = size * self._budget.distance(self._shape) / self.d < _MANY
         self.rounds, self.eta = FEW_ROUNDS if few else MANY_ROUNDS
         self._run.expect(3 + self.rounds)
-        scale = self._budget.scales(self.rounds, self.d)["rounds"]
+        scale = self._budget.scales(self.rounds, self._shape)["rounds"]
         theta = [_snapped(4 * hessian @ total)]
         means = []
         for k in range(self.rounds):

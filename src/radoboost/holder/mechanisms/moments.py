@@ -1,10 +1,10 @@
 """Private moments of whitened edge vectors, sharpened by a few private mean rados.
 
-Proof: docs/proofs/moments.md, steps M1 to M9. The shares of the budget were tuned once, on the paper's domains. What is
-done in each stage is in `moment_stages`, what a record contributes in `moment_passes`.
+Proof: docs/proofs/moments.md, steps M1 to M10. What is done in each stage is in `moment_stages`, what a record
+contributes in `moment_passes`, and how much noise each stage gets in `moment_budget`.
 """
 
-import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -16,23 +16,18 @@ from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question
 from radoboost.holder.mechanisms.drawn_rados import draw_rados
-from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID, SphereRows
+from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages
+from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, SphereRows
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, Stages
 from radoboost.holder.mechanisms.noisy_rados import check_noise
 from radoboost.holder.mechanisms.records import check_declared, declared_columns
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
 from radoboost.holder.run import Run
-from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated, epsilon_at, gaussian_multiplier
+from radoboost.privacy import Event, Gaussian, Relation, epsilon_at, gaussian_multiplier
 from radoboost.release import RADOS, Statement
 from radoboost.tables.labels import LabelRule
 
 UNITS = ("record", "label")
-_SHARES = {
-    ("record", True): {"second": 0.1, "sum": 0.1, "whitened": 0.1, "rounds": 0.7},
-    ("record", False): {"second": 0.2, "sum": 0.5, "whitened": 0.3, "rounds": 0.0},
-    ("label", True): {"second": 0.0, "sum": 0.3, "whitened": 0.0, "rounds": 0.7},
-    ("label", False): {"second": 0.0, "sum": 1.0, "whitened": 0.0, "rounds": 0.0},
-}
 
 
 @dataclass(frozen=True)
@@ -40,7 +35,8 @@ class Moments:
     """Sum and second moment of whitened edge vectors, with noise; `sharpen` adds a few mean rados.
 
     `unit` is what is protected: a "record", or a "label" alone, which leaves the features unprotected. The cost does
-    not depend on the number of rados: those are drawn from the moments.
+    not depend on the number of rados: those are drawn from the moments. Where bounds are found privately, that takes
+    `bounds_share` of mu squared.
 
     >>> Moments(epsilon=1.0).scales(8)["sum"] > 400_000
     True
@@ -50,6 +46,7 @@ class Moments:
     delta: float = DEFAULT_DELTA
     unit: str = "record"
     sharpen: bool = True
+    bounds_share: float = 0.1
 
     name: ClassVar[str] = "moments"
     private: ClassVar[bool] = True
@@ -61,6 +58,9 @@ class Moments:
             raise ArgumentError(f"unit must be 'record' or 'label'; it is {self.unit!r}")
         if not isinstance(self.sharpen, bool):
             raise ArgumentError(f"sharpen must be True or False; it is {self.sharpen!r}")
+        share = self.bounds_share
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0.001 <= share <= 0.9:
+            raise ArgumentError(f"bounds_share must be a number from 0.001 to 0.9; it is {share!r}")
 
     @property
     def hides_size(self) -> bool:
@@ -80,7 +80,7 @@ class Moments:
             raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
         n_columns = check_declared(asked)
         if n_columns is not None:
-            self.distance(n_columns)
+            self.distance(Shape(n_columns))
         if asked.rows is not None:
             self._check_carries(asked.rows, len(asked.declared.limits) + asked.intercept)
 
@@ -101,88 +101,75 @@ class Moments:
         columns = declared_columns(asked, run.source.features, 1.0)
         features = columns[: len(columns) - asked.intercept]
         rule = LabelRule(asked.label_name, asked.classes)
-        stages = Stages(self, run, SphereRows(run.engine, rule, features, asked.intercept))
+        shape = Shape(len(columns))
+        stages = Stages(self, shape, run, SphereRows(run.engine, rule, features, asked.intercept))
         stages.run()
-        n_rows = None if self.hides_size else stages.n_rows
         blocks = stages.blocks
         rados = draw_rados(blocks["moment:b"][0], blocks["moment:C2"], blocks["whitening"], asked.n_rados)
         if asked.intercept:
             rados[:, -1] /= CONSTANT_VALUE  # for a constant of 1, as everywhere else
         step = grid_step(float(np.abs(rados).max()), "")
+        n_rows = None if self.hides_size else stages.counts.n_rows
         return Made(
             blocks={RADOS: np.rint(rados / step) * step, **blocks},
             columns=tuple(replace(column, step=step) for column in columns),
             classes=(rule.negative, rule.positive),
-            circumstances=Circumstances("bounds", asked.seeded, asked.n_rados, stages.d, n_rows, asked.earlier),
+            circumstances=Circumstances("bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier),
             parameters={
                 "unit": self.unit, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
-                "noise": stages.noise(), "rounds": stages.rounds, "eta": stages.eta,
+                "noise": stages.noise(), "rows": stages.rows, "rounds": stages.rounds, "eta": stages.eta,
             },
             signatures={"name": "drawn"},
-            clipped=np.append(stages.clipped, [0] * asked.intercept),
-            ignored=stages.ignored,
+            counts=stages.counts,
         )  # fmt: skip
 
+    def stages(self, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
+        """The stages, with `n_rounds` mean rados."""
+        return planned_stages(self.unit, self.sharpen, self.bounds_share, shape, n_rounds)
+
     @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
-    def distance(self, n_columns: int) -> float:
+    def distance(self, shape: Shape) -> float:
         """mu of the Gaussian mechanism that epsilon and delta allow for all stages together (M8)."""
+        most = self.stages(shape, MANY_ROUNDS[0] if self.sharpen else 0)
         # As many deviates as the stages together may draw.
-        deviates = n_columns * (n_columns + 1) + (MANY_ROUNDS[0] + 1) * n_columns
-        multiplier = gaussian_multiplier(
-            self.epsilon, self.delta, self.relation, total_variation=deviates * TOTAL_VARIATION
-        )
-        mu = (1 - 1e-9) / multiplier
-        if max(self._scales(mu, MANY_ROUNDS[0] if self.sharpen else 0).values()) > LARGEST_SCALE:
+        variation = TOTAL_VARIATION * sum(stage.deviates * stage.times for stage in most)
+        mu = (1 - 1e-9) / gaussian_multiplier(self.epsilon, self.delta, self.relation, total_variation=variation)
+        if max(stage.scale(mu) for stage in most) > LARGEST_SCALE:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, takes more noise than "
                 "can be sampled; take a larger epsilon"
             )
         return mu
 
-    def scales(self, n_rounds: int, n_columns: int = 2) -> dict[str, float]:
+    def scales(self, n_rounds: int, shape: Shape = Shape()) -> dict[str, float]:  # noqa: B008 - it is frozen
         """The noise of each stage in grid steps; 0 where a stage is exact or not there.
 
         A stage with sensitivity D and a share f of the budget has noise D / (mu sqrt(f)).
         """
-        return self._scales(self.distance(n_columns), n_rounds)
+        mu = self.distance(shape)
+        return {stage.name: stage.scale(mu) for stage in self.stages(shape, n_rounds)}
 
-    def _scales(self, mu: float, n_rounds: int) -> dict[str, float]:
-        shares = _SHARES[self.unit, self.sharpen]
-        double = 1 if self.unit == "record" else 2  # a flipped label reverses a vector (M7)
-        reach = {"second": GRID**2, "sum": double * GRID, "whitened": GRID**2, "rounds": double * CAP * GRID}
-        share = {**shares, "rounds": shares["rounds"] / n_rounds if n_rounds else 0.0}
-        return {stage: reach[stage] / (mu * math.sqrt(share[stage])) if share[stage] else 0.0 for stage in reach}
-
-    def event(self, n_columns: int, n_rounds: int) -> Event:
+    def event(self, shape: Shape, n_rounds: int) -> Event:
         """What all stages together do, with `n_rounds` mean rados (M8)."""
-        shares = _SHARES[self.unit, self.sharpen]
-        mu = self.distance(n_columns)
-        variation = {
-            "second": n_columns * (n_columns + 1) // 2 * TOTAL_VARIATION,
-            "sum": n_columns * TOTAL_VARIATION,
-            "whitened": n_columns * (n_columns + 1) // 2 * TOTAL_VARIATION,
-        }
-        events: list[Event] = [
-            Gaussian(1 / (mu * math.sqrt(shares[stage])), self.relation, variation[stage])
-            for stage in variation
-            if shares[stage]
-        ]
-        if n_rounds:
-            one = Gaussian(
-                1 / (mu * math.sqrt(shares["rounds"] / n_rounds)), self.relation, n_columns * TOTAL_VARIATION
-            )
-            events.append(Repeated(one, n_rounds))
-        return Composed(tuple(events))
+        return composed(self.stages(shape, n_rounds), self.distance(shape), self.relation)
+
+    def dearest(self, shape: Shape, *, but: Collection[str] = ()) -> Event:
+        """What the stages do, `but` some, with the number of mean rados that costs more, whichever are made (M6)."""
+        rounds = (FEW_ROUNDS[0], MANY_ROUNDS[0]) if self.sharpen else (0,)
+        mu = self.distance(shape)
+        events = (
+            composed([stage for stage in self.stages(shape, k) if stage.name not in but], mu, self.relation)
+            for k in rounds
+        )
+        return max(events, key=lambda event: epsilon_at(event, self.delta))
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
-        rounds = (FEW_ROUNDS[0], MANY_ROUNDS[0]) if self.sharpen else (0,)
-        # The number of rounds that costs more, whichever was run, so that the statement is the same (M6).
-        event = max((self.event(circumstances.n_columns, k) for k in rounds), key=lambda e: epsilon_at(e, self.delta))
+        shape = Shape(circumstances.n_columns, len(circumstances.searched), circumstances.max_rows)
         record = self.unit == "record"
         return make_statement(
             self.name,
-            event,
+            self.dearest(shape),
             self.delta,
             circumstances,
             unit=RECORD_UNIT if record else _LABEL_UNIT,

@@ -135,9 +135,8 @@ class SumContributions(RadoPass):
                 rows += self.row_noise.rows(first_row, *rows.shape)
                 np.clip(rows, -LARGEST, LARGEST, out=rows)  # post-processing: the noise is in already
             self.engine.sum_rows(rows.astype(np.int32), first_row, self.prepared, sums.totals)
-            sums.clipped[: values.shape[1]] += beyond_bounds(values, good, self.columns[: values.shape[1]])
-        sums.ignored += int((~good).sum())
-        sums.n_rows += batch.n_rows
+            sums.counts.see(values, signs, good)
+            sums.counts.clipped += beyond_bounds(values, good, self.columns[: values.shape[1]])
 
 
 def sum_records(
@@ -151,11 +150,12 @@ def sum_records(
         check_enough_examples(n_rados, n_rows, asked.subsets)
     prepared = asked.subsets.prepare(asked.signature_key, n_rados, n_rows or 0, run.threads)
     on_rows = noise_on == "examples"
+    run.book(plan.event)
     row_noise = run.row_noise(plan.noise_scale) if on_rows else None
     task = SumContributions(run.engine, columns, rule, n_rados, prepared, plan.clip, plan.step, row_noise)
     sums = run.noisy_sum(task, *(() if on_rows else (Noise("totals", plan.noise_scale),)))
-    if n_rows is not None and sums.n_rows != n_rows:
-        raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.n_rows))
+    if n_rows is not None and sums.counts.n_rows != n_rows:
+        raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.counts.n_rows))
     circumstances = Circumstances("bounds", asked.seeded, n_rados, len(columns), n_rows, asked.earlier)
     return Made(
         blocks={RADOS: sums.totals * np.float64(plan.step)},
@@ -164,6 +164,5 @@ def sum_records(
         circumstances=circumstances,
         parameters={},
         signatures={"name": asked.subsets.name, **asked.subsets.parameters(n_rows or 0)},
-        clipped=sums.clipped,
-        ignored=sums.ignored,
+        counts=sums.counts,
     )

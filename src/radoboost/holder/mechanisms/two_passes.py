@@ -71,8 +71,8 @@ def sum_rados(
     n_rows, n_rados = facts.exact.n_rows, asked.n_rados
     prepared = subsets.prepare(asked.signature_key, n_rados, n_rows, run.threads)
     sums = run.sum(SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned))
-    if sums.n_rows != n_rows:
-        raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.n_rows))
+    if sums.counts.n_rows != n_rows:
+        raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.counts.n_rows))
     return Made(
         # Exact: a total is fewer than 2**53 steps.
         blocks={RADOS: sums.totals * np.array([column.step for column in columns])},
@@ -81,5 +81,5 @@ def sum_rados(
         circumstances=Circumstances(facts.scale, asked.seeded, n_rados, len(columns), n_rows, asked.earlier),
         parameters=parameters,
         signatures={"name": subsets.name, **subsets.parameters(n_rows)},
-        clipped=sums.clipped,
+        counts=sums.counts,
     )

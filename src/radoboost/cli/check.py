@@ -1,0 +1,57 @@
+"""rado check: the holder's own look at a table beside a declaration."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from radoboost.cli.shell import JsonFlag
+
+
+def check(
+    table: Annotated[
+        list[str],
+        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+    ],
+    bounds: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="The declaration: bounds, and perhaps label and classes."),
+    ],
+    label: Annotated[
+        str | None, typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes.")
+    ] = None,
+    classes: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="NEG POS", help="The two label values, negative first.")
+    ] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option("--feature", metavar="COL", help="A column to use; repeat for more.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", metavar="COL", help="A column to leave out; repeat for more.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Count which rows would contribute to a private release, before anything is spent.
+
+    Prints how many rows contribute, how many rows each column alone spoils, and how many values lie beyond bounds.
+    These counts are exact and protected by nothing: they are for the data holder alone. Correct mistakes by them, such
+    as a misspelt class or a column of text; do not choose bounds by them.
+
+    \b
+    Examples:
+      rado check patients.csv --bounds patients.bounds.json
+      rado check patients.csv --bounds patients.bounds.json --label readmitted --classes no yes --json
+    """
+    from radoboost.holder.table_check import check_table
+
+    result = check_table(
+        list(table), label=label, classes=classes, features=feature or None, drop=drop or (), bounds=bounds,
+        progress=True,
+    )  # fmt: skip
+    if as_json:
+        print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
+        return
+    print("for the data holder alone: exact counts, outside any promise")
+    for line in result.in_words():
+        print(line)

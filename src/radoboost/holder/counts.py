@@ -1,0 +1,114 @@
+"""Exact counts of what became of the rows of a table: for the holder's eyes, and for nobody else.
+
+They are part of no release and of no warning, since a saved notebook or a log would give them away.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.release import replacing
+from radoboost.release.columns import Column
+
+Where = Literal["terminal"] | str | os.PathLike[str] | None
+_SHOWN = 8  # columns in a line on the terminal
+
+
+@dataclass
+class RowCounts:
+    """How many rows there were, how many gave nothing, and on account of which column.
+
+    `alone` has an entry for each feature and one for the label: how many rows that one alone spoils, by a value that is
+    missing or not finite, or a class that is not declared. `clipped` counts by feature the values of good rows beyond
+    their bounds.
+    """
+
+    clipped: NDArray[np.int64]
+    alone: NDArray[np.int64]
+    n_rows: int = 0
+    spoiled: int = 0
+
+    @classmethod
+    def zeros(cls, n_features: int) -> "RowCounts":
+        """Of no rows.
+
+        >>> RowCounts.zeros(2).alone.tolist()
+        [0, 0, 0]
+        """
+        return cls(np.zeros(n_features, dtype=np.int64), np.zeros(n_features + 1, dtype=np.int64))
+
+    def merge(self, other: "RowCounts") -> "RowCounts":
+        """Those of both."""
+        return RowCounts(
+            self.clipped + other.clipped,
+            self.alone + other.alone,
+            self.n_rows + other.n_rows,
+            self.spoiled + other.spoiled,
+        )
+
+    def see(self, values: NDArray[Any], signs: NDArray[np.int8], good: NDArray[np.bool_]) -> None:
+        """Count rows, and those that are not `good` by what spoils them; `signs` are 0 where the class is unknown."""
+        self.n_rows += len(good)
+        if good.all():
+            return
+        bad = ~good
+        faults = np.column_stack([~np.isfinite(values[bad]), signs[bad] == 0])
+        self.spoiled += len(faults)
+        self.alone += faults[faults.sum(axis=1) == 1].sum(axis=0)
+
+    def to_dict(self, features: Sequence[str], label: str) -> dict[str, Any]:
+        """The counts as JSON data."""
+        return {
+            "rows": self.n_rows,
+            "contribute": self.n_rows - self.spoiled,
+            "spoiled_by_this_alone": dict(zip([*features, label], self.alone.tolist(), strict=True)),
+            "beyond_bounds": dict(zip(features, self.clipped.tolist(), strict=True)),
+        }
+
+    def in_words(self, features: Sequence[str], label: str) -> list[str]:
+        """The counts as lines.
+
+        >>> counts = RowCounts(np.array([2]), np.array([1, 3]), n_rows=10, spoiled=4)
+        >>> for line in counts.in_words(["age"], "ill"): print(line)
+        6 of 10 rows contribute (60 %)
+        spoiled by one column alone (missing, not finite or not a declared class): 'age' 1, 'ill' 3
+        beyond their bounds, and clipped: 'age' 2
+        """
+        good = self.n_rows - self.spoiled
+        share = f" ({100 * good / self.n_rows:.3g} %)" if self.n_rows else ""
+        lines = [f"{good:,} of {self.n_rows:,} rows contribute{share}"]
+        if self.spoiled:
+            spoilers = _named([*features, label], self.alone) or "none; such rows have several faults"
+            lines.append(f"spoiled by one column alone (missing, not finite or not a declared class): {spoilers}")
+        if self.clipped.any():
+            lines.append(f"beyond their bounds, and clipped: {_named(features, self.clipped)}")
+        return lines
+
+
+def _named(names: Sequence[str], counts: NDArray[np.int64]) -> str:
+    """Names with their counts, the largest first."""
+    order = np.argsort(-counts, kind="stable")
+    parts = [f"{names[k]!r} {counts[k]:,}" for k in order if counts[k]]
+    return ", ".join(parts[:_SHOWN]) + (f" and {len(parts) - _SHOWN} more columns" if len(parts) > _SHOWN else "")
+
+
+def tell_holder(counts: RowCounts, columns: Sequence[Column], label: str, where: Where) -> None:
+    """Show the counts to the holder: on a terminal, or in a file; nowhere if there is neither."""
+    features = [column.name for column in columns if column.scale != "constant"]
+    if where is None:
+        return
+    if where == "terminal":
+        if sys.stderr is not None and sys.stderr.isatty():
+            print("for your eyes, not protected:", file=sys.stderr)
+            for line in counts.in_words(features, label):
+                print(f"  {line}", file=sys.stderr)
+        return
+    with replacing(Path(where)) as draft:
+        draft.write_text(json.dumps(counts.to_dict(features, label), indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,98 @@
+"""How the mechanism `moments` shares out its budget: the noise of each stage, and what it is accounted as (M8).
+
+The budget is mu squared of the Gaussian mechanism that all stages together amount to. The shares are constants, tuned
+once, on the paper's domains.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from radoboost.holder.mechanisms.moment_passes import CAP, GRID
+from radoboost.holder.noise import TOTAL_VARIATION
+from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated
+
+COUNTS_SHARE = 0.01  # of the noisy counts of good and spoiled rows
+# Searches for bounds: how many bins a column has in each, and its part of their share.
+SEARCHES = ((164, 0.25), (64, 0.25), (64, 0.25), (64, 0.25))
+_SHARES = {
+    ("record", True): {"second": 0.1, "sum": 0.1, "whitened": 0.1, "rounds": 0.7},
+    ("record", False): {"second": 0.2, "sum": 0.5, "whitened": 0.3, "rounds": 0.0},
+    ("label", True): {"second": 0.0, "sum": 0.3, "whitened": 0.0, "rounds": 0.7},
+    ("label", False): {"second": 0.0, "sum": 1.0, "whitened": 0.0, "rounds": 0.0},
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What noise depends on besides the mechanism itself.
+
+    `n_columns` counts the constant feature; `n_searched` are columns whose bounds are found privately; of one person at
+    most `max_rows` rows contribute.
+    """
+
+    n_columns: int = 2
+    n_searched: int = 0
+    max_rows: int = 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One noisy sum, or several of one kind.
+
+    `reach` is how far one unit of privacy can move one of the `times` sums, in grid steps. Together they cost `share`
+    of mu squared, and each draws so many `deviates`.
+    """
+
+    name: str
+    reach: float
+    share: float
+    deviates: int
+    times: int = 1
+
+    def multiplier(self, mu: float) -> float:
+        """Noise on each sum, in multiples of its reach."""
+        return 1 / (mu * math.sqrt(self.share / self.times))
+
+    def scale(self, mu: float) -> float:
+        """Noise on each sum in grid steps; 0 where a sum is exact, or there is none."""
+        return self.reach * self.multiplier(mu) if self.share and self.times else 0.0
+
+    def event(self, mu: float, relation: Relation) -> Event:
+        """What it is accounted as."""
+        one = Gaussian(self.multiplier(mu), relation, self.deviates * TOTAL_VARIATION)
+        return one if self.times == 1 else Repeated(one, self.times)
+
+
+def planned_stages(unit: str, sharpen: bool, bounds_share: float, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
+    """The stages in their order, with `n_rounds` mean rados; those of no cost are exact.
+
+    A flipped label reverses an edge vector, and moves neither counts nor products (M7).
+
+    >>> [stage.share for stage in planned_stages("record", True, 0.1, Shape(4), 8)]
+    [0.01, 0.099, 0.099, 0.099, 0.693]
+    """
+    d, record = shape.n_columns, unit == "record"
+    counts = COUNTS_SHARE if record else 0.0
+    search = bounds_share if record and shape.n_searched else 0.0
+    rest = 1 - counts - search
+    shares = {name: share * rest for name, share in _SHARES[unit, sharpen].items()}
+    vector = GRID * (1 if record else 2)
+    k, pairs = shape.max_rows, d * (d + 1) // 2
+    searches = [
+        Stage(f"bounds {j + 1}", k * GRID * math.sqrt(shape.n_searched), search * share, bins * shape.n_searched)
+        for j, (bins, share) in enumerate(SEARCHES if shape.n_searched else ())
+    ]
+    return (
+        Stage("counts", k * GRID, counts, 2),
+        *searches,
+        Stage("second", k * GRID**2, shares["second"], pairs),
+        Stage("sum", k * vector, shares["sum"], d),
+        Stage("whitened", k * GRID**2, shares["whitened"], pairs),
+        Stage("rounds", k * CAP * vector, shares["rounds"], d, n_rounds),
+    )
+
+
+def composed(parts: Sequence[Stage], mu: float, relation: Relation) -> Event:
+    """What these stages together are accounted as."""
+    return Composed(tuple(stage.event(mu, relation) for stage in parts if stage.share and stage.times))

@@ -1,0 +1,108 @@
+"""The holder's own look at a table beside a declaration, before anything is spent: outside any promise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from radoboost.errors import ArgumentError
+from radoboost.holder.counts import RowCounts
+from radoboost.holder.declared import Bounds, read_bounds
+from radoboost.holder.keystream import make_key
+from radoboost.holder.mechanisms import Asked
+from radoboost.holder.mechanisms.contributions import beyond_bounds
+from radoboost.holder.mechanisms.records import check_declared, declared_columns, declared_features
+from radoboost.holder.runners.threads import Threads
+from radoboost.progress import no_progress, show_progress
+from radoboost.release.columns import Column
+from radoboost.tables import Batch, open_table
+from radoboost.tables.labels import LabelRule
+
+
+@dataclass(frozen=True, eq=False)
+class CheckRows:
+    """Which rows would contribute to a private release, and what spoils the others."""
+
+    columns: tuple[Column, ...]
+    rule: LabelRule
+
+    title = "checking rows"
+    rows_at_a_time = None
+    worker_bytes = 0
+
+    def empty(self) -> RowCounts:
+        """No rows."""
+        return RowCounts.zeros(len(self.columns))
+
+    def add(self, sums: RowCounts, first_row: int, batch: Batch) -> None:
+        """Count."""
+        with np.errstate(all="ignore"):
+            values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
+            good = np.isfinite(values).all(axis=1) & (signs != 0)
+            sums.see(values, signs, good)
+            sums.clipped += beyond_bounds(values, good, self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class TableCheck:
+    """What would become of the rows of a table under a declaration: exact, so for the holder alone."""
+
+    counts: RowCounts
+    features: tuple[str, ...]
+    label: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts as JSON data."""
+        return self.counts.to_dict(self.features, self.label)
+
+    def in_words(self) -> list[str]:
+        """The counts as lines."""
+        return self.counts.in_words(self.features, self.label)
+
+
+def check_table(
+    table: Any,
+    y: Any = None,
+    *,
+    label: str | None = None,
+    classes: Sequence[Any] | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    bounds: Bounds = None,
+    progress: bool = False,
+) -> TableCheck:
+    """Count which rows would contribute to a private release, and which column spoils or clips the others.
+
+    Nothing is added to these counts: they are for the holder's eyes, to see that a declaration fits before an epsilon
+    is spent. To choose a declaration by them is to derive it from the table, which no promise covers.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"age": [30.0, None, 200.0], "ill": ["no", "yes", "Yes"]})
+    >>> check = check_table(table, label="ill", classes=("no", "yes"), bounds={"age": (0, 120)})
+    >>> for line in check.in_words(): print(line)
+    1 of 3 rows contribute (33.3 %)
+    spoiled by one column alone (missing, not finite or not a declared class): 'age' 1, 'ill' 1
+    """
+    declared = read_bounds(bounds)
+    if declared.from_data:
+        raise ArgumentError("these bounds were read off the table (from_data), so it fits them; check declared ones")
+    asked = Asked(
+        n_rados=1,
+        signature_key=make_key(None),
+        declared=declared,
+        label=label if label is not None or y is not None else declared.label,
+        classes=declared.classes if classes is None else classes,
+        features=features,
+        drop=drop,
+    )
+    check_declared(asked)
+    assert asked.classes is not None
+    names = declared_features(asked)
+    chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
+    with (show_progress if progress else no_progress)() as bar:
+        source = open_table(table, y, label=asked.label, features=chosen, drop=dropped, row_by_row=True)
+        columns = declared_columns(asked, source.features, 1.0)[: len(source.features)]
+        rule = LabelRule(asked.label_name, asked.classes)
+        counts = Threads(1, bar).run(CheckRows(columns, rule), source)
+    return TableCheck(counts, source.features, asked.label_name)
