@@ -6,7 +6,7 @@
     Check      a statement, and whether it was seen
 
 All of them are frozen. `to_dict` gives JSON data (mappings, lists, text, numbers, booleans and None), and `from_dict`
-makes the same object of it again.
+makes the same object from it again.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 
 Values = Sequence[Any] | NDArray[Any]
-"""Numbers, or text, in a row. NumPy's numbers become Python's, and NaN becomes None."""
+"""A sequence of numbers or of text. NumPy's numbers become Python's, and NaN becomes None."""
 
 STYLES = ("line", "points", "dashed", "step", "flat")
 _NAME = re.compile(r"[a-z0-9]+([-_][a-z0-9]+)*")
-_KINDS: dict[Any, str] = {
+_KINDS: dict[Any, str] = {  # the words for a type in errors
     str: "text",
     str | None: "text",
     bool: "True or False",
@@ -37,15 +37,15 @@ _KINDS: dict[Any, str] = {
 
 @dataclass(frozen=True)
 class Record:
-    """What all parts of findings share: values of the declared types, and a way to JSON data and back.
+    """What all parts of findings share: values of the declared types, and conversion to JSON data and back.
 
-    An error names the place of the value that is wrong, from the object that is made: `findings.tables[0].rows[2]`.
+    An error says where the wrong value is, starting at the object that is being made: `findings.tables[0].rows[2]`.
     """
 
     PARTS: ClassVar[Mapping[str, type["Record"]]] = {}
-    """The fields that hold records, and of which class."""
+    """The fields that hold records, and the class of these records."""
     LEFT_OUT: ClassVar[frozenset[str]] = frozenset()
-    """The fields that JSON data leaves out where they have their default value."""
+    """The fields that JSON data leaves out if they have their default value."""
 
     def __post_init__(self) -> None:
         """Check the types of all values, and turn lists into tuples."""
@@ -62,7 +62,7 @@ class Record:
                 self._require(isinstance(item, part), f"{name}[{place}]", f"must be a {part.__name__}")
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON data of the same names.
+        """The fields as JSON data, under the same names.
 
         >>> Column("error", "%").to_dict(), Check("errors fall", True, "from 3 % to 2 %", ours=True).to_dict()["ours"]
         ({'name': 'error', 'unit': '%'}, True)
@@ -76,7 +76,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, data: Any, where: str | None = None) -> Self:
-        """The record that gave this JSON data; `where` stands for it in errors.
+        """The record whose `to_dict` gave this JSON data; errors call it `where`.
 
         >>> Table.from_dict({"name": "errors", "title": "Errors", "columns": [{"name": "a"}], "rows": [[1, 2]]})
         Traceback (most recent call last):
@@ -95,7 +95,7 @@ class Record:
         values = dict(data)
         for name, part in cls.PARTS.items():
             if isinstance(data.get(name), list):
-                values[name] = [part.from_dict(one, f"{where}.{name}[{k}]") for k, one in enumerate(data[name])]
+                values[name] = [part.from_dict(item, f"{where}.{name}[{k}]") for k, item in enumerate(data[name])]
         try:
             return cls(**values)
         except ArgumentError as error:
@@ -105,9 +105,9 @@ class Record:
     def _word(cls) -> str:
         return cls.__name__.lower()
 
-    def _require(self, holds: bool, place: str, what: str) -> None:
+    def _require(self, holds: bool, place: str, problem: str) -> None:
         if not holds:
-            raise ArgumentError(f"{self._word()}{'.' if place else ''}{place}: {what}")
+            raise ArgumentError(f"{self._word()}{'.' if place else ''}{place}: {problem}")
 
     def _tuple(self, place: str, values: Any) -> tuple[Any, ...]:
         fits = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
@@ -115,8 +115,8 @@ class Record:
         return tuple(_plain(value) for value in values)
 
     def _require_name(self, name: str) -> None:
-        wanted = "small letters, digits and hyphens, as it names files"
-        self._require(_NAME.fullmatch(name) is not None, "name", f"must be {wanted}, not {name!r:.40}")
+        form = "small letters, digits and hyphens, as it names files"
+        self._require(_NAME.fullmatch(name) is not None, "name", f"must be {form}, not {name!r:.40}")
 
     def _require_length(self, place: str, values: Values, length: int, other: str) -> None:
         self._require(len(values) == length, place, f"must be as long as {other}, {length}, not {len(values)}")
@@ -172,7 +172,7 @@ class Table(Record):
     rows: tuple[tuple[Any, ...], ...]
     note: str | None = None
 
-    if TYPE_CHECKING:  # what may be given; what is kept of it stands above
+    if TYPE_CHECKING:  # what a caller may pass; the fields above are what is kept of it
 
         def __init__(
             self,
@@ -185,8 +185,9 @@ class Table(Record):
 
     def __post_init__(self) -> None:
         """Turn names into columns, and check the cells."""
-        named = [Column(one) if isinstance(one, str) else one for one in self._tuple("columns", self.columns)]
-        object.__setattr__(self, "columns", named)
+        values = self._tuple("columns", self.columns)
+        columns = [Column(column) if isinstance(column, str) else column for column in values]
+        object.__setattr__(self, "columns", columns)
         super().__post_init__()
         self._require_name(self.name)
         width = len(self.columns)
@@ -197,17 +198,17 @@ class Table(Record):
         for number, row in enumerate(rows):
             self._require(len(row) == width, f"rows[{number}]", f"must hold {cells}, not {len(row)}")
             for place, cell in enumerate(row):
-                wanted = "a finite number, text, True, False or None"
+                kinds = "a finite number, text, True, False or None"
                 fits = cell is None or isinstance(cell, bool | str) or _is_number(cell)
-                self._require(fits, f"rows[{number}][{place}]", f"must be {wanted}, not {cell!r:.40}")
+                self._require(fits, f"rows[{number}][{place}]", f"must be {kinds}, not {cell!r:.40}")
 
 
 @dataclass(frozen=True)
 class Series(Record):
-    """Points of one label, `error` above and below each; those whose indices are in `marked` get a ring.
+    """Points that share a label, with `error` above and below each; points whose indices are in `marked` get a ring.
 
-    x are numbers, or text for places in a row; None in y leaves a gap. Of style "flat" is one y across the whole panel,
-    whatever the x.
+    x holds numbers, or text for places side by side; None in y leaves a gap. A series of style "flat" is one y across
+    the whole panel, whatever its x.
 
     >>> Series("boost", np.arange(2), [0.5, np.nan], marked=[0]).to_dict()
     {'label': 'boost', 'x': [0, 1], 'y': [0.5, None], 'style': 'line', 'marked': [0]}
@@ -230,20 +231,20 @@ class Series(Record):
         self._require_numbers("y", self.y)
         length = len(self.y)
         if self.style == "flat":
-            self._require(len(set(self.y)) == 1, "y", "a flat series has one value")
+            self._require(len(set(self.y)) == 1, "y", "a flat series must have one value")
         else:
             self._require_length("x", self.x, length, "y")
         if self.error is not None:
             self._require_numbers("error", self.error)
             self._require_length("error", self.error, length, "y")
-            self._require(all(error is None or error >= 0 for error in self.error), "error", "must not be < 0")
+            self._require(all(error is None or error >= 0 for error in self.error), "error", "must not be below 0")
         fits = all(_is_count(place) and place < length for place in self.marked)
         self._require(fits, "marked", f"must be counts below {length}")
 
 
 @dataclass(frozen=True)
 class Band(Record):
-    """A shaded band from `low` to `high`; with the label of a series of the panel it takes that one's colour.
+    """A shaded band from `low` to `high`, in the colour of the panel's series with the same label, if there is one.
 
     >>> Band("boost", [1, 2], [0.1, 0.2], [0.3, 0.4]).high
     (0.3, 0.4)
@@ -283,17 +284,17 @@ class Panel(Record):
     bands: Sequence[Band] = ()
 
     def __post_init__(self) -> None:
-        """Check that the axis of x can show all places."""
+        """Check that the x axis can show all places."""
         super().__post_init__()
         places = [x for item in self.placed for x in item.x]
-        words = sum(isinstance(x, str) for x in places)
-        self._require(words in (0, len(places)), "", "x must be all numbers or all text")
-        self._require(not (self.log_x and words), "", "log_x needs numbers as x")
+        n_words = sum(isinstance(x, str) for x in places)
+        self._require(n_words in (0, len(places)), "", "x must be all numbers or all text")
+        self._require(not (self.log_x and n_words), "", "log_x needs numbers as x")
         self._require(not self.log_x or min(places, default=1) > 0, "", "log_x needs x above 0")
 
     @property
     def placed(self) -> list[Series | Band]:
-        """What has places along x of its own: all but flat series."""
+        """The series and bands that have places of their own along x: all but flat series."""
         return [*(item for item in self.series if item.style != "flat"), *self.bands]
 
 
@@ -321,7 +322,7 @@ class Figure(Record):
 
 @dataclass(frozen=True)
 class Check(Record):
-    """A statement of the paper, whether it was seen here (None: could not be judged), and by what.
+    """A statement of the paper, whether it was seen here (None: could not be judged), and why.
 
     "Not seen" says that our criterion did not show it here, not that the paper is wrong. With `ours` the paper does not
     say so: the question is our own, and readers are told.
@@ -356,14 +357,14 @@ class Findings(Record):
     notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Check that names can be those of files."""
+        """Check that names can be file names and differ, and that notes are text."""
         super().__post_init__()
         self._require_name(self.name)
         for kind, names in (
             ("tables", [table.name for table in self.tables]),
             ("figures", [figure.name for figure in self.figures]),
         ):
-            self._require(len(set(names)) == len(names), kind, f"names must differ, not {', '.join(names)}")
+            self._require(len(set(names)) == len(names), kind, f"names must differ; they are {', '.join(names)}")
         for number, note in enumerate(self.notes):
             self._require(isinstance(note, str), f"notes[{number}]", f"must be text, not {note!r:.40}")
 
@@ -377,6 +378,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
+    """A value of Python for one of NumPy, and None for NaN."""
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,4 +1,4 @@
-"""Findings with how they were got: the command, versions, seconds and options, in a JSON file each."""
+"""Findings together with how they were got (command, versions, seconds, options), each in a JSON file."""
 
 import json
 import os
@@ -13,13 +13,13 @@ from radoboost.errors import ArgumentError, OutputError, reason
 from radoboost.findings import Findings
 from radoboost.release import replacing
 
-_NOTED = ("radoboost", "numpy", "scipy", "numba", "pyarrow")
-_NEEDED = ("command", "versions", "seconds", "options", "findings")
+_PACKAGES = ("radoboost", "numpy", "scipy", "numba", "pyarrow")
+_KEYS = ("command", "versions", "seconds", "options", "findings")
 
 
 @dataclass(frozen=True)
 class Document:
-    """Findings, and how they were got; `said` are paragraphs to begin with, by their first words."""
+    """Findings, and how they were got; `said` holds paragraphs that a page begins with, by their first words."""
 
     command: str
     versions: Mapping[str, str]
@@ -29,19 +29,19 @@ class Document:
     said: Mapping[str, str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON data of the same names."""
-        made = {
+        """The fields as JSON data, under the same names."""
+        data = {
             "command": self.command,
             "versions": dict(self.versions),
             "seconds": self.seconds,
             "options": dict(self.options),
             "findings": self.findings.to_dict(),
         }
-        return made if self.said is None else {**made, "said": dict(self.said)}
+        return data if self.said is None else {**data, "said": dict(self.said)}
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """The document that gave this JSON data.
+        """The document whose `to_dict` gave this JSON data.
 
         >>> Document.from_dict({"command": "rado demo", "seconds": 1.2})
         Traceback (most recent call last):
@@ -49,27 +49,27 @@ class Document:
         """
         if not isinstance(data, Mapping):
             raise ArgumentError("a results document must be a mapping; run its experiment again")
-        missing = [key for key in _NEEDED if key not in data]
+        missing = [key for key in _KEYS if key not in data]
         if missing:
             raise ArgumentError(f"a results document lacks {', '.join(missing)}; run its experiment again")
-        given = {key: data[key] for key in _NEEDED}
-        return cls(**{**given, "findings": Findings.from_dict(data["findings"])}, said=data.get("said"))
+        values = {key: data[key] for key in _KEYS}
+        return cls(**{**values, "findings": Findings.from_dict(data["findings"])}, said=data.get("said"))
 
 
 def document(
     command: str, seconds: float, options: Mapping[str, Any], findings: Findings, said: Mapping[str, str] | None = None
 ) -> Document:
-    """A document of findings that were made just now, by the versions that are installed.
+    """A document for findings that were made just now, with the versions of the installed packages.
 
     >>> document("rado demo", 1.234, {"seed": 0}, Findings("demo", "Demo")).seconds
     1.23
     """
-    versions = {"python": platform.python_version()} | {name: version(name) for name in _NOTED}
+    versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
     return Document(command, versions, round(seconds, 2), options, findings, said)
 
 
 def make_folder(output: Path) -> None:
-    """A folder for results that can be written in."""
+    """Make a folder for results, and check that it can be written to."""
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -78,14 +78,14 @@ def make_folder(output: Path) -> None:
         raise OutputError(f"cannot write in {output}: no permission; choose another directory with -o")
 
 
-def keep(output: Path, kept: Document) -> None:
+def keep(output: Path, results: Document) -> None:
     """Write a document into a folder, under the name of its findings."""
-    with replacing(output / f"{kept.findings.name}.json") as beside:
-        beside.write_text(json.dumps(kept.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with replacing(output / f"{results.findings.name}.json") as draft:
+        draft.write_text(json.dumps(results.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def kept_in(output: Path, names: tuple[str, ...]) -> list[Document]:
-    """The documents of these names that a folder holds, also from earlier runs."""
+    """The documents of these names in a folder, those of earlier runs included."""
     places = [output / f"{name}.json" for name in names]
     return [read(place) for place in places if place.exists()]
 

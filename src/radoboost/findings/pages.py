@@ -24,15 +24,15 @@ __all__ = ["REPORT", "Cover", "page", "show", "write"]
 
 REPORT = "report.html"
 _SIGNS = {True: "✓", False: "✗", None: "?"}
-_LONG = 32  # letters of a cell that is broken into lines
-_TALL = 40  # rows of a table that scrolls downwards, too
+_LONG = 32  # a cell with more letters than this is broken into lines
+_TALL = 40  # a table with more rows than this also scrolls downwards
 
 
 @dataclass(frozen=True)
 class Cover:
-    """What stands above the parts of a page; without an `overview` it counts which statements were seen.
+    """What comes first on a page; without an `overview` the page counts which statements were seen.
 
-    `lists` are sentences by their headings, in a section under `lists_title`.
+    `lists` holds sentences by their headings, for a section with the title `lists_title`.
     """
 
     title: str
@@ -43,11 +43,11 @@ class Cover:
 
 
 def write(output: Path, documents: Sequence[Document], cover: Cover) -> None:
-    """Write the CSV files and the pictures of all results into `output`, and one report over them.
+    """Write the CSV files and the pictures of all results into `output`, and one report about them.
 
-    Each file is written beside its place and renamed; the same documents give the same bytes.
+    Each file is written as a draft and renamed; the same documents give the same bytes.
     """
-    drawn = _draw_all(documents)
+    pictures = _draw_all(documents)
     try:
         (output / "figures").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -57,13 +57,13 @@ def write(output: Path, documents: Sequence[Document], cover: Cover) -> None:
             _write(output / f"{findings.name}-{table.name}.csv", _csv(table))
         for figure in findings.figures:
             stem = f"{findings.name}-{figure.name}"
-            _write(output / "figures" / f"{stem}.png", drawn[stem].wide_png)
-            _write(output / "figures" / f"{stem}.svg", drawn[stem].wide_svg)
-    _write(output / REPORT, _page(documents, drawn, cover).encode())
+            _write(output / "figures" / f"{stem}.png", pictures[stem].wide_png)
+            _write(output / "figures" / f"{stem}.svg", pictures[stem].wide_svg)
+    _write(output / REPORT, _page(documents, pictures, cover).encode())
 
 
 def page(documents: Sequence[Document], cover: Cover) -> str:
-    """One HTML page over all results, with everything that it shows inside it.
+    """One HTML page about all results, which holds everything that it shows.
 
     >>> from radoboost.findings import Check
     >>> findings = Findings("theory", "Theory", checks=[Check("1 < 2", True, "it is")])
@@ -80,23 +80,23 @@ def _draw_all(documents: Sequence[Document]) -> dict[str, Picture]:
     names = [document.findings.name for document in documents]
     if len(set(names)) < len(names):
         raise ArgumentError(f"there are two results of one name among {', '.join(names)}; give each once")
-    drawn: dict[str, Picture] = {}
-    for part in (document.findings for document in documents):
-        labels = list(dict.fromkeys(label for figure in part.figures for label in labels_of(figure)))
-        agreed = labels if len(labels) <= len(PALETTE) else []  # with more of them, a figure's own must differ first
-        drawn |= {f"{part.name}-{figure.name}": draw(figure, agreed) for figure in part.figures}
-    return drawn
+    pictures: dict[str, Picture] = {}
+    for findings in (document.findings for document in documents):
+        labels = list(dict.fromkeys(label for figure in findings.figures for label in labels_of(figure)))
+        shared = labels if len(labels) <= len(PALETTE) else []  # else colours must differ within a figure first
+        pictures |= {f"{findings.name}-{figure.name}": draw(figure, shared) for figure in findings.figures}
+    return pictures
 
 
-def _page(documents: Sequence[Document], drawn: dict[str, Picture], cover: Cover) -> str:
+def _page(documents: Sequence[Document], pictures: dict[str, Picture], cover: Cover) -> str:
     overview = cover.overview or _statements(documents)
     template = _templates().get_template("page.html")
-    return template.render(cover=cover, overview=overview, documents=documents, drawn=drawn)
+    return template.render(cover=cover, overview=overview, documents=documents, pictures=pictures)
 
 
 @functools.cache
 def _templates() -> "jinja2.Environment":
-    """The templates beside this module; whatever is put into them is escaped."""
+    """The templates beside this module; they escape whatever is put into them."""
     import jinja2
 
     templates = jinja2.Environment(
@@ -125,22 +125,22 @@ def _templates() -> "jinja2.Environment":
 
 
 def _without_controls(value: object) -> object:
-    """Text that is put into a template, without characters that would break the page; HTML of ours stays as it is."""
+    """A value for a template, as text without characters that would break the page; our own HTML stays as it is."""
     return value if hasattr(value, "__html__") else printable(str(value))
 
 
 def _write(path: Path, content: bytes) -> None:
-    with replacing(path) as beside:
-        beside.write_bytes(content)
+    with replacing(path) as draft:
+        draft.write_bytes(content)
 
 
 def _csv(table: Table) -> bytes:
     """The table with all digits; None is an empty cell."""
-    written = io.StringIO()
-    rows = csv.writer(written, lineterminator="\n")
-    rows.writerow([_head(column) for column in table.columns])
-    rows.writerows(table.rows)
-    return written.getvalue().encode()
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([_head(column) for column in table.columns])
+    writer.writerows(table.rows)
+    return text.getvalue().encode()
 
 
 def _head(column: Column) -> str:
@@ -152,7 +152,7 @@ def _link(kind: str, content: bytes) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """As a person would say it.
+    """Seconds as a person would say them.
 
     >>> _duration(0.04), _duration(12.3), _duration(312.4), _duration(7290)
     ('0.04 s', '12.3 s', '5 min 12 s', '2 h 1 min')
@@ -164,21 +164,21 @@ def _duration(seconds: float) -> str:
 
 
 def _statements(documents: Sequence[Document]) -> Table:
-    """How many statements were seen, by part; questions of our own, where there are any, are counted by themselves."""
+    """How many statements were seen, by part; questions of our own, if there are any, are counted apart."""
     rows, names = [], ["part", *VERDICTS.values(), "time"]
-    asked = any(check.ours for document in documents for check in document.findings.checks)
-    names[-1:-1] = [f"{OURS}s"] * asked
+    has_ours = any(check.ours for document in documents for check in document.findings.checks)
+    names[-1:-1] = [f"{OURS}s"] * has_ours
     for document in documents:
         checks = document.findings.checks
-        theirs = [check.seen for check in checks if not check.ours]
-        counts = [sum(verdict is seen for verdict in theirs) for seen in VERDICTS]
-        counts += [len(checks) - len(theirs)] * asked
+        verdicts = [check.seen for check in checks if not check.ours]
+        counts = [sum(verdict is seen for verdict in verdicts) for seen in VERDICTS]
+        counts += [len(checks) - len(verdicts)] * has_ours
         rows.append([document.findings.title, *counts, _duration(document.seconds)])
     return Table("statements", "Statements", names, rows)
 
 
 def _places(findings: Findings) -> list[tuple[str, str]]:
-    """What a part holds, as places on the page with their titles."""
+    """What a part of the page holds: the places that the contents link to, with their titles."""
     places = [("checks", "Statements")] if findings.checks else []
     places += [(f"table-{table.name}", table.title) for table in findings.tables]
     places += [(f"figure-{figure.name}", figure.title) for figure in findings.figures]
@@ -192,7 +192,7 @@ def _option(value: Any) -> str:
 
 
 def _kinds(table: Table) -> list[str]:
-    """How columns are set: numbers to the right, text to the left, and long text in several lines."""
+    """How each column is set: numbers to the right, text to the left, and long text in several lines."""
     return [_kind([row[place] for row in table.rows]) for place in range(len(table.columns))]
 
 

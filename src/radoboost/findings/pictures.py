@@ -12,34 +12,34 @@ from typing import Any
 from radoboost.findings import Figure, Panel, Series, Values
 from radoboost.findings.screen import printable
 
-# The colours of Okabe and Ito that stand out from white; a shape goes with each, so that colour is not all there is.
+# The colours of Okabe and Ito that stand out from white; each has a shape, too, so that nobody needs colour alone.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES: dict[str, Any] = {"line": "-", "step": "-", "dashed": (0, (4, 1.5)), "flat": (0, (1, 1.2)), "points": "none"}
 _SHADE = {"alpha": 0.2, "lw": 0}
-_FEW = 12  # where so few places along a logarithmic axis were measured, they are its ticks
+_FEW = 12  # places along a logarithmic axis: if no more than this were measured, they are its ticks
 _MANY = 30  # more points than this are drawn without markers, and their errors as a band
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """How large a picture is: inches of its width and of a panel's height, by panels a row, and points of its text."""
+    """How large a picture is: its width and a panel's height in inches, by panels a row, and its text in points."""
 
     widths: tuple[float, ...]
     heights: tuple[float, ...]
     text: float
 
     def columns(self, n_panels: int) -> int:
-        """How many panels to put into a row, so that the last row is as full as can be.
+        """How many panels to put into a row, so that the last row is as full as possible.
 
         >>> [WIDE.columns(n) for n in (2, 4, 5, 6, 12)], [NARROW.columns(n) for n in (1, 3, 4, 12)]
         ([2, 4, 3, 3, 4], [1, 1, 2, 2])
         """
-        most = len(self.widths)
-        if most == 2:
+        limit = len(self.widths)
+        if limit == 2:
             return 1 if n_panels <= 3 else 2
-        return n_panels if n_panels <= most else min((most, most - 1), key=lambda columns: -n_panels % columns)
+        return n_panels if n_panels <= limit else min((limit, limit - 1), key=lambda columns: -n_panels % columns)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ NARROW = Sheet((4.0, 4.0), (2.5, 1.5), 7.5)
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as files: SVG for wide and for narrow screens, its letters as outlines, and PNG of the wide one."""
+    """A figure as files: SVG for wide and for narrow screens, with letters as outlines, and PNG for wide ones."""
 
     wide_svg: bytes
     narrow_svg: bytes
@@ -64,7 +64,7 @@ class Picture:
 def draw(figure: Figure, labels: Iterable[str] = ()) -> Picture:
     """Draw a figure; the same figure gives the same bytes.
 
-    Colours go to `labels` first, in their order: figures that are drawn with the same labels agree in their colours.
+    Colours go to `labels` first, in their order: figures that are drawn with the same `labels` share their colours.
 
     >>> picture = draw(Figure("a", "A", "A line.", [Panel("a", "x", "y", [Series("b", [1, 2], [3, 4])])]))
     >>> b"<svg" in picture.narrow_svg
@@ -72,8 +72,8 @@ def draw(figure: Figure, labels: Iterable[str] = ()) -> Picture:
     """
     looks = _looks(dict.fromkeys([*labels, *labels_of(figure)]))
     looks = {label: looks[label] for label in labels_of(figure)}
-    wide_svg, wide_png = _drawn(figure, looks, WIDE, ("svg", "png"))
-    return Picture(wide_svg, _drawn(figure, looks, NARROW, ("svg",))[0], wide_png)
+    wide_svg, wide_png = _render(figure, looks, WIDE, ("svg", "png"))
+    return Picture(wide_svg, _render(figure, looks, NARROW, ("svg",))[0], wide_png)
 
 
 def labels_of(figure: Figure) -> list[str]:
@@ -93,23 +93,23 @@ def not_shown(figure: Figure) -> int:
     )
 
 
-def _drawn(figure: Figure, looks: dict[str, _Look], sheet: Sheet, formats: tuple[str, ...]) -> list[bytes]:
-    nothing = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-    made = []
+def _render(figure: Figure, looks: dict[str, _Look], sheet: Sheet, formats: tuple[str, ...]) -> list[bytes]:
+    metadata = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+    files = []
     with _settings(sheet):
         canvas = _canvas(figure, looks, sheet)
         canvas.draw_without_rendering()
-        canvas.set_layout_engine("none")  # what takes longest is done, and need not be done for each format
+        canvas.set_layout_engine("none")  # the layout takes longest; it is done now, not again for each format
         for name in formats:
-            written = io.BytesIO()
-            canvas.savefig(written, format=name, dpi=150, metadata=nothing[name])
-            made.append(written.getvalue())
-    return made
+            file = io.BytesIO()
+            canvas.savefig(file, format=name, dpi=150, metadata=metadata[name])
+            files.append(file.getvalue())
+    return files
 
 
 @contextmanager
 def _settings(sheet: Sheet) -> Iterator[None]:
-    """The same look whatever the user's own settings, and no mathematics in names that hold a dollar sign."""
+    """Give the same look whatever the user's own settings, and take no name with a dollar sign for mathematics."""
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -141,46 +141,48 @@ def _canvas(figure: Figure, looks: dict[str, _Look], sheet: Sheet) -> Any:
     from matplotlib.figure import Figure as Canvas
 
     panels = figure.panels
-    words = [len(_words(panel)) for panel in panels]
-    columns = 1 if sheet is NARROW and max(words) > 4 else sheet.columns(len(panels))
+    n_words = [len(_words(panel)) for panel in panels]
+    columns = 1 if sheet is NARROW and max(n_words) > 4 else sheet.columns(len(panels))
     rows = math.ceil(len(panels) / columns)
-    width, height = sheet.widths[columns - 1], sheet.heights[columns - 1] + (0.6 if any(words) else 0)
+    width, height = sheet.widths[columns - 1], sheet.heights[columns - 1] + (0.6 if any(n_words) else 0)
     handles: dict[str, Any] = {}
-    names, n_names = _legend(list(looks), int(1.8 * 72 * width / sheet.text))
-    tall = rows * height + 1.5 * math.ceil(len(names) / n_names) * sheet.text / 72
-    canvas = Canvas(figsize=(width, tall + 0.2), layout="constrained")
+    names, names_a_row = _legend(list(looks), int(1.8 * 72 * width / sheet.text))
+    total_height = rows * height + 1.5 * math.ceil(len(names) / names_a_row) * sheet.text / 72
+    canvas = Canvas(figsize=(width, total_height + 0.2), layout="constrained")
     grid = canvas.subplots(rows, columns, squeeze=False).ravel()
     shared_x = len({panel.x_label for panel in panels}) == 1
     shared_y = len({panel.y_label for panel in panels}) == 1
-    across, along = (int(1.6 * 72 * inches / sheet.text) for inches in (width / columns - 0.5, height - 0.4))
+    letters_wide, letters_high = (
+        int(1.6 * 72 * inches / sheet.text) for inches in (width / columns - 0.5, height - 0.4)
+    )
     for place, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
-        _draw_panel(axes, panel, looks, handles, across, small=columns > 1 or sheet is NARROW)
-        axes.set_title(_wrapped(panel.title, 0.85 * across))
+        _draw_panel(axes, panel, looks, handles, letters_wide, small=columns > 1 or sheet is NARROW)
+        axes.set_title(_wrapped(panel.title, 0.85 * letters_wide))
         if not shared_x or place + columns >= len(panels):
-            axes.set_xlabel(_wrapped(panel.x_label, across))
+            axes.set_xlabel(_wrapped(panel.x_label, letters_wide))
         if not shared_y or place % columns == 0:
-            axes.set_ylabel(_wrapped(panel.y_label, along))
+            axes.set_ylabel(_wrapped(panel.y_label, letters_high))
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     if names:
-        how = {"loc": "outside upper center", "frameon": False, "columnspacing": 1.4}
-        canvas.legend([handles[label] for label in looks], names, ncols=n_names, **how)
+        options = {"loc": "outside upper center", "frameon": False, "columnspacing": 1.4}
+        canvas.legend([handles[label] for label in looks], names, ncols=names_a_row, **options)
     return canvas
 
 
-def _legend(labels: list[str], across: int) -> tuple[list[str], int]:
-    """The labels, wrapped, and how many go into a row that is as wide as `across` letters."""
-    names = [_wrapped(label, across - 8) for label in labels]
+def _legend(labels: list[str], n_letters: int) -> tuple[list[str], int]:
+    """The labels, wrapped, and how many of them go into a row of `n_letters` letters."""
+    names = [_wrapped(label, n_letters - 8) for label in labels]
     longest = max((len(line) for name in names for line in name.splitlines()), default=0)
-    return names, max(1, min(len(names), across // (longest + 7)))
+    return names, max(1, min(len(names), n_letters // (longest + 7)))
 
 
-def _wrapped(text: str, letters: float) -> str:
-    return "\n".join(textwrap.wrap(printable(text), max(8, int(letters))))
+def _wrapped(text: str, n_letters: float) -> str:
+    return "\n".join(textwrap.wrap(printable(text), max(8, int(n_letters))))
 
 
 def _looks(labels: Iterable[str]) -> dict[str, _Look]:
-    """A colour and a shape for each label; where colours come again, they come with other shapes."""
+    """A colour and a shape for each label; when colours repeat, they go with other shapes."""
     return {
         label: _Look(PALETTE[place % len(PALETTE)], _SHAPES[(place + place // len(PALETTE)) % len(_SHAPES)])
         for place, label in enumerate(labels)
@@ -188,9 +190,9 @@ def _looks(labels: Iterable[str]) -> dict[str, _Look]:
 
 
 def _draw_panel(
-    axes: Any, panel: Panel, looks: dict[str, _Look], handles: dict[str, Any], across: int, *, small: bool
+    axes: Any, panel: Panel, looks: dict[str, _Look], handles: dict[str, Any], n_letters: int, *, small: bool
 ) -> None:
-    """Draw one panel, as wide as `across` letters, and put what stands for each label into `handles`."""
+    """Draw one panel, `n_letters` letters wide, and put what the legend shows of each label into `handles`."""
     words = _words(panel)
     log_y = panel.log_y
     if panel.log_x:
@@ -201,19 +203,19 @@ def _draw_panel(
         low, high = (_numbers(values, log=log_y) for values in (band.low, band.high))
         shade = axes.fill_between(_places(band.x, words), low, high, color=looks[band.label].colour, **_SHADE)
         handles.setdefault(band.label, shade)
-    beside = [item.label for item in panel.series if item.style == "points"] if words else []
+    point_labels = [item.label for item in panel.series if item.style == "points"] if words else []
     for series in panel.series:
         label = series.label
-        shift = 0.5 * ((beside.index(label) + 0.5) / len(beside) - 0.5) if label in beside else 0.0
+        shift = 0.5 * ((point_labels.index(label) + 0.5) / len(point_labels) - 0.5) if label in point_labels else 0.0
         x = [place + shift for place in _places(series.x, words)]
         line = _draw_series(axes, series, x, _numbers(series.y, log=log_y), looks[label], small=small)
         if not isinstance(handles.get(label), type(line)):  # a line stands for its label better than its band does
             handles[label] = line
-    _set_ticks(axes, panel, words, across, small=small)
+    _set_ticks(axes, panel, words, n_letters, small=small)
 
 
 def _words(panel: Panel) -> list[str]:
-    """The places along x, where they are text."""
+    """The places along x that are text, each once."""
     return list(dict.fromkeys(x for item in panel.placed for x in item.x if isinstance(x, str)))
 
 
@@ -235,9 +237,9 @@ def _draw_series(axes: Any, series: Series, x: list[float], y: list[float], look
         return axes.axhline(y[0], color=look.colour, ls=dashes, lw=1.8)
     many = len(y) > _MANY
     shape = look.shape if style == "points" or not many else ""
-    where = {"drawstyle": "steps-post"} if style == "step" else {}
+    options = {"drawstyle": "steps-post"} if style == "step" else {}
     (line,) = axes.plot(
-        x, y, marker=shape, ls=dashes, color=look.colour, lw=1.4, ms=size if not many else 0.6 * size, **where
+        x, y, marker=shape, ls=dashes, color=look.colour, lw=1.4, ms=size if not many else 0.6 * size, **options
     )
     line.set_rasterized(len(y) > 5000)
     if error is not None:
@@ -253,7 +255,7 @@ def _draw_series(axes: Any, series: Series, x: list[float], y: list[float], look
     return line
 
 
-def _set_ticks(axes: Any, panel: Panel, words: list[str], across: int, *, small: bool) -> None:
+def _set_ticks(axes: Any, panel: Panel, words: list[str], n_letters: int, *, small: bool) -> None:
     from matplotlib import ticker
 
     for axis, log in ((axes.xaxis, panel.log_x), (axes.yaxis, panel.log_y)):
@@ -266,12 +268,12 @@ def _set_ticks(axes: Any, panel: Panel, words: list[str], across: int, *, small:
         elif small:
             axis.set_major_locator(ticker.MaxNLocator(4))
     if panel.log_x:
-        measured = sorted({x for item in panel.placed for x in item.x})
-        chosen = _fitting(measured, across)
-        if len(measured) <= _FEW and len(chosen) > 1:
-            axes.set_xticks(chosen)
+        places = sorted({x for item in panel.placed for x in item.x})
+        ticks = _ticks(places, n_letters)
+        if len(places) <= _FEW and len(ticks) > 1:
+            axes.set_xticks(ticks)
     if words:
-        upright = max(map(len, words)) * len(words) < across
+        upright = max(map(len, words)) * len(words) < n_letters
         axes.set_xticks(range(len(words)), map(printable, words))
         axes.tick_params(axis="x", rotation=0 if upright else 45)
         for label in axes.get_xticklabels():
@@ -279,22 +281,22 @@ def _set_ticks(axes: Any, panel: Panel, words: list[str], across: int, *, small:
         axes.set_xlim(-0.6, len(words) - 0.4)
 
 
-def _fitting(measured: list[float], across: int) -> list[float]:
-    """Of the places that were measured along a logarithmic axis, as many as have room for their number.
+def _ticks(places: list[float], n_letters: int) -> list[float]:
+    """As many of the places along a logarithmic axis as have room for their number, on `n_letters` letters.
 
-    >>> _fitting([0.25, 0.5, 1, 2, 4, 8], 40), _fitting([1, 1.1, 10, 11, 100], 20)
+    >>> _ticks([0.25, 0.5, 1, 2, 4, 8], 40), _ticks([1, 1.1, 10, 11, 100], 20)
     ([0.25, 0.5, 1, 2, 4, 8], [1, 10, 100])
     """
-    chosen: list[float] = []
-    for x in measured:
-        room = across * math.log(x / chosen[-1]) / math.log(measured[-1] / measured[0]) if chosen else math.inf
+    ticks: list[float] = []
+    for x in places:
+        room = n_letters * math.log(x / ticks[-1]) / math.log(places[-1] / places[0]) if ticks else math.inf
         if room > len(_tick(x)) + 1:
-            chosen.append(x)
-    return chosen
+            ticks.append(x)
+    return ticks
 
 
 def _tick(value: float, *, plain: bool = True) -> str:
-    """A number along a logarithmic axis: plain, or as a power of ten.
+    """A number along a logarithmic axis, written out (`plain`) or as a power of ten.
 
     >>> _tick(0.01), _tick(2000.0), _tick(1e-7, plain=False), _tick(2e6, plain=False), _tick(1.0, plain=False)
     ('0.01', '2000', '10⁻⁷', '2·10⁶', '1')

@@ -7,13 +7,13 @@ from typing import Any
 from radoboost.findings import Check, Findings, Table
 
 VERDICTS = {True: "seen", False: "not seen", None: "not judged"}
-OURS = "our question"  # stands with a check that is no statement of the paper
+OURS = "our question"  # marks a check that is not a statement of the paper
 _NONE = "\u2013"  # an en dash
-_HEAD = 10  # letters to which the name of a column may make it wide
+_HEAD = 10  # letters: a column's name may make it this wide before it is broken into lines
 
 
 def show(findings: Findings, width: int = 100) -> str:
-    """Tables, checks and notes as text for a terminal; a table too wide for it comes in pieces, below each other.
+    """Tables, checks and notes as text for a terminal; a table that is too wide is split into pieces.
 
     >>> from radoboost.findings import Column
     >>> errors = Table("errors", "Errors", ["domain", Column("error", "%", 2)], [["banknote", 2.7], ["wine", None]])
@@ -55,7 +55,7 @@ def shown(value: Any, digits: int | None = None) -> str:
 
 
 def is_textual(values: list[Any]) -> bool:
-    """Whether a column is to be set as text, to the left: where any of its cells is no number.
+    """Whether to set a column as text, to the left: if any of its cells is text, True or False.
 
     >>> is_textual(["wine", None]), is_textual([True]), is_textual([1, None])
     (True, True, False)
@@ -64,7 +64,7 @@ def is_textual(values: list[Any]) -> bool:
 
 
 def printable(text: str) -> str:
-    r"""Text without characters that would steer a terminal or break a page.
+    r"""Text without characters that would control a terminal or break a page.
 
     >>> printable("red \x1b[31m wine")
     'red �[31m wine'
@@ -90,7 +90,7 @@ def _table(table: Table, width: int) -> list[str]:
 
 
 def _n_keys(rows: Sequence[Sequence[Any]]) -> int:
-    """How many columns to repeat in every piece, so that rows can be told apart: the first, or the first two.
+    """How many columns to repeat in every piece, so that readers can tell rows apart: the first, or the first two.
 
     >>> _n_keys([["wine", 1, 3.0], ["sonar", 1, 4.0]]), _n_keys([["wine", 1, 3.0], ["wine", 2, 3.0]])
     (1, 2)
@@ -99,23 +99,23 @@ def _n_keys(rows: Sequence[Sequence[Any]]) -> int:
 
 
 def _columns(table: Table) -> list[list[str]]:
-    """Of each column the lines of its head and its cells, all of one width."""
+    """For each column, the lines of its head and its cells, all of one width."""
     heads, columns = [], []
     for place, column in enumerate(table.columns):
         values = [row[place] for row in table.rows]
         cells = [" ".join(shown(value, column.digits).split()) for value in values]
-        broad = max([_HEAD, *map(len, cells)])
+        width = max([_HEAD, *map(len, cells)])
         heads.append(
-            textwrap.wrap(column.name, broad, break_long_words=False) + ([] if column.unit is None else [column.unit])
+            textwrap.wrap(column.name, width, break_long_words=False) + ([] if column.unit is None else [column.unit])
         )
         columns.append((cells, is_textual(values)))
     tallest = max(map(len, heads))
-    made = []
+    padded = []
     for head, (cells, textual) in zip(heads, columns, strict=True):
         lines = [""] * (tallest - len(head)) + head + cells
-        broad = max(map(len, lines))
-        made.append([line.ljust(broad) if textual else line.rjust(broad) for line in lines])
-    return made
+        width = max(map(len, lines))
+        padded.append([line.ljust(width) if textual else line.rjust(width) for line in lines])
+    return padded
 
 
 def _width(columns: list[list[str]]) -> int:
@@ -124,9 +124,9 @@ def _width(columns: list[list[str]]) -> int:
 
 def _check(check: Check, width: int) -> list[str]:
     verdict = f"{VERDICTS[check.seen]:<12}"
-    asked = f"{OURS}: " if check.ours else ""
+    prefix = f"{OURS}: " if check.ours else ""
     return textwrap.wrap(
-        f"{asked}{check.statement}: {check.why}",
+        f"{prefix}{check.statement}: {check.why}",
         width,
         initial_indent=verdict,
         subsequent_indent=" " * len(verdict),

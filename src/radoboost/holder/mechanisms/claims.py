@@ -33,8 +33,8 @@ SEEDED = (
 COMMON = (
     "Further releases about the same people add to what this one tells; --compose says what they amount to together.",
     "The random bits are ChaCha20's: promises hold against adversaries who cannot break it.",
-    "How long crafting took, from anyone who can watch it; that somebody released something, or tried to, and with which "
-    "declarations.",
+    "How long crafting took, from anyone who can watch it; that somebody released something, or tried to, and with "
+    "which declarations.",
     "The digest detects damage, not forgery: it does not say who made the file.",
 )
 

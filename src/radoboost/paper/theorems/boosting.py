@@ -16,7 +16,7 @@ _ROUNDING = 1e-9  # in a logarithm of a risk
 
 
 def cells(options: Options) -> list[Cell]:
-    """Three domains; the paper's oracle, the median one, and a kappa above 1."""
+    """One for each of up to three domains and each of: the paper's oracle, a kappa above 1, the median oracle."""
     names = [name for name in dict.fromkeys((*_PREFERRED, *options.domains)) if name in options.domains]
     names = names[: 2 if options.quick else 3]
     return [
@@ -27,25 +27,25 @@ def cells(options: Options) -> list[Cell]:
 
 
 def work(cell: Cell, options: Options) -> Outcome:
-    """Boost over the rados of a whole domain; the risk of each round comes from the boosting loop and is taken anew."""
+    """Boost over the rados of a whole domain; the risks of some rounds are also computed again, from theta."""
     domain = domains.load(cell["domain"], options.data)
     edge_vectors = standardised(domain.x) * domain.signs[:, None]
     m, d = edge_vectors.shape
     rados = uniform_rados(edge_vectors, number_of_rados(m), cell_generator(cell, options))
     rounds = boost(rados, n_rounds=N_ROUNDS, weak=WEAK_ORACLES[cell["weak"]](), kappa=cell["kappa"]).rounds
     bounds = np.array([log_boosting_bound(rounds.edge[: t + 1], cell["kappa"]) for t in range(len(rounds))])
-    shown = np.unique(np.geomspace(1, len(rounds), 40).round().astype(int))
-    thetas = [rounds.theta(d, t) for t in shown]
-    anew = [log_rado_risk(rados, theta) for theta in thetas]
+    checkpoints = np.unique(np.geomspace(1, len(rounds), 40).round().astype(int))
+    thetas = [rounds.theta(d, t) for t in checkpoints]
+    recomputed = [log_rado_risk(rados, theta) for theta in thetas]
     return {
         "m": m,
         "n": len(rados),
-        "rounds": shown.tolist(),
-        "log_risk": rounds.log_risk[shown - 1].tolist(),
-        "log_bound": bounds[shown - 1].tolist(),
+        "rounds": checkpoints.tolist(),
+        "log_risk": rounds.log_risk[checkpoints - 1].tolist(),
+        "log_bound": bounds[checkpoints - 1].tolist(),
         "least_edge": float(np.abs(rounds.edge).min()),
         "excess": float((rounds.log_risk - bounds).max()),
-        "disagreement": float(np.abs((rounds.log_risk[shown - 1] - anew) / (1 + np.abs(anew))).max()),
+        "disagreement": float(np.abs((rounds.log_risk[checkpoints - 1] - recomputed) / (1 + np.abs(recomputed))).max()),
         "rado_risk": [logistic_rado_risk(rados, theta, m) for theta in thetas],
         "example_risk": [logistic_risk(edge_vectors, theta) for theta in thetas],
     }
@@ -116,30 +116,30 @@ def _figure(outcomes: dict[Cell, Outcome]) -> Figure:
 
 def _bounded(outcomes: dict[Cell, Outcome]) -> Check:
     excess = max(outcome["excess"] for outcome in outcomes.values())
-    off = max(outcome["disagreement"] for outcome in outcomes.values())
+    disagreement = max(outcome["disagreement"] for outcome in outcomes.values())
     why = (
         f"largest log rado-risk less bound {excess:.3f}, over all rounds of {len(outcomes)} runs (criterion: at most "
-        f"{_ROUNDING:g}); the risks of the loop and those taken anew from theta agree to {off:.0e}"
+        f"{_ROUNDING:g}); the risks of the loop and those taken anew from theta agree to {disagreement:.0e}"
     )
-    seen = None if off > 1e-6 else excess <= _ROUNDING
-    return Check("lem_radoboost: the rado-risk never exceeds its bound", seen, why)
+    holds = None if disagreement > 1e-6 else excess <= _ROUNDING
+    return Check("lem_radoboost: the rado-risk never exceeds its bound", holds, why)
 
 
 def _on_examples(outcomes: dict[Cell, Outcome]) -> Check:
     """Eq. (Qbound) without its Q', for which thm_concentration gives no finite number here. The paper has Q'."""
-    above = [
+    runs_above = [
         outcome
         for outcome in outcomes.values()
         if (np.array(outcome["example_risk"]) > np.log(2) + np.array(outcome["log_bound"]) / outcome["m"]).any()
     ]
-    last = max(outcome["example_risk"][-1] for outcome in outcomes.values())
+    last_risk = max(outcome["example_risk"][-1] for outcome in outcomes.values())
     why = (
-        f"in {len(above)} of {len(outcomes)} runs it was above the bound in some round; after the last one it was as "
-        f"high as {last:.2f} nats, where theta = 0 has {np.log(2):.2f}"
+        f"in {len(runs_above)} of {len(outcomes)} runs it was above the bound in some round; after the last one it was "
+        f"as high as {last_risk:.2f} nats, where theta = 0 has {np.log(2):.2f}"
     )
     return Check(
         "eq. (Qbound), its penalty Q' left out: the risk over examples falls as fast as the bound on rados",
-        not above,
+        not runs_above,
         why,
         ours=True,
     )

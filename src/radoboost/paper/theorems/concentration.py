@@ -25,9 +25,9 @@ from radoboost.paper.theorems.gap import (
     rado_margins,
 )
 
-LENGTHS = (1.0, 0.1, 0.01)  # of theta, times that of logistic regression
+LENGTHS = (1.0, 0.1, 0.01)  # of theta, as multiples of the length that logistic regression gives
 _REACHES = (0.1, 1.0)  # log(ell) in the cells that take a whole ball as Theta
-COMPARED = 1000  # rados, where gaps at several m are compared
+COMPARED = 1000  # the number of rados at which gaps at several m are compared
 _FALSE_ALARM = 1e-6
 _PREFERRED = ("banknote", "wine_red", "transfusion", "haberman")
 
@@ -37,16 +37,16 @@ def cells(options: Options) -> list[Cell]:
     name = next((name for name in (*_PREFERRED, *options.domains) if name in options.domains), None)
     if name is None:
         return []
-    few, reaches = ((12,), _REACHES[1:]) if options.quick else ((6, 9, 12), _REACHES)
-    many = (12, 100, 1000) if options.quick else (12, 25, 50, 100, 200, 400, 800, 1600)
+    ball_sizes, reaches = ((12,), _REACHES[1:]) if options.quick else ((6, 9, 12), _REACHES)
+    classifier_sizes = (12, 100, 1000) if options.quick else (12, 25, 50, 100, 200, 400, 800, 1600)
     return [
-        *(Cell.of("theory", part="ball", domain=name, m=m, reach=reach) for m in few for reach in reaches),
-        *(Cell.of("theory", part="classifier", domain=name, m=m) for m in many),
+        *(Cell.of("theory", part="ball", domain=name, m=m, reach=reach) for m in ball_sizes for reach in reaches),
+        *(Cell.of("theory", part="classifier", domain=name, m=m) for m in classifier_sizes),
     ]
 
 
 def work(cell: Cell, options: Options) -> Outcome:
-    """One cell."""
+    """One cell: a ball, or one classifier."""
     domain = domains.load(cell["domain"], options.data)
     edge_vectors = standardised(domain.x) * domain.signs[:, None]
     generator = cell_generator(cell, options)
@@ -76,7 +76,7 @@ def logistic_classifier(edge_vectors: Floats) -> Floats:
 
 
 def _ball(edge_vectors: Floats, reach: float, generator: np.random.Generator, quick: bool) -> Outcome:
-    """Every rado, classifiers all over a ball of radius r_theta = reach / (largest norm of a rado), n drawn again."""
+    """Draws of n from all rados, for classifiers in a ball of radius r_theta = reach / (largest norm of a rado)."""
     m, d = edge_vectors.shape
     draws = 60 if quick else 200
     rados = all_rados(edge_vectors)
@@ -87,7 +87,7 @@ def _ball(edge_vectors: Floats, reach: float, generator: np.random.Generator, qu
     losses = np.exp(-rados @ thetas.T)
     means = losses.mean(axis=0)
     log_means = np.log(means)
-    from_examples = np.array([logistic_risk(edge_vectors, theta) for theta in thetas])
+    risks = np.array([logistic_risk(edge_vectors, theta) for theta in thetas])
     rows = []
     for n in (10**2, 10**4, 10**6, 10**8) if quick else (10**2, 10**3, 10**4, 10**5, 10**6, 10**7, 10**8):
         counts = generator.multinomial(n, np.full(len(rados), 1 / len(rados)), draws)
@@ -99,34 +99,34 @@ def _ball(edge_vectors: Floats, reach: float, generator: np.random.Generator, qu
             row[name] = None if None in bounds else float(limits.min())
             row[f"beyond_{name}"] = int((gaps > limits).any(axis=1).sum())
         rows.append(row)
-    off = float(np.abs(math.log(2) + log_means / m - from_examples).max())
-    return {"d": d, "radius": radius, "draws": draws, "rows": rows, "identity_off": off}
+    difference = float(np.abs(math.log(2) + log_means / m - risks).max())
+    return {"d": d, "radius": radius, "draws": draws, "rows": rows, "identity_off": difference}
 
 
 def _classifier(edge_vectors: Floats, theta: Floats, generator: np.random.Generator, quick: bool) -> Outcome:
-    """One classifier, at several lengths; draws of n rados, of which smaller n take the first."""
+    """One classifier, at several lengths; for a smaller n the first n rados of each draw are taken."""
     m, d = edge_vectors.shape
     draws, sizes = (60, (10, 100, 1000)) if quick else (200, (10, 30, 100, 300, 1000, 3000))
     margins = edge_vectors @ theta
-    drawn = rado_margins(margins, draws * sizes[-1], generator).reshape(draws, sizes[-1])
+    samples = rado_margins(margins, draws * sizes[-1], generator).reshape(draws, sizes[-1])
     by_length = []
     for length in LENGTHS:
         z = length * margins
         risk = float(np.logaddexp(0.0, -z).mean())
         rows = []
         for n in sizes:
-            gaps = risk - math.log(2) - (logsumexp(-length * drawn[:, :n], axis=1) - math.log(n)) / m
+            gaps = risk - math.log(2) - (logsumexp(-length * samples[:, :n], axis=1) - math.log(n)) / m
             bound = penalty(log_varrho(z), log_ell(z), n, m, d)
             low, middle, high = np.quantile(gaps, [ETA, 0.5, 1 - ETA]).tolist()
             rows.append({"n": n, "low": low, "middle": middle, "high": high, "bound": bound,
                          "expected": frozen_gap(z, n)})  # fmt: skip
             if n == COMPARED:
-                compared = gaps.tolist()
+                compared_gaps = gaps.tolist()
         by_length.append({
             "length": length, "risk": risk, "log_varrho": log_varrho(z), "rows": rows,
             "log_least": log_least_rados(log_varrho(z), log_ell(z), d),
             "log_least_printed": log_least_rados(log_varrho(z), log_ell(z), d, constant=1.0),
-            "log_tell": log_rados_that_tell(z), "gaps": compared,
+            "log_tell": log_rados_that_tell(z), "gaps": compared_gaps,
         })  # fmt: skip
     best_case = log_least_rados(0.0, 0.0, d)
     return {"m": m, "d": d, "draws": draws, "norm": float(np.linalg.norm(theta)), "lengths": by_length,
@@ -151,7 +151,7 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
         figures=[_figure(balls, lines, name), _gap_figure(lines, name)],
         checks=[
             _identity(balls),
-            *(_holds(balls, key, words) for key, words in (("proof", "16"), ("printed", "1"))),
+            *(_holds(balls, key, constant) for key, constant in (("proof", "16"), ("printed", "1"))),
             _fewer_than_examples(lines, name),
             _falls_with_examples(lines),
         ],
@@ -258,17 +258,17 @@ def _figure(balls: list[tuple[Cell, Outcome]], lines: list[Outcome], name: str) 
 
 
 def _gap_figure(lines: list[Outcome], name: str) -> Figure:
-    m, shown = [line["m"] for line in lines], (lines[0], lines[len(lines) // 2], lines[-1])
+    m, selection = [line["m"] for line in lines], (lines[0], lines[len(lines) // 2], lines[-1])
     compared = [_at(line["lengths"][0], COMPARED) for line in lines]
     panels = [
         Panel("by rados", "rados n", "gap, nats", [
             Series(f"m = {line['m']:,}", [row["n"] for row in rows], [row["middle"] for row in rows])
-            for line in shown
+            for line in selection
             if (rows := line["lengths"][0]["rows"])
         ], log_x=True),
         Panel(f"by examples, n = {COMPARED:,}", "examples m", "nats", [
-            Series("gap, median", m, [at["middle"] for at in compared]),
-            Series("gap expected", m, [at["expected"] for at in compared], style="dashed"),
+            Series("gap, median", m, [row["middle"] for row in compared]),
+            Series("gap expected", m, [row["expected"] for row in compared], style="dashed"),
             Series("logistic risk", m, [line["lengths"][0]["risk"] for line in lines], style="points"),
         ], log_x=True),
     ]  # fmt: skip
@@ -281,12 +281,12 @@ def _gap_figure(lines: list[Outcome], name: str) -> Figure:
 
 
 def _identity(balls: list[tuple[Cell, Outcome]]) -> Check:
-    off = max(outcome["identity_off"] for _, outcome in balls)
+    difference = max(outcome["identity_off"] for _, outcome in balls)
     sizes = ", ".join(map(str, sorted({cell["m"] for cell, _ in balls})))
     return Check(
         "lem_equivlogexp: over all of Sigma_m the logistic rado-risk is the logistic risk",
-        off <= 1e-12,
-        f"largest difference {off:.1e} over all 2^m rados of {sizes} examples and 81 classifiers each "
+        difference <= 1e-12,
+        f"largest difference {difference:.1e} over all 2^m rados of {sizes} examples and 81 classifiers each "
         "(criterion: 1e-12)",
     )
 
@@ -295,34 +295,34 @@ def _holds(balls: list[tuple[Cell, Outcome]], key: str, constant: str) -> Check:
     from scipy.stats import binom
 
     ours = key == "printed"  # the paper's Omega(.) names no constant; 16 is its proof's
-    finite = [(o["draws"], row[f"beyond_{key}"]) for _, o in balls for row in o["rows"] if row[key] is not None]
-    statement = f"thm_concentration, ineq. (thc11) with the constant {constant}: was not broken in {len(finite)} cases"
-    if not finite:
+    counts = [(o["draws"], row[f"beyond_{key}"]) for _, o in balls for row in o["rows"] if row[key] is not None]
+    statement = f"thm_concentration, ineq. (thc11) with the constant {constant}: was not broken in {len(counts)} cases"
+    if not counts:
         return Check(statement, None, "the bound was vacuous everywhere", ours=ours)
-    limits = [int(binom.isf(_FALSE_ALARM / len(finite), draws, ETA)) for draws, _ in finite]
+    limits = [int(binom.isf(_FALSE_ALARM / len(counts), draws, ETA)) for draws, _ in counts]
     why = (
-        f"of {len(finite)} cases with a finite bound the worst had {max(beyond for _, beyond in finite)} of "
-        f"{finite[0][0]} draws beyond it; eta = {ETA} allows {max(limits)} (false alarm {_FALSE_ALARM:g})"
+        f"of {len(counts)} cases with a finite bound the worst had {max(beyond for _, beyond in counts)} of "
+        f"{counts[0][0]} draws beyond it; eta = {ETA} allows {max(limits)} (false alarm {_FALSE_ALARM:g})"
     )
-    held = all(beyond <= limit for (_, beyond), limit in zip(finite, limits, strict=True))
-    return Check(statement, held, why, ours=ours)
+    holds = all(beyond <= limit for (_, beyond), limit in zip(counts, limits, strict=True))
+    return Check(statement, holds, why, ours=ours)
 
 
 def _fewer_than_examples(lines: list[Outcome], name: str) -> Check:
     last = lines[-1]
     part = last["lengths"][0]
-    least, every = part["log_least"] / math.log(10), last["m"] * math.log10(2)
+    least, total = part["log_least"] / math.log(10), last["m"] * math.log10(2)
     why = (
         f"at m = {last['m']:,} the bound for logistic regression's classifier is finite from n = 10^{least:.0f} on, of "
-        f"10^{every:.0f} rados in all; with d = {last['d']} and varrho = 1, the least there is, from "
+        f"10^{total:.0f} rados in all; with d = {last['d']} and varrho = 1, the least there is, from "
         f"n = {math.exp(last['log_least_of_all']):,.0f} on"
     )
-    finite = any(line["lengths"][0]["log_least"] < math.log(line["m"]) for line in lines)
+    is_finite = any(line["lengths"][0]["log_least"] < math.log(line["m"]) for line in lines)
     statement = (
         f"thm_concentration: for logistic regression's classifier on {name}, up to m = {last['m']:,}, the bound is "
         "finite at some n < m"
     )
-    return Check(statement, finite, why, ours=True)
+    return Check(statement, is_finite, why, ours=True)
 
 
 def _falls_with_examples(lines: list[Outcome]) -> Check:
@@ -330,13 +330,13 @@ def _falls_with_examples(lines: list[Outcome]) -> Check:
 
     first, last = lines[0]["lengths"][0]["gaps"], lines[-1]["lengths"][0]["gaps"]
     pairs = min(len(first), len(last))
-    smaller = sum(b < a for a, b in zip(first, last, strict=False))
+    n_smaller = sum(b < a for a, b in zip(first, last, strict=False))
     most = int(binom.isf(_FALSE_ALARM / 2, pairs, 0.5))
     why = (
-        f"from m = {lines[0]['m']} to m = {lines[-1]['m']:,} the gap at n = {COMPARED:,} fell in {smaller} of {pairs} "
-        f"pairs of draws; more than {most} would be a fall, fewer than {pairs - most} a rise "
+        f"from m = {lines[0]['m']} to m = {lines[-1]['m']:,} the gap at n = {COMPARED:,} fell in {n_smaller} of "
+        f"{pairs} pairs of draws; more than {most} would be a fall, fewer than {pairs - most} a rise "
         f"(false alarm {_FALSE_ALARM:g})"
     )
-    seen = True if smaller > most else False if smaller < pairs - most else None
+    falls = True if n_smaller > most else False if n_smaller < pairs - most else None
     statement = "thm_concentration: the gap falls as m grows, as (thc22) would have it if varrho did not grow"
-    return Check(statement, seen, why, ours=True)
+    return Check(statement, falls, why, ours=True)

@@ -18,7 +18,7 @@ def beta_of(epsilon: float) -> float:
 
 
 def epsilon_of(beta: float) -> float:
-    """The epsilon of which DP-Feat makes this beta.
+    """The epsilon from which DP-Feat makes this beta.
 
     >>> round(epsilon_of(beta_of(0.3)), 12)
     0.3
@@ -51,8 +51,8 @@ def draws_bound(n: int, m: int, beta: float, eta: float) -> int:
     >>> draws_bound(100, 1000, beta_of(0.1), 0.05), draws_bound(100, 1000, beta_of(1.0), 0.05)
     (39, 1)
     """
-    few = n_star(beta, eta)
-    return 1 if n <= few else math.ceil(math.log(n / few) / (m * divergence(beta)))
+    limit = n_star(beta, eta)
+    return 1 if n <= limit else math.ceil(math.log(n / limit) / (m * divergence(beta)))
 
 
 def f_beta(beta: float) -> float:
@@ -65,7 +65,7 @@ def f_beta(beta: float) -> float:
 
 
 def rejection_probability(m: int, low: int) -> float:
-    """That a fair signature's K is not in low .. m - low.
+    """The probability that a fair signature's K is not in low .. m - low.
 
     >>> rejection_probability(4, 1)
     0.125
@@ -76,7 +76,7 @@ def rejection_probability(m: int, low: int) -> float:
 
 
 def failure_probability(n: int, m: int, low: int, draws: int) -> float:
-    """That more than n * draws signatures are needed until n are within the band; exact.
+    """The exact probability that more than n * draws signatures are needed until n are within the band.
 
     >>> round(failure_probability(1, 4, 1, 1) / rejection_probability(4, 1), 12)
     1.0
@@ -87,7 +87,7 @@ def failure_probability(n: int, m: int, low: int, draws: int) -> float:
 
 
 def draws_quantile(n: int, m: int, low: int, level: float) -> int:
-    """Signatures that suffice with probability `level` until n are within the band; exact.
+    """The exact number of signatures that suffice, with probability `level`, until n are within the band.
 
     >>> draws_quantile(1, 4, 1, 0.9), draws_quantile(1, 4, 1, 0.8)
     (2, 1)
@@ -98,7 +98,7 @@ def draws_quantile(n: int, m: int, low: int, level: float) -> int:
 
 
 def log_delta(m: int, low: int, epsilon: float) -> float:
-    """The logarithm of the exact delta of one rado's column, K in low .. m - low against K + 1; low = 0 is no band.
+    """The logarithm of the exact delta of one rado's column, K in low .. m - low against K + 1; low = 0 means no band.
 
     It is the sum of P(K = k) - e^epsilon P(K = k - 1) where that is positive, without underflow. The accountants give
     the same, rounded up.
@@ -112,8 +112,8 @@ def log_delta(m: int, low: int, epsilon: float) -> float:
     masses = -gammaln(k + 1.0) - gammaln(m - k + 1.0)
     masses -= logsumexp(masses)
     ratios = np.log((m - k[1:] + 1) / k[1:])  # of P(K = k) to P(K = k - 1)
-    more = ratios > epsilon
-    return float(logsumexp([masses[0], *(masses[1:][more] + np.log(-np.expm1(epsilon - ratios[more])))]))
+    positive = ratios > epsilon
+    return float(logsumexp([masses[0], *(masses[1:][positive] + np.log(-np.expm1(epsilon - ratios[positive])))]))
 
 
 def edge_mass(m: int, low: int) -> float:
@@ -126,7 +126,7 @@ def edge_mass(m: int, low: int) -> float:
 
 
 def largest_loss(m: int, low: int) -> float:
-    """The largest privacy loss of an outcome that both neighbours can give; 0 where the band holds one value.
+    """The largest privacy loss of an outcome that both neighbours can give; 0 if the band holds one value.
 
     >>> round(largest_loss(3, 1), 12) == round(math.log(1.0), 12)
     True

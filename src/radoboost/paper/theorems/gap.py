@@ -71,7 +71,8 @@ def log_ell(margins: ArrayLike) -> float:
 def log_rados_that_tell(margins: ArrayLike) -> float:
     """The relative entropy of the weights exp(-theta . rado) to the uniform ones: that of m coins to fair coins.
 
-    Far fewer rados than its exponential miss nearly all of the rado-risk, far more nearly none. Not in the paper.
+    With far fewer rados than its exponential nearly all of the rado-risk is missed, with far more nearly nothing.
+    Not in the paper.
 
     >>> round(log_rados_that_tell([0.0, 100.0]) / math.log(2), 9)
     1.0
@@ -121,7 +122,7 @@ def all_rados(edge_vectors: Floats) -> Floats:
 
 
 def rado_margins(margins: Floats, count: int, generator: np.random.Generator) -> Floats:
-    """theta . rado of that many uniform rados, eight examples at a time.
+    """theta . rado of `count` uniform rados, which are summed eight examples at a time.
 
     >>> rado_margins(np.ones(20), 3, np.random.default_rng(0)).shape
     (3,)

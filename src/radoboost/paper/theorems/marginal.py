@@ -31,8 +31,8 @@ _SMALL: dict[str, Callable[[int], float]] = {
 }  # epsilons that the theorem allows
 _LARGE: dict[str, Callable[[int], float]] = {
     "8 sqrt(log(m) / m)": lambda m: 8 * math.sqrt(math.log(m) / m)
-}  # one that it allows, too
-_GROWTH = 10.0  # what grows by more from the first m to the last is not taken to be bounded
+}  # an epsilon that it allows, too
+_GROWTH = 10.0  # a figure that grows by more than this factor from the first m to the last is not taken to be bounded
 _JOINT = {"m": 12, "epsilon": 1.0}
 
 
@@ -47,7 +47,7 @@ def cells(options: Options) -> list[Cell]:
 
 
 def work(cell: Cell, options: Options) -> Outcome:
-    """One cell."""
+    """One cell: deltas, a band, or all rados of two neighbours."""
     if cell["part"] == "delta":
         return _deltas(options.quick)
     if cell["part"] == "band":
@@ -56,7 +56,7 @@ def work(cell: Cell, options: Options) -> Outcome:
 
 
 def column_delta(m: int, epsilon: float, *, at: float | None = None, banded: bool = True) -> float:
-    """The exact delta of one rado's column: under the band of `epsilon`, or plain; at that epsilon or another.
+    """The exact delta of one rado's column, with the band of `epsilon` or without; at that epsilon, or at `at`.
 
     >>> round(column_delta(1000, 0.1), 6), round(column_delta(1000, 0.1, banded=False), 6)
     (0.033143, 0.001619)
@@ -78,9 +78,9 @@ def _deltas(quick: bool) -> Outcome:
     falling = [
         {"law": law, "m": m, "epsilon": epsilon, "exact": math.exp(log_delta(m, band(m, epsilon)[0], epsilon)),
          "printed": printed_delta(m, epsilon)}
-        for law, of in (_SMALL | _LARGE).items()
+        for law, epsilon_for in (_SMALL | _LARGE).items()
         for m in sizes
-        if (epsilon := of(m))
+        if (epsilon := epsilon_for(m))
     ]  # fmt: skip
     epsilons = np.geomspace(0.01, 1.0, 30).tolist()
     halves = np.geomspace(1e-6, 1.0, 25).tolist()
@@ -98,7 +98,7 @@ def _deltas(quick: bool) -> Outcome:
 
 
 def _band(m: int) -> Outcome:
-    """Delta under the band over plain delta: the least ratio, over bands and over the epsilons they are read at."""
+    """The least ratio of delta under the band to plain delta, over bands and over the epsilons they are read at."""
     ratios, losses = [], []
     for epsilon in np.geomspace(0.05, 8.0, 15).tolist():
         low = math.ceil(beta_of(epsilon) * (m + 1))
@@ -109,7 +109,7 @@ def _band(m: int) -> Outcome:
 
 
 def _joint(m: int, epsilon: float, generator: np.random.Generator) -> Outcome:
-    """The share of a table's outcomes that its neighbour cannot give: of the column alone, and beside a real one."""
+    """The share of a table's outcomes that its neighbour cannot give: for the column alone, and beside a real one."""
     low, high = band(m, epsilon)
     edges = np.where(generator.random(m) < 0.5, -1.0, 1.0)
     other = generator.standard_normal(m)
@@ -123,9 +123,9 @@ def _joint(m: int, epsilon: float, generator: np.random.Generator) -> Outcome:
             k = (values > 0).sum() - rados[:, 0]
             outcomes.append(rados[(k >= lower) & (k <= m - lower)])
         for width, kind in ((1, "column"), (2, "both")):
-            theirs = {tuple(row) for row in outcomes[1][:, :width].tolist()}
-            alone = [tuple(row) not in theirs for row in outcomes[0][:, :width].tolist()]
-            shares[f"{name}_{kind}"] = float(np.mean(alone))
+            of_neighbour = {tuple(row) for row in outcomes[1][:, :width].tolist()}
+            is_alone = [tuple(row) not in of_neighbour for row in outcomes[0][:, :width].tolist()]
+            shares[f"{name}_{kind}"] = float(np.mean(is_alone))
     return {"low": low, "high": high, "edge": edge_mass(m, low), **shares}
 
 
@@ -238,15 +238,15 @@ def _by_law(deltas: Outcome, laws: Iterable[str]) -> list[tuple[str, list[dict[s
 
 def _growth(deltas: Outcome, laws: Iterable[str]) -> tuple[bool, str]:
     """Whether epsilon delta m^(5/2) is bounded, by our criterion, where epsilon follows each of these laws."""
-    told, bounded = [], True
+    trends, bounded = [], True
     for law, rows in _by_law(deltas, laws):
         scaled = [row["epsilon"] * row["exact"] * row["m"] ** 2.5 for row in rows]
         first, last = rows[0]["m"], rows[-1]["m"]
         slope = math.log(scaled[-1] / scaled[0]) / math.log(last / first)
-        told.append(f"at epsilon = {law} from {scaled[0]:.3g} to {scaled[-1]:.3g}, as m^{slope:.2f}")
+        trends.append(f"at epsilon = {law} from {scaled[0]:.3g} to {scaled[-1]:.3g}, as m^{slope:.2f}")
         bounded = bounded and scaled[-1] < _GROWTH * scaled[0]
     why = (
-        f"epsilon delta m^(5/2), from m = {first:,} to {last:,}, goes {' and '.join(told)} (criterion: grows by less "
+        f"epsilon delta m^(5/2), from m = {first:,} to {last:,}, goes {' and '.join(trends)} (criterion: grows by less "
         f"than a factor of {_GROWTH:g})"
     )
     return bounded, why
@@ -259,13 +259,13 @@ def _order(deltas: Outcome) -> Check:
 
 def _order_above(deltas: Outcome) -> Check:
     bounded, why = _growth(deltas, _LARGE)
-    at = {(point["m"], point["epsilon"]): point for point in deltas["points"]}[1000, 1.0]
+    quoted = {(point["m"], point["epsilon"]): point for point in deltas["points"]}[1000, 1.0]
     why += (
         f"; at m = 1,000 that is epsilon = {_LARGE['8 sqrt(log(m) / m)'](1000):.2f}, and at epsilon = 1 delta is "
-        f"{at['exact']:.1e} against {at['printed']:.1e} printed"
+        f"{quoted['exact']:.1e} against {quoted['printed']:.1e} printed"
     )
     statement = "thm_dpfreal: epsilon delta = O(m^(-5/2)) from epsilon = 8 sqrt(log(m) / m) on, a part of its range"
-    return Check(statement, bounded and at["exact"] <= at["printed"], why)
+    return Check(statement, bounded and quoted["exact"] <= quoted["printed"], why)
 
 
 def _expansion(deltas: Outcome) -> Check:

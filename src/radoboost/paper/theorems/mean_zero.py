@@ -41,14 +41,14 @@ def work(cell: Cell, options: Options) -> Outcome:
     clean = np.array([[support], [-support]], dtype=np.float64)
     mu = 1 - noise * math.sqrt(math.log(_N_RADOS / TAU) / support)  # mu' of lemma partial1, where mu = 1
     least = least_kappa(noise, mu, support, _N_RADOS)
-    named = {
+    named_caps = {
         "appendix": printed_cap(_KAPPA, noise, mu, support, _N_RADOS),
         "tiny": _TINY * noise / math.sqrt(2 * support),
     }
     rows = []
-    for given in _CAPS:
-        cap = named[given] if isinstance(given, str) else given
-        taken = beyond = too_long = 0
+    for choice in _CAPS:
+        cap = named_caps[choice] if isinstance(choice, str) else choice
+        n_taken = n_beyond = n_too_long = 0
         excesses = []
         for _ in range(_DRAWS):
             # Each rado sums the noise of its own m/2 examples, so the two sums are independent.
@@ -56,23 +56,23 @@ def work(cell: Cell, options: Options) -> Outcome:
             boosted = boost(noisy, n_rounds=_N_ROUNDS, weak=Prudential(cap), kappa=_KAPPA)
             squares = float(np.square(boosted.rounds.edge).sum())
             if squares > 0:  # a feature was taken
-                taken += 1
+                n_taken += 1
                 # m times the excess over the bound, so that small numbers are not lost beside log 2.
                 excesses.append(log_rado_risk(clean, boosted.theta) + squares / (4 * _KAPPA))
-                beyond += excesses[-1] > 1e-15
+                n_beyond += excesses[-1] > 1e-15
                 allowed = kept_share(_KAPPA, noise, support, _N_RADOS) * squares
-                too_long += bool(np.linalg.norm(boosted.theta) > allowed)
-        excess, most = (float(f(excesses)) / m if excesses else None for f in (np.median, np.max))
-        kind = given if isinstance(given, str) else "chosen"
+                n_too_long += bool(np.linalg.norm(boosted.theta) > allowed)
+        median, largest = (float(f(excesses)) / m if excesses else None for f in (np.median, np.max))
+        kind = choice if isinstance(choice, str) else "chosen"
         rows.append(
             {
                 "kind": kind,
                 "cap": cap,
-                "taken": taken,
-                "beyond": beyond,
-                "too_long": too_long,
-                "excess": excess,
-                "most": most,
+                "taken": n_taken,
+                "beyond": n_beyond,
+                "too_long": n_too_long,
+                "excess": median,
+                "most": largest,
             }
         )
     return {"mu": mu, "least_kappa": least, "draws": _DRAWS, "rows": rows}
@@ -139,11 +139,11 @@ def _holds(outcomes: dict[Cell, Outcome]) -> Check:
     m = min(m for m, _ in rows)
     smallest = [row for size, row in rows if size == m and row["excess"] is not None]
     if smallest:
-        excesses, most = [row["excess"] for row in smallest], max(row["most"] for row in smallest)
+        excesses, largest = [row["excess"] for row in smallest], max(row["most"] for row in smallest)
         why += (
             f". It fails by little, at m = {m:,} by {min(excesses):.1g} to {max(excesses):.1g} nats (medians of "
-            f"settings; {most:.1g} in a single draw at most): no weak learning is possible on these rados, and edges "
-            "are noise"
+            f"settings; {largest:.1g} in a single draw at most): no weak learning is possible on these rados, and "
+            "edges are noise"
         )
     within = all(row["beyond"] <= binom.isf(level, row["taken"], TAU) for _, row in rows)
     return Check(statement, within, why, ours=True)
@@ -154,11 +154,12 @@ def _vacuous(outcomes: dict[Cell, Outcome]) -> Check:
     from scipy.stats import binom
 
     pairs = [(out["draws"], row) for out in outcomes.values() for row in out["rows"] if row["kind"] == "tiny"]
-    beyond, draws = sum(row["beyond"] for _, row in pairs), sum(draws for draws, _ in pairs)
+    n_beyond, n_draws = sum(row["beyond"] for _, row in pairs), sum(draws for draws, _ in pairs)
+    limit = binom.isf(_FALSE_ALARM, n_draws, TAU)
     why = (
-        f"it failed in {beyond} of {draws:,} draws, where tau = {TAU} allows {binom.isf(_FALSE_ALARM, draws, TAU):.0f} "
+        f"it failed in {n_beyond} of {n_draws:,} draws, where tau = {TAU} allows {limit:.0f} "
         f"(false alarm {_FALSE_ALARM:g}); a feature was taken in {sum(row['taken'] for _, row in pairs)}, and else "
         "theta is 0: the theorem's 'there exists' is met, and says nothing about learning"
     )
     statement = "thm_random_gau, on the same rados: its bound holds with a cap that hardly ever lets a feature be taken"
-    return Check(statement, beyond <= binom.isf(_FALSE_ALARM, draws, TAU), why)
+    return Check(statement, n_beyond <= limit, why)

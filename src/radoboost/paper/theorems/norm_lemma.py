@@ -16,7 +16,7 @@ from radoboost.paper.cells import Cell, Options, Outcome, cell_generator
 TAU = 0.05
 N_RADOS = 1000
 _FALSE_ALARM = 1e-6
-_SHOWN = 28  # features: as Higgs has
+_QUOTED = 28  # features, as Higgs has: the dimension that a check quotes
 
 
 def norm_limit(n: int, tau: float = TAU, d: int | None = None) -> float:
@@ -29,7 +29,7 @@ def norm_limit(n: int, tau: float = TAU, d: int | None = None) -> float:
 
 
 def norm_probability(limit: float, d: int) -> float:
-    """That d standard normals have a norm of at most `limit`: the chi distribution.
+    """The probability that d standard normals have a norm of at most `limit`, by the chi distribution.
 
     >>> round(norm_probability(norm_limit(1000), 28), 4)
     0.1286
@@ -40,7 +40,7 @@ def norm_probability(limit: float, d: int) -> float:
 
 
 def signatures_of_support(m: int, n: int, support: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Which examples are in which rado, (n, m) of 0 and 1, all of one support.
+    """Which examples are in which rado: an (n, m) array of 0 and 1, whose rows all have the same support.
 
     >>> signatures_of_support(5, 2, 3, np.random.default_rng(0)).sum(axis=1).tolist()
     [3.0, 3.0]
@@ -52,27 +52,29 @@ def signatures_of_support(m: int, n: int, support: int, generator: np.random.Gen
 
 
 def cells(options: Options) -> list[Cell]:
-    """By dimension."""
+    """One for each dimension."""
     return [Cell.of("theory", part="norm", d=d) for d in ((4, 28) if options.quick else (1, 4, 8, 16, 28, 60))]
 
 
 def work(cell: Cell, options: Options) -> Outcome:
-    """Norms of the noise in rados, in units of its standard deviation: of one rado of many tables, of all of some."""
+    """How often the noise in one rado, and in all rados of a table, is as short as the lemma says."""
     d, generator = cell["d"], cell_generator(cell, options)
     m, support = 200, 100
     singles, tables = (1000, 40) if options.quick else (4000, 200)
-    limit, right = norm_limit(N_RADOS), norm_limit(N_RADOS, d=d)
-    alone = [np.linalg.norm(generator.standard_normal((support, d)).sum(axis=0)) for _ in range(singles)]
+    limit, right_limit = norm_limit(N_RADOS), norm_limit(N_RADOS, d=d)
+    single_norms = [np.linalg.norm(generator.standard_normal((support, d)).sum(axis=0)) for _ in range(singles)]
     signatures = signatures_of_support(m, N_RADOS, support, generator)
-    largest = [np.linalg.norm(signatures @ generator.standard_normal((m, d)), axis=1).max() for _ in range(tables)]
+    largest_norms = [
+        np.linalg.norm(signatures @ generator.standard_normal((m, d)), axis=1).max() for _ in range(tables)
+    ]
     return {
         "exact": norm_probability(limit, d),
         "singles": singles,
-        "within_alone": int((np.array(alone) <= math.sqrt(support) * limit).sum()),
+        "within_alone": int((np.array(single_norms) <= math.sqrt(support) * limit).sum()),
         "tables": tables,
-        "within": int((np.array(largest) <= math.sqrt(support) * limit).sum()),
-        "within_right": int((np.array(largest) <= math.sqrt(support) * right).sum()),
-        "right_failure": N_RADOS * (1 - norm_probability(right, d)),
+        "within": int((np.array(largest_norms) <= math.sqrt(support) * limit).sum()),
+        "within_right": int((np.array(largest_norms) <= math.sqrt(support) * right_limit).sum()),
+        "right_failure": N_RADOS * (1 - norm_probability(right_limit, d)),
     }
 
 
@@ -109,7 +111,7 @@ def _table(norms: list[tuple[int, Outcome]]) -> Table:
 def _figure(norms: list[tuple[int, Outcome]]) -> Figure:
     dimensions = np.unique(np.geomspace(1, 60, 30).round().astype(int)).tolist()
     d = [d for d, _ in norms]
-    shown = Panel("n = 1,000 rados, tau = 0.05", "features d", "probability", [
+    panel = Panel("n = 1,000 rados, tau = 0.05", "features d", "probability", [
         Series("one rado, exact", dimensions, [norm_probability(norm_limit(N_RADOS), d) for d in dimensions]),
         Series("one rado, drawn", d, [out["within_alone"] / out["singles"] for _, out in norms], style="points"),
         Series("all rados, drawn", d, [out["within"] / out["tables"] for _, out in norms]),
@@ -119,7 +121,7 @@ def _figure(norms: list[tuple[int, Outcome]]) -> Figure:
         "The probability that the noise in all rados (jointly) is within sqrt(2 log(n/tau)), and that of one rado. "
         f"From a few features on the joint one is below the {1 - TAU} that the lemma claims."
     )
-    return Figure("norm-lemma", "The norm lemma of thm_random_gau", caption, [shown])
+    return Figure("norm-lemma", "The norm lemma of thm_random_gau", caption, [panel])
 
 
 def _lemma(norms: list[tuple[int, Outcome]]) -> Check:
@@ -130,11 +132,11 @@ def _lemma(norms: list[tuple[int, Outcome]]) -> Check:
     failing = [
         d for d, out in norms if out["exact"] < 1 - TAU or binom.cdf(out["within"], out["tables"], 1 - TAU) < level
     ]
-    tried = ", ".join(str(d) for d, _ in norms)
-    d, out = next((pair for pair in norms if pair[0] == _SHOWN), norms[-1])
+    dimensions = ", ".join(str(d) for d, _ in norms)
+    d, out = next((pair for pair in norms if pair[0] == _QUOTED), norms[-1])
     why = (
-        f"it fails for d = {', '.join(map(str, failing)) or 'none'} of {tried}; at d = {d} one rado is within with "
-        f"probability {out['exact']:.4f}, and all {N_RADOS:,} were in {out['within']} of {out['tables']} draws "
+        f"it fails for d = {', '.join(map(str, failing)) or 'none'} of {dimensions}; at d = {d} one rado is within "
+        f"with probability {out['exact']:.4f}, and all {N_RADOS:,} were in {out['within']} of {out['tables']} draws "
         f"(false alarm {_FALSE_ALARM:g})"
     )
     statement = "lemma partial3: whatever d is, the noise of all rados is within sqrt(2 log(n/tau))"
@@ -143,9 +145,9 @@ def _lemma(norms: list[tuple[int, Outcome]]) -> Check:
 
 def _few_features(norms: list[tuple[int, Outcome]]) -> Check:
     failures = [N_RADOS * (1 - norm_probability(norm_limit(N_RADOS), d)) for d in (1, 2)]
-    drawn = [(d, out) for d, out in norms if d <= 2]
+    draws = [(d, out) for d, out in norms if d <= 2]
     why = f"by a union bound it fails with probability at most {failures[0]:.4f} and {failures[1]:.4f}, tau is {TAU}"
-    why += "".join(f"; d = {d}: all within in {out['within']} of {out['tables']} draws" for d, out in drawn)
+    why += "".join(f"; d = {d}: all within in {out['within']} of {out['tables']} draws" for d, out in draws)
     return Check("lemma partial3 holds for d = 1 and d = 2", max(failures) <= TAU * (1 + 1e-9), why)
 
 
@@ -153,23 +155,23 @@ def _chi(norms: list[tuple[int, Outcome]]) -> Check:
     from scipy.stats import binom
 
     level = _FALSE_ALARM / (2 * len(norms))
-    off = []
+    misfits = []
     for d, out in norms:
-        few = binom.cdf(out["within_alone"], out["singles"], out["exact"])
-        many = binom.sf(out["within_alone"] - 1, out["singles"], out["exact"])
-        if min(few, many) < level:
-            off.append(d)
+        lower_tail = binom.cdf(out["within_alone"], out["singles"], out["exact"])
+        upper_tail = binom.sf(out["within_alone"] - 1, out["singles"], out["exact"])
+        if min(lower_tail, upper_tail) < level:
+            misfits.append(d)
     why = (
         f"counts of one rado in {norms[0][1]['singles']:,} tables each, two-sided binomial tests, off at d = "
-        f"{', '.join(map(str, off)) or 'none'} (false alarm {_FALSE_ALARM:g})"
+        f"{', '.join(map(str, misfits)) or 'none'} (false alarm {_FALSE_ALARM:g})"
     )
     return Check(
-        "the norm of a rado's noise has the chi distribution with d degrees of freedom", not off, why, ours=True
+        "the norm of a rado's noise has the chi distribution with d degrees of freedom", not misfits, why, ours=True
     )
 
 
 def _with_dimension(norms: list[tuple[int, Outcome]]) -> Check:
     worst = max(out["right_failure"] for _, out in norms)
-    missed = sum(out["tables"] - out["within_right"] for _, out in norms)
-    why = f"a union bound over the exact law gives {worst:.1e}, tau is {TAU}; {missed} draws had a rado beyond it"
+    n_beyond = sum(out["tables"] - out["within_right"] for _, out in norms)
+    why = f"a union bound over the exact law gives {worst:.1e}, tau is {TAU}; {n_beyond} draws had a rado beyond it"
     return Check("with sqrt(d) added the norm lemma holds", worst <= TAU, why, ours=True)

@@ -25,7 +25,7 @@ _LEVELS = (0.1, 0.3, 1.0)  # of noise, in standard deviations of a feature
 _N_RADOS, _N_ROUNDS, _DRAWS = 100, 200, 20  # draws of noise for each set of signatures
 
 
-# ---- formulas; mu' is what lemma partial1 calls so, support is m_*
+# ---- formulas; mu is the mu' of lemma partial1, support is m_*
 
 
 def least_kappa(noise_std: float, mu: float, support: int, n: int, tau: float = TAU) -> float:
@@ -55,15 +55,15 @@ def printed_cap(kappa: float, noise_std: float, mu: float, support: int, n: int,
     >>> [round(printed_cap(times * least, 1.0, 0.1, 400, 1000), 9) for times in (1, 4, 16)]
     [-1.0, 0.0, 0.5]
     """
-    kept = kept_share(kappa, noise_std, support, n, tau)
-    return 1 - 2 / (math.sqrt(kept) * kappa * mu * support)
+    share = kept_share(kappa, noise_std, support, n, tau)
+    return 1 - 2 / (math.sqrt(share) * kappa * mu * support)
 
 
 # ---- cells
 
 
 def cells(options: Options) -> list[Cell]:
-    """Cap and step, which need no data; the conclusion on two domains."""
+    """One for the cap and the step, which need no data; the conclusion on up to two domains."""
     names = [name for name in dict.fromkeys((*_PREFERRED, *options.domains)) if name in options.domains]
     runs = [(name, level) for name in names[: 1 if options.quick else 2] for level in _LEVELS]
     return [
@@ -73,7 +73,7 @@ def cells(options: Options) -> list[Cell]:
 
 
 def work(cell: Cell, options: Options) -> Outcome:
-    """One cell."""
+    """One cell: the cap, or the conclusion on a domain."""
     if cell["part"] == "cap":
         return _cap()
     domain = domains.load(cell["domain"], options.data)
@@ -83,8 +83,9 @@ def work(cell: Cell, options: Options) -> Outcome:
 
 def _cap() -> Outcome:
     """The cap at multiples of the least kappa, in many settings; and both sides of a step of the proof."""
-    every = [(noise, mu, m) for noise in (0.3, 1.0, 10.0) for mu in (0.001, 0.01, 0.1) for m in (50, 5000)]
-    settings = [setting for setting in every if least_kappa(*setting, 1000) >= 1]  # kappa >= 1 is asked for as well
+    candidates = [(noise, mu, m) for noise in (0.3, 1.0, 10.0) for mu in (0.001, 0.01, 0.1) for m in (50, 5000)]
+    # The theorem asks for kappa >= 1 as well.
+    settings = [setting for setting in candidates if least_kappa(*setting, 1000) >= 1]
     times = np.geomspace(0.5, 64, 22).tolist()
     caps = [
         [printed_cap(c * least_kappa(*setting, 1000), *setting, 1000) for c in (1.0, 4.0, 16.0)] for setting in settings
@@ -187,7 +188,7 @@ def _table(runs: list[tuple[Cell, Outcome]]) -> Table:
 
 
 def _figure(cap: Outcome) -> Figure:
-    shown = Panel("lambda_p", "kappa / printed least kappa", "lambda_p", [
+    panel = Panel("lambda_p", "kappa / printed least kappa", "lambda_p", [
         Series("lambda_p", cap["times"], cap["curve"]),
         Series("no feature may be taken below", [1], [0.0], style="flat"),
     ], log_x=True)  # fmt: skip
@@ -195,21 +196,21 @@ def _figure(cap: Outcome) -> Figure:
         "The appendix's cap on edges is -1 at the kappa that it asks for, and above 0 only beyond four times that. As "
         "kappa must be 1 or more as well, kappa = 1 gives a cap above 0 where the printed kappa is below 1/4."
     )
-    return Figure("cap", "The cap lambda_p of thm_random_gau", caption, [shown])
+    return Figure("cap", "The cap lambda_p of thm_random_gau", caption, [panel])
 
 
 def _positive(cap: Outcome) -> Check:
-    at_least, four, sixteen = zip(*cap["caps"], strict=True)
+    at_printed, at_four, at_sixteen = zip(*cap["caps"], strict=True)
     why = (
-        f"in {len(at_least)} settings with a printed kappa of 1 or more "
-        f"lambda_p is {max(at_least):.3f} at the printed kappa, {max(four):.3f} at four "
-        f"times and {max(sixteen):.3f} at sixteen times that: with more than 16 for the printed 4 there is one. The "
+        f"in {len(at_printed)} settings with a printed kappa of 1 or more "
+        f"lambda_p is {max(at_printed):.3f} at the printed kappa, {max(at_four):.3f} at four "
+        f"times and {max(at_sixteen):.3f} at sixteen times that: with more than 16 for the printed 4 there is one. The "
         "theorem does not name kappa"
     )
     statement = (
         "appendix of thm_random_gau: at the printed kappa, where that is 1 or more, there is a prudential weak learner"
     )
-    return Check(statement, min(at_least) > 0, why)
+    return Check(statement, min(at_printed) > 0, why)
 
 
 def _step(cap: Outcome) -> Check:
@@ -225,32 +226,33 @@ def _judged(statement: str, runs: list[tuple[Cell, Outcome]], key: str, what: st
     """Whether a count stays within what tau allows, wherever the conditions hold."""
     from scipy.stats import binom
 
-    held = [(cell, out) for cell, out in runs if out["held"]]
-    if not held:
+    valid_runs = [(cell, out) for cell, out in runs if out["held"]]
+    if not valid_runs:
         return Check(statement, None, "its conditions held in no draw, or no domain was there")
-    level = _FALSE_ALARM / len(held)
-    cell, worst = max(held, key=lambda pair: pair[1][key] / pair[1]["held"])
+    level = _FALSE_ALARM / len(valid_runs)
+    cell, worst = max(valid_runs, key=lambda pair: pair[1][key] / pair[1]["held"])
     why = (
         f"on {domains.SOURCES[cell['domain']].title} at noise {cell['noise_std']}, with the largest cap that the "
         f"appendix allows and {'16 times its kappa' if worst['kappa'] > 1 else 'kappa = 1'}, {what} in {worst[key]} of "
         f"{worst['held']} draws; tau = {TAU} allows {binom.isf(level, worst['held'], TAU):.0f} "
         f"(false alarm {_FALSE_ALARM:g})"
     )
-    within = all(out[key] <= binom.isf(level, out["held"], TAU) for _, out in held)
-    return Check(statement, within, why if within else f"{why}{_never(held, key)}{rest}")
+    within = all(out[key] <= binom.isf(level, out["held"], TAU) for _, out in valid_runs)
+    return Check(statement, within, why if within else f"{why}{_without_failures(valid_runs, key)}{rest}")
 
 
-def _never(held: list[tuple[Cell, Outcome]], key: str) -> str:
-    """At which noise it held in all draws on every domain, which is as much to be said as where it does not."""
-    told = []
-    for noise in dict.fromkeys(cell["noise_std"] for cell, _ in held):
-        those = [(cell, out) for cell, out in held if cell["noise_std"] == noise]
-        if any(out[key] for _, out in those):
+def _without_failures(valid_runs: list[tuple[Cell, Outcome]], key: str) -> str:
+    """At which noise it held in all draws on every domain: readers should know that, too."""
+    sentences = []
+    for noise in dict.fromkeys(cell["noise_std"] for cell, _ in valid_runs):
+        runs = [(cell, out) for cell, out in valid_runs if cell["noise_std"] == noise]
+        if any(out[key] for _, out in runs):
             continue
-        names = " and ".join(domains.SOURCES[cell["domain"]].title for cell, _ in those)
-        kappa = ", with kappa = 1," if all(out["kappa"] == 1 for _, out in those) else ""
-        told.append(f". At noise {noise}{kappa} it held in all {sum(out['held'] for _, out in those)} draws on {names}")
-    return "".join(told)
+        names = " and ".join(domains.SOURCES[cell["domain"]].title for cell, _ in runs)
+        kappa = ", with kappa = 1," if all(out["kappa"] == 1 for _, out in runs) else ""
+        n_draws = sum(out["held"] for _, out in runs)
+        sentences.append(f". At noise {noise}{kappa} it held in all {n_draws} draws on {names}")
+    return "".join(sentences)
 
 
 def _concluded(runs: list[tuple[Cell, Outcome]]) -> Check:
@@ -276,13 +278,13 @@ def _conditions(runs: list[tuple[Cell, Outcome]]) -> Check:
         f"n = {_N_RADOS}, uniform signatures of that support and noise of {_LEVELS[-1]:g} standard deviation of a "
         "feature"
     )
-    strong = [out for cell, out in runs if cell["noise_std"] == _LEVELS[-1]]
-    if not strong:
+    strongest = [out for cell, out in runs if cell["noise_std"] == _LEVELS[-1]]
+    if not strongest:
         return Check(statement, None, "no domain was there", ours=True)
-    held, draws = sum(out["held"] for out in strong), sum(out["draws"] for out in strong)
+    n_held, n_draws = sum(out["held"] for out in strongest), sum(out["draws"] for out in strongest)
     per_norm = 2 * gaussian_multiplier(1.0, 1e-6)  # an edge vector that is replaced moves by up to twice its norm
     why = (
-        f"mu' > 0 and a cap above 0 in {held} of {draws} draws (criterion: at least half); to replace an "
+        f"mu' > 0 and a cap above 0 in {n_held} of {n_draws} draws (criterion: at least half); to replace an "
         f"edge vector at epsilon = 1, delta = 1e-6 takes noise of {per_norm:.1f} times the largest norm"
     )
-    return Check(statement, 2 * held >= draws, why, ours=True)
+    return Check(statement, 2 * n_held >= n_draws, why, ours=True)

@@ -32,13 +32,13 @@ N_RADOS = 100
 _FALSE_ALARM = 1e-6
 _COUNTS, _ETAS = (1, 10, 100, 1000), (0.001, 0.01, 0.05, 0.2)  # of the grid of exact failures
 _MORE = (10**6, 1e-6)  # n and eta beyond that grid, to see how far failures reach
-_ABOVE = 1 + 1e-9  # a little more than a whole number, where what is rounded up is farthest from what the proof has
-_ONE = 1 + 1e-9
+_ABOVE = 1 + 1e-9  # a factor that ends just above a whole number: there rounding up is farthest from the proof
+_ONE = 1 + 1e-9  # 1, and room for rounding
 _ORDER = 10  # what is within this factor is "of the order"
 
 
 def cells(options: Options) -> list[Cell]:
-    """Rejections drawn at several m and epsilon; exact failures over a grid; f(beta)."""
+    """Runs of rejection sampling at several m and epsilon; exact failures over a grid; f(beta)."""
     pairs = [(m, epsilon) for m in (100, 1000, 10000) for epsilon in (0.03, 0.1, 0.3, 1.0)]
     pairs = [(m, epsilon) for m, epsilon in pairs if 2 * beta_of(epsilon) * (m + 1) <= m]  # else no rado is in the band
     return [
@@ -49,7 +49,7 @@ def cells(options: Options) -> list[Cell]:
 
 
 def work(cell: Cell, options: Options) -> Outcome:
-    """One cell."""
+    """One cell: runs, the grid, or f(beta)."""
     if cell["part"] == "rejection-grid":
         return _grid(options.quick)
     if cell["part"] == "f-beta":
@@ -58,17 +58,17 @@ def work(cell: Cell, options: Options) -> Outcome:
 
 
 def _rejections(m: int, epsilon: float, generator: np.random.Generator, runs: int) -> Outcome:
-    """Signatures drawn in each run until N_RADOS are accepted, and the sizes that our own sampler gives."""
+    """How many signatures a run draws until N_RADOS are accepted, and the sizes that our own sampler gives."""
     low, high = band(m, epsilon)
     accepted = np.zeros(0, dtype=np.int64)
-    drawn = 0
+    n_drawn = 0
     while len(accepted) < runs * N_RADOS:
         sizes = _signature_sizes(m, 1 << 15, generator)
-        accepted = np.concatenate([accepted, drawn + np.flatnonzero((sizes >= low) & (sizes <= high))])
-        drawn += len(sizes)
+        accepted = np.concatenate([accepted, n_drawn + np.flatnonzero((sizes >= low) & (sizes <= high))])
+        n_drawn += len(sizes)
     totals = np.diff(accepted[N_RADOS - 1 : runs * N_RADOS : N_RADOS] + 1, prepend=0)
     bound = draws_bound(N_RADOS, m, beta_of(epsilon), ETA)
-    ours = FeatureInterval(low, high).prepare(generator.bytes(32), 20 * N_RADOS, m).sizes
+    our_sizes = FeatureInterval(low, high).prepare(generator.bytes(32), 20 * N_RADOS, m).sizes
     return {
         "low": low,
         "high": high,
@@ -77,21 +77,21 @@ def _rejections(m: int, epsilon: float, generator: np.random.Generator, runs: in
         "exact": draws_quantile(N_RADOS, m, low, 1 - ETA) / N_RADOS,
         "bound": bound,
         "beyond": int((totals > N_RADOS * bound).sum()),
-        "ours_outside": int(((ours < low) | (ours > high)).sum()),
-        "ours_off": _law_off(ours, m, low, high),
-        "ours_n": len(ours),
+        "ours_outside": int(((our_sizes < low) | (our_sizes > high)).sum()),
+        "ours_off": _distance_to_law(our_sizes, m, low, high),
+        "ours_n": len(our_sizes),
     }
 
 
 def _signature_sizes(m: int, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """K of that many uniform signatures: how many of m fair bits are set."""
+    """K of `count` uniform signatures: how many of m fair bits are set."""
     words = generator.integers(0, 2**64, (count, -(-m // 64)), dtype=np.uint64)
     words[:, -1] &= np.uint64((1 << (m - 1) % 64 + 1) - 1)
     counts: NDArray[np.int64] = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
     return counts
 
 
-def _law_off(sizes: NDArray[np.int64], m: int, low: int, high: int) -> float:
+def _distance_to_law(sizes: NDArray[np.int64], m: int, low: int, high: int) -> float:
     """The largest distance between the distribution function of the sizes and that of the truncated binomial."""
     from scipy.stats import binom
 
@@ -101,9 +101,9 @@ def _law_off(sizes: NDArray[np.int64], m: int, low: int, high: int) -> float:
 
 
 def _grid(quick: bool) -> Outcome:
-    """The worst exact failure over eta, by m: beta (m + 1) whole; rounded up, and rounded down, at many an epsilon.
+    """The worst exact failure probability divided by eta: with beta (m + 1) whole, and, by m, rounded up or down.
 
-    Rounding up is worst where beta (m + 1) is just above a whole number, so those betas are tried beside the grid.
+    Rounding up is worst just above a whole number beta (m + 1), so such betas are tried as well as those of the grid.
     """
     sizes = (2, 5, 10, 20, 50, 100, 1000) if quick else (*range(2, 61), 100, 200, 500, 1000, 10000)
     epsilons = np.geomspace(0.01, 12, 60 if quick else 150).tolist()
@@ -137,12 +137,12 @@ def _step2(m: int, beta: float) -> bool:
 
 
 def _failure(m: int, beta: float, low: int, n: int, eta: float) -> float:
-    """How often the bound fails, over eta."""
+    """The probability that the bound fails, divided by eta."""
     return failure_probability(n, m, low, draws_bound(n, m, beta, eta)) / eta
 
 
 def _worst(m: int, beta: float, low: int) -> tuple[float, int, float]:
-    """The largest failure probability over eta, with its n and eta."""
+    """The largest failure probability divided by eta, with its n and eta."""
     return max((_failure(m, beta, low, n, eta), n, eta) for n in _COUNTS for eta in _ETAS)
 
 
@@ -165,15 +165,15 @@ def _f_beta() -> Outcome:
 
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     """Table, figures and checks."""
-    drawn = [(cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "rejection"]
+    runs = [(cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "rejection"]
     grid = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "rejection-grid")
     f = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "f-beta")
     return Findings(
         "theory",
         "thm_rrs",
-        tables=[_table(drawn)],
-        figures=[_figure(drawn, grid), _f_figure(f)],
-        checks=[_drawn_holds(drawn), _whole(grid), _every_epsilon(grid), _down(grid), _ours(drawn), _order(f)],
+        tables=[_table(runs)],
+        figures=[_figure(runs, grid), _f_figure(f)],
+        checks=[_runs_hold(runs), _whole(grid), _every_epsilon(grid), _down(grid), _ours(runs), _order(f)],
         notes=[
             "The proof of thm_rrs takes beta (m + 1) for a whole number; the set's least K is beta (m + 1) rounded up, "
             "so that a little more is rejected. How far in m the bound can fail depends on n / eta: with an epsilon so "
@@ -185,10 +185,10 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
     )
 
 
-def _table(drawn: list[tuple[Cell, Outcome]]) -> Table:
+def _table(runs: list[tuple[Cell, Outcome]]) -> Table:
     rows = [
         [cell["m"], cell["epsilon"], f"{out['low']:,} to {out['high']:,}", out["draws"], out["exact"], out["bound"], 1]
-        for cell, out in drawn
+        for cell, out in runs
     ]
     columns: list[Column | str] = [
         "m",
@@ -200,25 +200,25 @@ def _table(drawn: list[tuple[Cell, Outcome]]) -> Table:
         "ours",
     ]
     note = (
-        f"Signatures drawn per rado accepted, for {N_RADOS} rados: the 95 % quantile of {drawn[0][1]['runs']} runs, "
+        f"Signatures drawn per rado accepted, for {N_RADOS} rados: the 95 % quantile of {runs[0][1]['runs']} runs, "
         "the exact one, and the bound, which may fail with probability 0.05. Ours: the rejection-free sampler."
     )
     return Table("rejection", "thm_rrs: signatures drawn per rado", columns, rows, note)
 
 
-def _figure(drawn: list[tuple[Cell, Outcome]], grid: Outcome) -> Figure:
-    m = sorted({cell["m"] for cell, _ in drawn})[len({cell["m"] for cell, _ in drawn}) // 2]
-    at = [(cell["epsilon"], outcome) for cell, outcome in drawn if cell["m"] == m]
-    epsilons = [epsilon for epsilon, _ in at]
+def _figure(runs: list[tuple[Cell, Outcome]], grid: Outcome) -> Figure:
+    m = sorted({cell["m"] for cell, _ in runs})[len({cell["m"] for cell, _ in runs}) // 2]
+    points = [(cell["epsilon"], outcome) for cell, outcome in runs if cell["m"] == m]
+    epsilons = [epsilon for epsilon, _ in points]
     panels = [
         Panel(
             f"m = {m:,}",
             "epsilon",
             "signatures a rado",
             [
-                Series("rejection, 95 % of runs", epsilons, [outcome["draws"] for _, outcome in at]),
-                Series("bound of thm_rrs", epsilons, [outcome["bound"] for _, outcome in at], style="dashed"),
-                Series("rejection-free (ours)", epsilons, [1 for _ in at], style="points"),
+                Series("rejection, 95 % of runs", epsilons, [outcome["draws"] for _, outcome in points]),
+                Series("bound of thm_rrs", epsilons, [outcome["bound"] for _, outcome in points], style="dashed"),
+                Series("rejection-free (ours)", epsilons, [1 for _ in points], style="points"),
             ],
             log_x=True,
             log_y=True,
@@ -266,17 +266,17 @@ def _f_figure(f: Outcome) -> Figure:
     return Figure("f-beta", "f(beta) of the appendix", caption, panels)
 
 
-def _drawn_holds(drawn: list[tuple[Cell, Outcome]]) -> Check:
+def _runs_hold(runs: list[tuple[Cell, Outcome]]) -> Check:
     from scipy.stats import binom
 
-    limits = [int(binom.isf(_FALSE_ALARM / len(drawn), outcome["runs"], ETA)) for _, outcome in drawn]
-    worst = max(outcome["beyond"] for _, outcome in drawn)
+    limits = [int(binom.isf(_FALSE_ALARM / len(runs), outcome["runs"], ETA)) for _, outcome in runs]
+    worst = max(outcome["beyond"] for _, outcome in runs)
     why = (
-        f"of {drawn[0][1]['runs']} runs at most {worst} were beyond the bound, in {len(drawn)} cases; eta = {ETA} "
+        f"of {runs[0][1]['runs']} runs at most {worst} were beyond the bound, in {len(runs)} cases; eta = {ETA} "
         f"allows {max(limits)} (false alarm {_FALSE_ALARM:g})"
     )
-    held = all(outcome["beyond"] <= limit for (_, outcome), limit in zip(drawn, limits, strict=True))
-    return Check("thm_rrs: the signatures drawn stay within the bound with probability 1 - eta", held, why)
+    holds = all(outcome["beyond"] <= limit for (_, outcome), limit in zip(runs, limits, strict=True))
+    return Check("thm_rrs: the signatures drawn stay within the bound with probability 1 - eta", holds, why)
 
 
 def _whole(grid: Outcome) -> Check:
@@ -287,25 +287,25 @@ def _whole(grid: Outcome) -> Check:
 
 
 def _every_epsilon(grid: Outcome) -> Check:
-    failing = [row for row in grid["by_m"] if row["failure"] > _ONE]
+    failures = [row for row in grid["by_m"] if row["failure"] > _ONE]
     why = f"the worst failure probability is {max(row['failure'] for row in grid['by_m']):.3f} eta"
-    if failing:
-        first, last = failing[0], failing[-1]
+    if failures:
+        first, last = failures[0], failures[-1]
         why = (
             f"only where beta (m + 1) is not a whole number: with n up to {max(_COUNTS):,} and eta from {min(_ETAS)} "
-            f"it fails for some epsilon at {len(failing)} of {len(grid['by_m'])} m, from {first['m']} to {last['m']}, "
-            f"and epsilon from {min(row['least_epsilon'] for row in failing):.2f} on; at m = {last['m']}, epsilon = "
+            f"it fails for some epsilon at {len(failures)} of {len(grid['by_m'])} m, from {first['m']} to {last['m']}, "
+            f"and epsilon from {min(row['least_epsilon'] for row in failures):.2f} on; at m = {last['m']}, epsilon = "
             f"{last['epsilon']:.2f}, n = {last['n']:,} and eta = {last['eta']} with probability "
             f"{last['failure']:.2f} eta"
         )
-        also = [row["m"] for row in failing if row["step2"] > _ONE]
-        if also:
-            which = "the same m" if len(also) == len(failing) else f"{len(also)} of these m, to {also[-1]},"
+        sizes = [row["m"] for row in failures if row["step2"] > _ONE]
+        if sizes:
+            which = "the same m" if len(sizes) == len(failures) else f"{len(sizes)} of these m, to {sizes[-1]},"
             why += f"; with the proof's condition, m >= (1 + 2 beta) / (1 - 2 beta), {which} fail"
-        further = [row["m"] for row in grid["by_m"] if row["more"] > _ONE]
+        sizes_beyond = [row["m"] for row in grid["by_m"] if row["more"] > _ONE]
         why += ". These ends are our grid's"
-        why += f": with n = {_MORE[0]:,} and eta = {_MORE[1]:g} m reaches {max(further)}" if further else ""
-    return Check("thm_rrs holds for every m and epsilon, the least K being beta (m + 1) rounded up", not failing, why)
+        why += f": with n = {_MORE[0]:,} and eta = {_MORE[1]:g} m reaches {max(sizes_beyond)}" if sizes_beyond else ""
+    return Check("thm_rrs holds for every m and epsilon, the least K being beta (m + 1) rounded up", not failures, why)
 
 
 def _down(grid: Outcome) -> Check:
@@ -314,17 +314,18 @@ def _down(grid: Outcome) -> Check:
     return Check("thm_rrs held in every case of the grid, the least K being rounded down", worst <= _ONE, why)
 
 
-def _ours(drawn: list[tuple[Cell, Outcome]]) -> Check:
-    outside = sum(outcome["ours_outside"] for _, outcome in drawn)
+def _ours(runs: list[tuple[Cell, Outcome]]) -> Check:
+    outside = sum(outcome["ours_outside"] for _, outcome in runs)
     # Dvoretzky, Kiefer, Wolfowitz, Massart: the distance passes t with probability at most 2 exp(-2 n t^2).
-    limits = [math.sqrt(math.log(2 * len(drawn) / _FALSE_ALARM) / (2 * outcome["ours_n"])) for _, outcome in drawn]
-    off = max(outcome["ours_off"] for _, outcome in drawn)
+    limits = [math.sqrt(math.log(2 * len(runs) / _FALSE_ALARM) / (2 * outcome["ours_n"])) for _, outcome in runs]
+    distance = max(outcome["ours_off"] for _, outcome in runs)
     why = (
-        f"{outside} of {sum(outcome['ours_n'] for _, outcome in drawn):,} sizes were outside the band; distribution "
-        f"functions differ by up to {off:.3f}, where chance allows {max(limits):.3f} (false alarm {_FALSE_ALARM:g})"
+        f"{outside} of {sum(outcome['ours_n'] for _, outcome in runs):,} sizes were outside the band; distribution "
+        f"functions differ by up to {distance:.3f}, where chance allows {max(limits):.3f} "
+        f"(false alarm {_FALSE_ALARM:g})"
     )
-    good = outside == 0 and all(out["ours_off"] <= limit for (_, out), limit in zip(drawn, limits, strict=True))
-    return Check("our sampler has the law of rejection sampling, from one signature a rado", good, why, ours=True)
+    fits = outside == 0 and all(out["ours_off"] <= limit for (_, out), limit in zip(runs, limits, strict=True))
+    return Check("our sampler has the law of rejection sampling, from one signature a rado", fits, why, ours=True)
 
 
 def _order(f: Outcome) -> Check:

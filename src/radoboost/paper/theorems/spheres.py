@@ -23,7 +23,9 @@ _CASES = ((2, 24), (2, 100), (2, 10_000), (2, 100_000), (3, 63), (3, 100_000), (
 
 
 def right_radius(m: int, d: int) -> float:
-    """A hole that there always is: of more than m cells of a cube one is empty: 1 / (sqrt(d) ceil((m + 1)^(1/d))).
+    """The radius of a hole that is always there, for of more than m cells of a cube one is empty.
+
+    It is 1 / (sqrt(d) ceil((m + 1)^(1/d))), as a share of R.
 
     >>> round(right_radius(100_000, 2), 5), right_radius(3, 2) == 1 / (2 * math.sqrt(2))
     (0.00223, True)
@@ -32,11 +34,11 @@ def right_radius(m: int, d: int) -> float:
 
 
 def covering_radius(m: int, d: int) -> float:
-    """A radius, as a share of R, within which m >= 3^d points can be placed of everything in the ball.
+    """A radius, as a share of R: m >= 3^d points can be placed so that everything in the ball is that near to one.
 
     The points are those of a lattice of spacing h that lie within h sqrt(d) / 2 of the ball, each moved to the nearest
-    point of the ball. A point of the ball is within h sqrt(d) / 2 of one of the lattice, and moving does not take that
-    away, for the ball is convex.
+    point of the ball. A point of the ball is within h sqrt(d) / 2 of one of the lattice, and that stays so when
+    the points are moved, for the ball is convex.
 
     >>> round(covering_radius(100_000, 2), 4)
     0.004
@@ -113,21 +115,21 @@ def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
 def _figure(outcomes: dict[Cell, Outcome]) -> Figure:
     plane = sorted((cell["m"], out) for cell, out in outcomes.items() if cell["d"] == 2)
     m = [m for m, _ in plane]
-    shown = Panel("d = 2", "examples m", "radius / R", [
+    panel = Panel("d = 2", "examples m", "radius / R", [
         Series("hole of the proof", m, [out["printed"] for _, out in plane]),
         Series("hole that can do", m, [out["covering"] for _, out in plane]),
         Series("hole that must be", m, [out["right"] for _, out in plane], style="dashed"),
     ], log_x=True, log_y=True)  # fmt: skip
-    larger = " and ".join(f"{m:,}" for m, out in plane if out["printed"] > out["covering"])
+    sizes = " and ".join(f"{m:,}" for m, out in plane if out["printed"] > out["covering"])
     caption = (
-        f"For large m (d = 2: at {larger or 'none here'}) examples can be placed so that no hole is as large as the "
+        f"For large m (d = 2: at {sizes or 'none here'}) examples can be placed so that no hole is as large as the "
         "proof of lem_algebraic takes there to be; this does not show the lemma itself false, only that its proof does "
         "not reach so far."
     )
-    return Figure("spheres", "Holes between m examples", caption, [shown])
+    return Figure("spheres", "Holes between m examples", caption, [panel])
 
 
-def _counted(outcomes: dict[Cell, Outcome], enough: bool) -> str:
+def _counts(outcomes: dict[Cell, Outcome], enough: bool) -> str:
     return "; ".join(
         f"d = {cell['d']}, m = {cell['m']:,}: {out['spheres']:,}"
         for cell, out in outcomes.items()
@@ -138,8 +140,8 @@ def _counted(outcomes: dict[Cell, Outcome], enough: bool) -> str:
 def _enough(outcomes: dict[Cell, Outcome]) -> Check:
     first = {cell["d"]: out["first_few"] for cell, out in outcomes.items()}
     why = (
-        f"there are at {_counted(outcomes, True) or 'none of the sizes here'}; there are not at "
-        f"{_counted(outcomes, False) or 'none of the sizes here'}. The least m with too few is "
+        f"there are at {_counts(outcomes, True) or 'none of the sizes here'}; there are not at "
+        f"{_counts(outcomes, False) or 'none of the sizes here'}. The least m with too few is "
         f"{_by_columns(first)}"
     )
     enough = all(out["spheres"] > cell["m"] for cell, out in outcomes.items())
@@ -152,9 +154,9 @@ def _hole(outcomes: dict[Cell, Outcome]) -> Check:
         f"at d = {cell['d']}, m = {cell['m']:,} it says {out['printed']:.4f} R, and examples can be placed within "
         f"{out['covering']:.4f} R of every point of the ball; this is about the proof, and does not refute the lemma"
     )
-    there = all(out["printed"] <= out["covering"] for out in outcomes.values())
+    holds = all(out["printed"] <= out["covering"] for out in outcomes.values())
     statement = "proof of lem_algebraic: for every m >= 2^d one of its spheres is empty, wherever the examples are"
-    return Check(statement, there, why)
+    return Check(statement, holds, why)
 
 
 def _always(outcomes: dict[Cell, Outcome]) -> Check:
@@ -170,12 +172,12 @@ def _always(outcomes: dict[Cell, Outcome]) -> Check:
 def _implied(outcomes: dict[Cell, Outcome]) -> Check:
     moderate = [(cell, out) for cell, out in outcomes.items() if cell["m"] < out["first_beyond"]]
     first = {cell["d"]: out["first_beyond"] for cell, out in outcomes.items()}
-    shown = "; ".join(
+    holes = "; ".join(
         f"d = {cell['d']}, m = {cell['m']:,}: {out['printed']:.4f} R, where a hole of {out['right']:.4f} R must be"
         for cell, out in moderate
     )
     follows = all(out["follows"] and out["printed"] <= out["right"] * (1 + 1e-12) for _, out in moderate)
-    why = f"{shown or 'no size here is so small'}. The least m for which it does not follow is {_by_columns(first)}"
+    why = f"{holes or 'no size here is so small'}. The least m for which it does not follow is {_by_columns(first)}"
     statement = "lem_algebraic: for moderate m its printed bound holds, for it follows from the hole that must be"
     return Check(statement, follows if moderate else None, why)
 
