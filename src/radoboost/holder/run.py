@@ -126,7 +126,8 @@ class Run:
 
     def noise(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Noise alone, from a fresh plane of the key; zeros if `scale` is 0."""
+        key = self._noise_key() if scale else b""
         plane, self._plane = self._plane, self._plane + 1
         if scale == 0:
             return np.zeros(shape, dtype=np.int64)
-        return rounded_normals(self._noise_key(), round_scale_up(scale), 0, shape[0], shape[1], plane=plane)
+        return rounded_normals(key, round_scale_up(scale), 0, shape[0], shape[1], plane=plane)

@@ -122,10 +122,10 @@ class Stages:
         spread = deviation * np.hypot(1 - MOST_SPOILED, MOST_SPOILED)
         if excess > 3 * spread and spoiled > 6 * deviation:
             raise TableError(
-                f"about {spoiled:,.0f} of {good + spoiled:,.0f} rows would contribute nothing: a value is missing or "
-                "not finite, or the class is not one of those declared; correct the declaration (rado check shows the "
-                "holder which column it is). These are noisy counts, give or take "
-                f"{max(1, deviation):,.0f}, and all that was spent"
+                f"about {spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: a value is "
+                "missing or not finite, or the class is not one of those declared; correct the declaration (rado "
+                "check shows the holder which column it is). These counts have noise of deviation "
+                f"{deviation:,.0f}, and are all that was spent"
             )
 
     def _sharpen(self, edges: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64], size: float) -> None:
