@@ -174,7 +174,7 @@ def test_passes_can_be_pickled(table):
         sums = task.empty()
         task.add(sums, 0, batch)
         again = sums.merge(sums)
-        assert (again.products == 2 * sums.products).all() and again.n_rows == 2 * sums.n_rows == 6000
+        assert (again.products == 2 * sums.products).all() and again.counts.n_rows == 2 * sums.counts.n_rows == 6000
     whitened = WhitenedRows(sphere, np.eye(4))
     assert (pickle.loads(pickle.dumps(whitened)).rows(batch) == whitened.rows(batch)).all()
 
