@@ -78,7 +78,7 @@ class RowCounts:
         >>> counts = RowCounts(np.array([2]), np.array([1, 3]), n_rows=10, spoiled=4)
         >>> for line in counts.in_words(["age"], "ill"): print(line)
         6 of 10 rows contribute (60 %)
-        spoiled by one column alone (missing, not finite or not a declared class): 'age' 1, 'ill' 3
+        spoiled by one column alone (missing, not finite or not a declared class): 'ill' 3, 'age' 1
         beyond their bounds, and clipped: 'age' 2
         """
         good = self.n_rows - self.spoiled
