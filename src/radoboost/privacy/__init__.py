@@ -16,6 +16,7 @@ from radoboost.privacy.events import (
 )
 from radoboost.privacy.events import from_dict as event_from_dict
 from radoboost.privacy.events import to_dict as event_to_dict
+from radoboost.privacy.groups import group_epsilon, group_event, group_words
 
 __all__ = [
     "Composed",
@@ -36,6 +37,9 @@ __all__ = [
     "event_to_dict",
     "flatten",
     "gaussian_multiplier",
+    "group_epsilon",
+    "group_event",
+    "group_words",
     "least_band_epsilon",
     "subsampled_multiplier",
     "trade_off",

@@ -99,7 +99,7 @@ class NoisyExamples:
         event: Event = NotPrivate("noise without a clipping norm promises nothing", Relation.EDGE)
         if self.clip is not None:
             reach = 2 * clip_steps(self.clip, step)
-            event = Gaussian(math.nextafter(scale / reach, 0.0), Relation.EDGE, total_variation=variation)
+            event = Gaussian(math.nextafter(scale / reach, 0.0), Relation.EDGE, variation, own_noise=True)
         return Plan(step, self.clip, scale, event)
 
     def statement(self, circumstances: Circumstances) -> Statement:
@@ -127,7 +127,7 @@ class NoisyExamples:
         if noise is None:
             assert epsilon is not None
             noise = 2 * gaussian_multiplier(epsilon, question.delta, Relation.EDGE)
-        return Gaussian(noise / 2, Relation.EDGE), {"noise": noise}
+        return Gaussian(noise / 2, Relation.EDGE, own_noise=True), {"noise": noise}
 
     def _plan(self, circumstances: Circumstances) -> Plan:
         return self.plan(circumstances.n_rados, circumstances.n_columns, circumstances.n_examples)
