@@ -29,7 +29,7 @@ class TableError(RadoError, ValueError):
 
 
 class ReleaseError(RadoError, ValueError):
-    """A file that is not a release, is damaged, or is from a later version."""
+    """A file that is not a release, is damaged, is from a later version, or promises more than was done."""
 
 
 class ModelError(RadoError, ValueError):

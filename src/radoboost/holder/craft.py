@@ -14,15 +14,15 @@ from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Made, Mechanism, Plain
-from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
 from radoboost.holder.mechanisms.records import declared_features
 from radoboost.holder.run import Run
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
-from radoboost.privacy import Event, epsilon_at, event_from_dict
+from radoboost.privacy import Event
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import Release, load
+from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column
 from radoboost.tables import Source, open_table
 
@@ -167,10 +167,7 @@ def _event(release: Release | str | os.PathLike[str]) -> Event:
         release = load(release)
     if not isinstance(release, Release):
         raise ArgumentError(f"compose needs releases, or paths of them; one is a {type(release).__name__}")
-    event, statement = event_from_dict(release.statement.event), release.statement
-    if event.relation is None or epsilon_at(event, statement.delta or DEFAULT_DELTA) > statement.epsilon:
-        raise ArgumentError("a release in compose claims a smaller epsilon than its own event costs; do not trust it")
-    return event
+    return check_statement(release.statement)
 
 
 def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:

@@ -27,7 +27,7 @@ class Relation(StrEnum):
     VALUE = "one value of one column changed, seen in that column's marginal"
 
 
-MOST_IN_A_GROUP = 1000  # records, of a subsampled event: each is one more component of its mixture
+MOST_IN_A_GROUP = 1000  # each is one more component of a mixture, or one more logarithm of a loss
 _MOST_TIMES = 2**53  # beyond, a count is not exact as a float
 _JOINT = (Relation.RECORD, Relation.EDGE, Relation.LABEL)
 _TWO_COLUMNS = "claims about the marginals of different columns do not add up: each release exposes the other's column"
@@ -64,6 +64,13 @@ def _variation(value: Any) -> float:
     if not 0 <= (number := _real(value, "total_variation")) < 1:
         raise ArgumentError(f"total_variation must lie in [0, 1); it is {value!r}")
     return number
+
+
+def _group(value: Any, name: str) -> int:
+    """How many records, or values, neighbours differ in."""
+    if (size := _integer(value, name, 1)) > MOST_IN_A_GROUP:
+        raise ArgumentError(f"{name} must be at most {MOST_IN_A_GROUP:,}; it is {size:,}")
+    return size
 
 
 def _relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
@@ -122,9 +129,7 @@ class SubsampledGaussian:
         _set(self, relation=_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
         if self.probability > 1:
             raise ArgumentError(f"probability must lie in (0, 1]; it is {self.probability}")
-        _set(self, group=_integer(self.group, "group", 1))
-        if self.group > MOST_IN_A_GROUP:
-            raise ArgumentError(f"a group may have at most {MOST_IN_A_GROUP:,} records; it has {self.group:,}")
+        _set(self, group=_group(self.group, "group"))
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,7 @@ class TruncatedBinomialShift:
                 f"n_trials must be below 2**31, and column a name; they are {self.n_trials}, {self.column!r}"
             )
         _set(self, high=_integer(self.high, "high", 0), total_variation=_variation(self.total_variation))
-        _set(self, shift=_integer(self.shift, "shift", 1))
+        _set(self, shift=_group(self.shift, "shift"))
         if not self.low <= self.high <= self.n_trials:
             band = f"low {self.low}, high {self.high}, n_trials {self.n_trials}"
             raise ArgumentError(f"the band must satisfy low <= high <= n_trials; it has {band}")

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from radoboost.errors import OutputError, ReleaseError, reason
+from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.laws import law_of
 
@@ -109,6 +110,13 @@ class Statement:
             event=dict(entry["event"]),
             composed=None if entry["composed"] is None else dict(entry["composed"]),
         )
+
+
+def read_statement(entry: Mapping[str, Any]) -> Statement:
+    """The statement of a file, refused where it promises more than its own event does."""
+    statement = Statement.from_dict(entry)
+    check_statement(statement)
+    return statement
 
 
 def finite_or_word(epsilon: float) -> float | str:
@@ -230,7 +238,9 @@ class Release:
 
 
 def load(path: str | os.PathLike[str]) -> Release:
-    """Read a release, refusing a file that is truncated, altered, or from a later version.
+    """Read a release, refusing a file that is truncated, altered, from a later version, or that promises too much.
+
+    Its epsilons are computed anew from what the file says was done.
 
     >>> import radoboost as rb, tempfile, pathlib
     >>> place = pathlib.Path(tempfile.mkdtemp()) / "small.rado.parquet"
@@ -295,7 +305,7 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
         classes=(negative, positive),
         mechanism={"name": document["mechanism"]["name"], **document["mechanism"]},
         signatures={"name": document["signatures"]["name"], **document["signatures"]},
-        statement=Statement.from_dict(document["statement"]),
+        statement=read_statement(document["statement"]),
         n_examples=n_examples,
     )
 
