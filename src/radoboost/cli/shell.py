@@ -54,9 +54,11 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
 def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:
     """Print what a release is, in words or as JSON."""
     from radoboost.describe import describe
+    from radoboost.release.words import figures_of
 
     if as_json:
-        print(json.dumps({"path": str(path), **release.to_dict()}, indent=2, ensure_ascii=False))
+        document = {"path": str(path), **release.to_dict(), "figures": figures_of(release.statement)}
+        print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe(release)}")
 
@@ -64,9 +66,11 @@ def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None
 def print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
     """Print what a model is, in words or as JSON."""
     from radoboost.describe import describe_model
+    from radoboost.release.words import figures_of
 
     if as_json:
-        print(json.dumps({"path": str(path), **model.to_dict()}, indent=2, ensure_ascii=False))
+        extra = {} if model.statement is None else {"figures": figures_of(model.statement)}
+        print(json.dumps({"path": str(path), **model.to_dict(), **extra}, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe_model(model)}")
 

@@ -128,6 +128,17 @@ def best_guess(event: Event) -> float:
     return min(1.0, nextafter((1.0 + delta) / 2, 1.0)) if delta else 0.5
 
 
+def gaussian_distance(event: Event) -> float | None:
+    """mu of the one Gaussian that all uses together come to (A3), rounded up; None if not all of them are Gaussian.
+
+    >>> from radoboost.privacy.events import Gaussian, Relation, Repeated
+    >>> round(gaussian_distance(Repeated(Gaussian(8.0, Relation.RECORD), 4)), 9)
+    0.25
+    """
+    counts = flatten(event)
+    return _mu(counts.items()) if counts and all(_as_gaussian(leaf) for leaf in counts) else None
+
+
 def accountant_name(event: Event) -> str:
     """What computes the figures for `event`.
 

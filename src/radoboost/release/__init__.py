@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, Context, Decimal
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -131,13 +131,25 @@ def finite_or_word(epsilon: float) -> float | str:
 def rounded_up(value: float, digits: int) -> str:
     """A number for people, never below the number itself.
 
-    >>> rounded_up(2.59421, 4), rounded_up(1.0, 4), rounded_up(3.73e-17, 2), rounded_up(math.inf, 4)
-    ('2.595', '1', '3.8e-17', 'infinite')
+    >>> rounded_up(2.59421, 4), rounded_up(0.01, 4), rounded_up(3.73e-17, 2), rounded_up(math.inf, 4)
+    ('2.595', '0.01', '3.8e-17', 'infinite')
     """
     if math.isinf(value):
         return "infinite"
+    if float(nearest := f"{value:.{digits}g}") >= value:
+        return nearest  # as it was asked for, where it has so few digits
     up = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value)
     return f"{float(up):.{digits}g}"
+
+
+def percent_up(share: float) -> str:
+    """A share in per cent with one decimal, never below the share itself.
+
+    >>> percent_up(0.5472), percent_up(0.5), percent_up(0.547)
+    ('54.8', '50.0', '54.7')
+    """
+    exact = Decimal(repr(share)) * 100
+    return str(exact.quantize(Decimal("0.1"), rounding=ROUND_CEILING))
 
 
 def _number(epsilon: float | str) -> float:
