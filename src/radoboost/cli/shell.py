@@ -54,10 +54,9 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
 def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:
     """Print what a release is, in words or as JSON."""
     from radoboost.describe import describe
-    from radoboost.release.words import figures_of
 
     if as_json:
-        document = {"path": str(path), **release.to_dict(), "figures": figures_of(release.statement)}
+        document = {"path": str(path), **release.to_dict(), **_figures(release.statement)}
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe(release)}")
@@ -66,13 +65,20 @@ def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None
 def print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
     """Print what a model is, in words or as JSON."""
     from radoboost.describe import describe_model
-    from radoboost.release.words import figures_of
 
     if as_json:
-        extra = {} if model.statement is None else {"figures": figures_of(model.statement)}
-        print(json.dumps({"path": str(path), **model.to_dict(), **extra}, indent=2, ensure_ascii=False))
+        document = {"path": str(path), **model.to_dict(), **_figures(model.statement)}
+        print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe_model(model)}")
+
+
+def _figures(statement: Any) -> dict[str, Any]:
+    """What follows from a statement and is not in the file: mu, rho, and what groups pay; where there is a promise."""
+    from radoboost.release.words import figures_of
+
+    figures = {} if statement is None else figures_of(statement)
+    return {"figures": figures} if figures else {}
 
 
 def default_output(source: str, ending: str) -> Path:

@@ -63,7 +63,7 @@ def delta_advice(delta: float, rows: int | None) -> str | None:
     """
     if rows is None or rows < 1 or delta * rows <= MOST_GIVEN_AWAY:
         return None
-    enough = Context(prec=1, rounding=ROUND_FLOOR).create_decimal(MOST_GIVEN_AWAY / rows)
+    enough = Context(prec=1, rounding=ROUND_FLOOR).create_decimal(MOST_GIVEN_AWAY / rows * (1 + 1e-12))
     return (
         f"delta {delta:g} is not well below 1 / rows: publishing {delta * rows:.2g} of {rows:,} rows by chance would "
         f"keep to it; take at most {float(enough):g}"

@@ -7,7 +7,7 @@ from typing import Any
 from radoboost.privacy import event_from_dict, figures
 from radoboost.release import Statement, rounded_up
 
-_LENGTHS = "standard deviations, where one row has length 1"
+_LENGTHS = "standard deviations, where one row counts 1 and has length 1"
 _STAGES = {  # what a stage of several is called, by its name in a release
     "counts": "numbers of rows",
     "second": "second moments",
@@ -84,15 +84,15 @@ def stages_in_words(noise: Mapping[str, Any], rounds: int = 0) -> str:
 
     Where the number of mean rados is not known yet, "rounds" maps each that it may be to its noise.
 
-    >>> stages_in_words({"second": 0.0, "sum": 15.43, "rounds": 8.25}, 8)
-    'second moments exact, sum 15.43, each of 8 mean rados 8.25: standard deviations, where one row has length 1'
+    >>> stages_in_words({"counts": 0.0, "sum": 15.43, "rounds": 8.25}, 8)
+    'sum 15.43, each of 8 mean rados 8.25: standard deviations, where one row counts 1 and has length 1'
     """
     parts = []
     for stage, value in noise.items():
-        name = _STAGES.get(stage, stage)
+        name = _STAGES.get(stage, stage.replace("bounds", "bounds, search"))
         if isinstance(value, Mapping):
             choices = [f"{name.format(rounds=count)} {deviation:.6g}" for count, deviation in value.items()]
-            parts.append(f"{', or '.join(choices)} (noisy moments decide which)")
+            parts.append(f"{', or '.join(choices)} (what is released first decides)")
         elif value:
             parts.append(f"{name.format(rounds=rounds)} {value:.6g}")
         elif stage not in ("counts", "rounds"):  # those are there only with noise
