@@ -257,7 +257,7 @@ def test_show_has_the_figures_that_others_ask_for(rado, clinic, declared):
     parts = [(part.get("event", part)["noise_multiplier"], part.get("count", 1)) for part in event["events"]]
     assert figures["mu"] == pytest.approx(math.sqrt(sum(count / noise**2 for noise, count in parts)), rel=1e-9)
     assert "in Gaussian differential privacy" in words and "zCDP, for one record added or removed" in words
-    assert "for 10 records added or removed, at delta 0.01" in words
+    assert "for 2, 5, 10 records added or removed, at delta 0.01" in words
     assert rado("learn", "a.rado.parquet")[0] == 0
     assert json.loads(rado("show", "a.model.json", "--json")[1])["figures"] == figures
     assert rado("craft", clinic, "--label", "readmitted", "-n", 5, "-o", "plain.rado.parquet")[0] == 0

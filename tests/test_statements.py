@@ -79,13 +79,13 @@ FORGERIES = {
     "a total that leaves one out": lambda s: {
         "composed": {
             "earlier_releases": 1, "neighbours": s.neighbours, "epsilon": s.epsilon, "delta": s.delta,
-            "earlier": [{"event": dict(s.event)}],
+            "releases": [{"event": dict(s.event)}],
         }
     },
     "a total with an event that cannot be read": lambda s: {
         "composed": {
             "earlier_releases": 1, "neighbours": s.neighbours, "epsilon": 9.0, "delta": s.delta,
-            "earlier": [{"event": {"name": "?"}}],
+            "releases": [{"event": {"name": "?"}}],
         }
     },
 }  # fmt: skip
@@ -113,13 +113,13 @@ def test_a_total_of_known_events_is_computed_anew(releases):
     statement = releases["moments"].statement
     composed = {"earlier_releases": 1, "neighbours": statement.neighbours, "delta": statement.delta}
     earlier = [{"event": dict(statement.event)}]
-    check_statement(replace(statement, composed={**composed, "epsilon": 1.4548, "earlier": earlier}))
+    check_statement(replace(statement, composed={**composed, "epsilon": 1.4548, "releases": earlier}))
     with pytest.raises(ReleaseError, match=r"in all of them costs 1\.45"):
-        check_statement(replace(statement, composed={**composed, "epsilon": 1.4, "earlier": earlier}))
+        check_statement(replace(statement, composed={**composed, "epsilon": 1.4, "releases": earlier}))
     column = {"event": {"name": "TruncatedBinomialShift", "n_trials": 9, "low": 2, "high": 7, "total_variation": 0.0}}
     column["event"]["column"] = "x"
     with pytest.raises(ReleaseError, match="releases that have none"):
-        check_statement(replace(statement, composed={**composed, "epsilon": 9.0, "earlier": [column]}))
+        check_statement(replace(statement, composed={**composed, "epsilon": 9.0, "releases": [column]}))
 
 
 def test_a_model_carries_the_same_check(releases, tmp_path):

@@ -17,10 +17,13 @@ from radoboost.privacy.events import (
 )
 
 _WORDS = {
-    Relation.RECORD: "{} records added or removed",
-    Relation.EDGE: "{} edge vectors replaced",
-    Relation.LABEL: "{} labels flipped",
-    Relation.VALUE: "{} values of one column changed, seen in that column's marginal",
+    "RECORD": "{} records added or removed",
+    "EDGE": "{} edge vectors replaced",
+    "LABEL": "{} labels flipped",
+    "VALUE": "{} values of one column changed, seen in that column's marginal",
+    "PERSON": "{} persons added or removed",
+    "PERSON_ROWS": "the rows of {} persons replaced",
+    "PERSON_LABELS": "labels of {} persons flipped",
 }
 
 
@@ -62,4 +65,4 @@ def group_words(relation: Any, size: int) -> str:
     '5 records added or removed'
     """
     relation = Relation(relation)
-    return _WORDS[relation].format(f"{size:,}") if size > 1 else relation.value
+    return _WORDS[relation.name].format(f"{size:,}") if size > 1 else relation.value

@@ -90,7 +90,7 @@ def _check_composed(event: Event, composed: Mapping[str, Any]) -> None:
     assert relation is not None
     if composed["neighbours"] != relation.value:
         raise ReleaseError(f"the total speaks of {composed['neighbours']!r}, and the release of {relation.value!r}")
-    earlier = [_event(entry["event"], "the event of an earlier release") for entry in composed.get("earlier", ())]
+    earlier = [_event(entry["event"], "the event of an earlier release") for entry in composed.get("releases", ())]
     try:
         total = Composed((event, *(converted(other, relation) for other in earlier)))
     except ArgumentError as error:

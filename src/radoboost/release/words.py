@@ -58,8 +58,8 @@ def figures_in_words(answer: Mapping[str, Any], neighbours: str) -> list[str]:
     """Sentences about mu, rho and groups; every one names its neighbours.
 
     >>> from radoboost.privacy import Gaussian, Relation, figures
-    >>> figures_in_words(figures(Gaussian(4.0, Relation.RECORD), 1e-6), "one record added or removed")[0]
-    'mu 0.25 in Gaussian differential privacy, rho 0.03125 in zCDP, for one record added or removed as neighbours'
+    >>> figures_in_words(figures(Gaussian(3.0, Relation.RECORD), 1e-6), "one record added or removed")[0]
+    'mu 0.3334 in Gaussian differential privacy, rho 0.05556 in zCDP, for one record added or removed as neighbours'
     """
     sentences = []
     if "mu" in answer:
@@ -72,10 +72,13 @@ def figures_in_words(answer: Mapping[str, Any], neighbours: str) -> list[str]:
             f"zCDP, for {neighbours} as neighbours{charged}"
         )
     if answer.get("groups"):
-        groups = [(epsilon_text(figure["epsilon"]), *figure["neighbours"].split(" ", 1)) for figure in answer["groups"]]
-        pairs = ", ".join(f"{epsilon} for {size}" for epsilon, size, _ in groups)
-        delta = rounded_up(answer["groups"][0]["delta"], 6)
-        sentences.append(f"several rows of one person: epsilon at most {pairs} {groups[-1][2]}, at delta {delta}")
+        groups = answer["groups"]
+        epsilons = ", ".join(epsilon_text(figure["epsilon"]) for figure in groups)
+        sizes = ", ".join(f"{figure['size']:,}" for figure in groups)
+        whom = groups[-1]["neighbours"].replace(f"{groups[-1]['size']:,}", sizes, 1)
+        who = "several persons" if "person" in neighbours else "several rows of one person"
+        delta = rounded_up(groups[0]["delta"], 6)
+        sentences.append(f"{who}: epsilon at most {epsilons} for {whom}, at delta {delta}")
     return sentences
 
 
