@@ -115,7 +115,7 @@ def test_counts_reach_a_file_that_the_holder_asks_for_and_nothing_else(rado, cli
     assert (code, err) == (0, "")
     counts = json.loads(Path("counts.json").read_text())
     assert counts["rows"] - counts["contribute"] == 3 and counts["beyond_bounds"]["age"] == 1
-    clean = rado("craft", clinic, *options)
+    clean = rado("craft", clinic, *options, "--force")
     assert clean[2] == "" and clean[1] == out  # the same fields, with the same values
     code, out, _ = rado("check", dirty, "--bounds", declared)
     assert code == 0 and "for the data holder alone" in out and "'age' 1" in out
@@ -192,5 +192,120 @@ def test_account(rado):
     for bad in (["--epsilon", 0], [], ["--mechanism", "plain", "--epsilon", 1], ["--mechanism", "feature-band"]):
         code, out, err = rado("account", *bad)
         assert (code, out, err.count("\n")) == (1, "", 1)
-    assert math.isfinite(json.loads(rado("account", "--epsilon", 1, "--json")[1])["noise"])
+    assert math.isfinite(json.loads(rado("account", "--epsilon", 1, "--json")[1])["noise"]["sum"])
     assert os.listdir(".") == []
+
+
+def test_the_account_of_moments_is_the_noise_that_craft_takes(rado, clinic, declared):
+    """In the units of the release, to every digit that is printed."""
+    for unit in ("record", "label"):
+        answer = json.loads(rado("account", "--epsilon", 2, "--unit", unit, "--json")[1])
+        options = ["--epsilon", 2, "--unit", unit, "--bounds", declared, "-o", f"{unit}.rado.parquet"]
+        assert rado("craft", clinic, *options)[0] == 0
+        release = rb.load(f"{unit}.rado.parquet")
+        noise, rounds = dict(release.mechanism["noise"]), release.mechanism["rounds"]
+        planned = {**answer["noise"], "rounds": answer["noise"]["rounds"][str(rounds)]}
+        assert planned == pytest.approx(noise, rel=1e-9) and planned.keys() == noise.keys()
+        assert answer["epsilon"] == pytest.approx(release.statement.epsilon, rel=1e-9)
+        shown, said = rado("show", f"{unit}.rado.parquet")[1], rado("account", "--epsilon", 2, "--unit", unit)[1]
+        for text in (shown, said):
+            words = " ".join(text.split())
+            assert f"sum {noise['sum']:.6g}," in words
+            assert f"each of {rounds} mean rados {noise['rounds']:.6g}" in words
+            assert ("second moments exact" in words) == (unit == "label")
+    code, out, err = rado("account", "--noise", 4)
+    assert (code, out, err.count("\n")) == (1, "", 1) and "give --epsilon" in err
+
+
+GROUPS = {
+    "moments": (["--epsilon", 1], [2.12, 5.93, 13.51]),
+    "noisy-examples": (["--epsilon", 1], [1.45, 2.4, 3.52]),
+    "noisy-rados": (["--epsilon", 1, "-n", 50], None),
+    "feature-band": (["--epsilon", 1, "--rows", 1000, "-n", 20], None),
+}
+
+
+@pytest.mark.parametrize("mechanism", GROUPS)
+def test_groups_in_every_account(mechanism, rado):
+    options, expected = GROUPS[mechanism]
+    answer = json.loads(rado("account", "--mechanism", mechanism, *options, "--json")[1])
+    groups = answer["figures"]["groups"]
+    assert [figure["size"] for figure in groups] == [2, 5, 10]
+    epsilons = [figure["epsilon"] for figure in groups]
+    assert answer["epsilon"] < epsilons[0] < epsilons[1] < epsilons[2]
+    if expected:
+        assert [round(epsilon, 2) for epsilon in epsilons] == expected
+    (one,) = json.loads(rado("account", "--mechanism", mechanism, *options, "--group", 5, "--json")[1])["figures"][
+        "groups"
+    ]
+    assert one == groups[1]
+    words = " ".join(rado("account", "--mechanism", mechanism, *options, "--group", 5)[1].split())
+    assert f"for {one['neighbours']}, at delta 1e-06" in words
+    assert rado("account", "--mechanism", mechanism, *options, "--group", 0)[0] == 1
+
+
+def test_show_has_the_figures_that_others_ask_for(rado, clinic, declared):
+    common = ["craft", clinic, "--bounds", declared, "-n", 20, "--epsilon", 1, "--delta", 0.01]
+    assert rado(*common, "-o", "a.rado.parquet")[0] == 0
+    shown = rado("show", "a.rado.parquet")[1]
+    assert "delta 0.01," in shown and "0.0100001" not in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    words = " ".join(shown.split())
+    figures = json.loads(rado("show", "a.rado.parquet", "--json")[1])["figures"]
+    assert figures["rho"] == pytest.approx(figures["mu"] ** 2 / 2) and figures["total_variation"] > 0
+    event = rb.load("a.rado.parquet").statement.event
+    parts = [(part.get("event", part)["noise_multiplier"], part.get("count", 1)) for part in event["events"]]
+    assert figures["mu"] == pytest.approx(math.sqrt(sum(count / noise**2 for noise, count in parts)), rel=1e-9)
+    assert "in Gaussian differential privacy" in words and "zCDP, for one record added or removed" in words
+    assert "for 2, 5, 10 records added or removed, at delta 0.01" in words
+    assert rado("learn", "a.rado.parquet")[0] == 0
+    assert json.loads(rado("show", "a.model.json", "--json")[1])["figures"] == figures
+    assert rado("craft", clinic, "--label", "readmitted", "-n", 5, "-o", "plain.rado.parquet")[0] == 0
+    assert "figures" not in json.loads(rado("show", "plain.rado.parquet", "--json")[1])
+
+
+def test_events_for_other_accountants(rado, clinic, declared):
+    """The exported event, in the other library's own hands, costs what the statement says."""
+    from dp_accounting.pld import PLDAccountant
+
+    for mechanism, options in (
+        ("moments", []), ("noisy-rados", ["-n", 20]), ("noisy-examples", []), ("moments", ["--unit", "label"]),
+    ):  # fmt: skip
+        common = ["craft", clinic, "--bounds", declared, "--epsilon", 1, "--mechanism", mechanism, *options]
+        assert rado(*common, "-o", "e.rado.parquet", "--force")[0] == 0
+        statement = rb.load("e.rado.parquet").statement
+        assert json.loads(rado("show", "e.rado.parquet", "--event", "json")[1]) == statement.event
+        code, out, _ = rado("show", "e.rado.parquet", "--event", "dp-accounting")
+        assert code == 0 and statement.neighbours in out
+        names: dict = {}
+        exec(out, names)
+        accountant = PLDAccountant(value_discretization_interval=1e-3).compose(names["event"])
+        assert accountant.get_epsilon(statement.delta) == pytest.approx(statement.epsilon, rel=2e-3)
+    assert rado("show", "e.rado.parquet", "--event", "xml")[0] == 1
+
+
+def test_a_release_that_spent_something_is_not_overwritten(rado, clinic, declared):
+    common = ["craft", clinic, "--bounds", declared, "-n", 20]
+    for _ in range(2):
+        assert rado(*common)[0] == 0  # a plain one can be made again
+    assert rado(*common, "--epsilon", 1)[0] == 0
+    before = Path("clinic.rado.parquet").read_bytes()
+    code, out, err = rado(*common, "--epsilon", 1)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "clinic.rado.parquet is a release that spent epsilon 1 (one record" in err and "--force" in err
+    assert Path("clinic.rado.parquet").read_bytes() == before
+    assert rado(*common, "--epsilon", 1, "--force")[0] == 0
+    assert Path("clinic.rado.parquet").read_bytes() != before
+
+
+def test_advice_where_delta_is_large_for_so_many_rows(rado, clinic, declared):
+    common = ["craft", clinic, "--bounds", declared, "--epsilon", 1, "--rows", 60_000, "-o", "a.rado.parquet"]
+    code, out, err = rado(*common)
+    assert code == 0 and "delta 1e-06 is not well below 1 / rows" in err and "take at most 1e-07" in err
+    assert "advice" not in out, "the number of rows is protected, and what was declared stays with the holder"
+    assert rado(*common, "--delta", 1e-7, "--force")[2] == ""
+    examples = ["--mechanism", "noisy-examples", "--epsilon", 1, "--delta", 1e-3]
+    shown = rado("craft", clinic, "--bounds", declared, *examples, "-o", "b.rado.parquet")[1]
+    assert "advice       delta 0.001 is not well below 1 / rows" in shown and "of 60 rows" in " ".join(shown.split())
+    assert "advice" in rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, "--rows", 60_000, "-n", 9)[1]
+    assert "advice" not in rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, "--rows", 6000, "-n", 9)[1]

@@ -54,7 +54,7 @@ def test_crafting_refuses_what_declared_rows_cannot_carry():
     with pytest.raises(rb.ArgumentError, match="one record added or removed, would be spent for next to nothing"):
         rb.craft("there is no such file.csv", mechanism=mechanism, rows=50, **declared)
     with pytest.raises(rb.TableError):  # with more rows it goes on to open the table
-        rb.craft("there is no such file.csv", mechanism=mechanism, rows=50_000, **declared)
+        rb.craft("there is no such file.csv", mechanism=mechanism, rows=9_000, **declared)
     with pytest.raises(rb.ArgumentError, match="leave rows out"):
         rb.craft("there is no such file.csv", mechanism=rb.NoisyRados(1.0), rows=50, **declared)
     with pytest.raises(rb.ArgumentError, match="whole number of at least 1"):
@@ -74,11 +74,6 @@ def test_the_account_says_it(rado):
     for bad in (["--rows", 100], ["--columns", 4], ["--rows", 0, "--columns", 4]):
         code, out, err = rado("account", "--epsilon", 1, *bad)
         assert (code, out, err.count("\n")) == (1, "", 1)
-    half, whole = (
-        json.loads(rado("account", "--noise", noise, "--unit", unit, "--json")[1])["epsilon"]
-        for noise, unit in ((2, "record"), (4, "label"))
-    )
-    assert half == whole  # a flipped label moves a sum by two norms
     for extra in (["--unit", "label"], ["--columns", 3]):
         assert rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, *extra)[0] == 1
     code, out, err = rado("account", "--noise", 4, "--rows", 100, "--columns", 9)

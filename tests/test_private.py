@@ -427,7 +427,7 @@ def test_releases_add_up(table, tmp_path):
     assert with_plain.statement.composed["epsilon"] == "infinite" and "plain" in with_plain.statement.composed["why"]
     for event in ({"name": "Composed", "events": []}, {**first.statement.event, "noise_multiplier": 0.1}):
         forged = replace(first, statement=replace(first.statement, event=event))
-        with pytest.raises(rb.ArgumentError, match="do not trust it"):
+        with pytest.raises(rb.ReleaseError, match="do not trust it"):
             craft(table, rb.NoisyExamples(epsilon=1.0), compose=[forged])
 
 

@@ -19,8 +19,9 @@
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, labels
-#   release       what leaves the building, and its file; columns, laws, spectra
-#   privacy       what was done (events), what it costs (accountants), how much noise it takes (calibrate)
+#   release       what leaves the building, and its file; columns, laws, spectra; statements: checking, words
+#   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
+#                 (calibrate), what several records of one person pay (groups); figures and export
 #
 # The holder's side, from a table to a release:
 #
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from radoboost.errors import (
         ArgumentError,
         ClippedWarning,
+        DeltaWarning,
         ModelError,
         OutputError,
         RadoError,
@@ -93,6 +95,7 @@ _HOMES = {
     "errors": (
         "ArgumentError",
         "ClippedWarning",
+        "DeltaWarning",
         "ModelError",
         "OutputError",
         "RadoError",
@@ -114,6 +117,7 @@ __all__ = [
     "ArgumentError",
     "ClippedWarning",
     "Column",
+    "DeltaWarning",
     "FeatureBand",
     "FixedSupport",
     "Median",

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from radoboost.learner.model import Model
-from radoboost.release import Release, Statement, rounded_up
+from radoboost.privacy import delta_advice
+from radoboost.release import Release, Statement, percent_up, rounded_up
+from radoboost.release.words import epsilon_text, figures_in_words, stages_in_words, statement_in_words
 
 if TYPE_CHECKING:
     from radoboost.adversary.audits import Audit
 
-_WIDTH = 100
+_WIDTH = 80
 _SHOWN_COLUMNS = 12
 
 
@@ -25,11 +27,10 @@ def describe(release: Release) -> str:
     """
     lines = [
         f"{release.n_rados:,} rados of {len(release.columns):,} features, from {_examples(release.n_examples)}",
-        f"classes      {release.classes[0]!r} is -1, {release.classes[1]!r} is +1",
-        f"mechanism    {_named(release.mechanism)}",
-        f"signatures   {_named(release.signatures)}",
+        *_field("classes", f"{release.classes[0]!r} is -1, {release.classes[1]!r} is +1"),
+        *_made_by(release.mechanism, release.signatures),
         "",
-        *_stated(release.statement),
+        *_stated(release.statement, release.n_examples),
         "",
         f"{'column':<22}{'scale':<9}{'mean':>11}{'std':>11}{'low':>10}{'high':>10}{'step':>7}",
     ]
@@ -55,7 +56,7 @@ def describe_model(model: Model) -> str:
     count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
     lines = [
         f"a linear classifier over {count}: positive scores mean {positive!r}, the others {negative!r}",
-        f"learner      {_named({key: value for key, value in model.learner.items() if key != 'standard_errors'})}",
+        *_field("learner", _named({key: value for key, value in model.learner.items() if key != "standard_errors"})),
     ]
     if model.learner.get("fell_back_to_majority"):
         lines += ["             an empty table might have given this release: the noisy majority, whatever the row"]
@@ -63,13 +64,12 @@ def describe_model(model: Model) -> str:
         lines += ["learned from the examples themselves: nothing is promised about them"]
     else:
         lines += [
-            f"from         {model.release['n_rados']:,} rados of {_examples(model.release.get('n_examples'))}",
-            f"mechanism    {_named(model.release['mechanism'])}",
-            f"signatures   {_named(model.release['signatures'])}",
+            *_field("from", f"{model.release['n_rados']:,} rados of {_examples(model.release.get('n_examples'))}"),
+            *_made_by(model.release["mechanism"], model.release["signatures"]),
             "",
             "A model tells no more than the release behind it. Of that release:",
             "",
-            *_stated(model.statement),
+            *_stated(model.statement, model.release.get("n_examples")),
         ]
     thetas = [theta for theta, column in zip(model.theta, model.columns, strict=True) if column.scale != "constant"]
     by_weight = sorted(range(len(names)), key=lambda k: -abs(thetas[k]))
@@ -90,43 +90,63 @@ def describe_model(model: Model) -> str:
 
 def describe_account(answer: Mapping[str, Any]) -> str:
     """The answer of `rado account`, as text for a terminal."""
+    delta = rounded_up(answer["delta"], 6)
     lines = [
-        f"mechanism    {answer['mechanism']}",
-        f"neighbours   {answer['neighbours']}",
-        f"epsilon      {_epsilon(answer['epsilon'])} at delta {rounded_up(answer['delta'], 6)}",
+        *_field("mechanism", answer["mechanism"]),
+        *_field("neighbours", answer["neighbours"]),
+        *_field("epsilon", f"{epsilon_text(answer['epsilon'])} at delta {delta}"),
     ]
-    if "noise" in answer:
-        lines.append(f"noise        {rounded_up(answer['noise'], 6)} times the clipping norm")
+    if isinstance(answer.get("noise"), Mapping):
+        lines += _field("noise", stages_in_words(answer["noise"]))
+    elif "noise" in answer:
+        lines += _field("noise", f"{rounded_up(answer['noise'], 6)} times the clipping norm")
     if "n_rados" in answer:
-        lines.append(f"rados        {answer['n_rados']:,}")
-    if "expected" in answer:
-        expectation = answer["expected"]
-        lines.append(f"table        {expectation['rows']:,} rows and {expectation['columns']:,} columns, as declared")
-        lines += [
-            f"expect       {100 * pair['expected']:.1f} % of errors where the same rows without noise give "
-            f"{100 * pair['without_noise']:g} %"
-            for pair in expectation["errors"]
-        ]
-        verdict = "carries this epsilon" if expectation["carries"] else "cannot carry this epsilon"
-        lines.append("; ".join(filter(None, [f"verdict      such a table {verdict}", expectation["enough"]])))
-    if "band" in answer:
-        low, high = answer["band"]
-        one, plain = answer["one_rado"], answer["plain_one_rado"]
-        least = answer["least_epsilon"]
-        lines += [
-            f"band         {low:,} to {high:,} of {answer['n_examples']:,}",
-            f"one rado     delta {rounded_up(one['delta'], 6)} at epsilon {one['epsilon']:g}; without a band "
-            f"{rounded_up(plain['delta'], 3)}",
-            f"no band      epsilon {_epsilon(answer['plain_epsilon'])} at the same delta",
-            f"least        {'no epsilon' if least is None else f'epsilon {rounded_up(least, 6)}'} gives a claim here",
-        ]
-    others = ", ".join(f"{_epsilon(pair['epsilon'])} at {pair['delta']:g}" for pair in answer["epsilon_at"])
+        lines += _field("rados", f"{answer['n_rados']:,}")
+    lines += [*_expectation(answer), *_band(answer)]
+    others = ", ".join(f"{epsilon_text(pair['epsilon'])} at {pair['delta']:g}" for pair in answer["epsilon_at"])
+    lines += _field("also", f"epsilon {others}")
+    for sentence in figures_in_words(answer["figures"], answer["neighbours"]):
+        lines += _field("", sentence)
     lines += [
-        f"also         epsilon {others}",
-        f"best guess   {math.ceil(1000 * answer['best_guess']) / 10} % right at most, from even odds",
-        f"accountant   {answer['accountant']}",
+        *_field("best guess", f"{percent_up(answer['best_guess'])} % right at most, from even odds"),
+        *_field("accountant", answer["accountant"]),
+        *(_field("advice", answer["advice"]) if "advice" in answer else []),
     ]
     return "\n".join(lines)
+
+
+def _expectation(answer: Mapping[str, Any]) -> list[str]:
+    """What error to expect of so many rows and columns, where that was asked."""
+    if "expected" not in answer:
+        return []
+    expectation = answer["expected"]
+    verdict = "carries this epsilon" if expectation["carries"] else "cannot carry this epsilon"
+    lines = _field("table", f"{expectation['rows']:,} rows and {expectation['columns']:,} columns, as declared")
+    for pair in expectation["errors"]:
+        lines += _field(
+            "expect",
+            f"{100 * pair['expected']:.1f} % of errors where the same rows without noise give "
+            f"{100 * pair['without_noise']:g} %",
+        )
+    return lines + _field("verdict", "; ".join(filter(None, [f"such a table {verdict}", expectation["enough"]])))
+
+
+def _band(answer: Mapping[str, Any]) -> list[str]:
+    """What a band does to one rado, where there is a band."""
+    if "band" not in answer:
+        return []
+    (low, high), one, plain = answer["band"], answer["one_rado"], answer["plain_one_rado"]
+    least = answer["least_epsilon"]
+    return [
+        *_field("band", f"{low:,} to {high:,} of {answer['n_examples']:,}"),
+        *_field(
+            "one rado",
+            f"delta {rounded_up(one['delta'], 6)} at epsilon {one['epsilon']:g}; without a band "
+            f"{rounded_up(plain['delta'], 3)}",
+        ),
+        *_field("no band", f"epsilon {epsilon_text(answer['plain_epsilon'])} at the same delta"),
+        *_field("least", f"{'no epsilon' if least is None else f'epsilon {rounded_up(least, 6)}'} gives a claim here"),
+    ]
 
 
 def describe_audit(result: "Audit") -> str:
@@ -138,7 +158,7 @@ def describe_audit(result: "Audit") -> str:
         [
             f"mechanism    {result.mechanism}",
             f"neighbours   {result.neighbours}",
-            f"claimed      epsilon {_epsilon(result.claim)} at delta {rounded_up(result.delta, 6)}",
+            f"claimed      epsilon {epsilon_text(result.claim)} at delta {rounded_up(result.delta, 6)}",
             f"shown        at least {math.floor(1e4 * result.found) / 1e4:g}{share}, {how}{kind}",
             f"any kind     at least {math.floor(1e4 * result.found_without_model) / 1e4:g}",
             f"attack       {result.score}, at confidence {result.confidence:.7g}",
@@ -146,47 +166,44 @@ def describe_audit(result: "Audit") -> str:
     )
 
 
-def statement_in_words(statement: Statement) -> dict[str, list[str]]:
-    """What a statement promises and what it does not, as sentences by their headings.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
-    >>> statement_in_words(release.statement)["What is promised"][0]
-    'Nothing: this release carries no privacy guarantee.'
-    """
-    promised = [
-        *(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
-        f"epsilon {_epsilon(statement.epsilon)}, delta {rounded_up(statement.delta, 6)}, for {statement.neighbours} as "
-        "neighbours",
-    ]
-    if not math.isinf(statement.epsilon):
-        at = ", ".join(f"{_epsilon(epsilon)} at delta {delta:g}" for delta, epsilon in statement.epsilon_at)
-        promised += [f"unit of privacy: {statement.unit_of_privacy}", f"the same as epsilon {at}"]
-    if statement.composed is not None:
-        total = statement.composed
-        promised.append(
-            f"together with {total['earlier_releases']} earlier: epsilon {_epsilon(total['epsilon'])}, "
-            f"delta {rounded_up(total['delta'], 6)}, for {total['neighbours']} as neighbours"
-            + (f" ({total['why']})" if "why" in total else "")
-        )
-    return {"What is promised": promised, "What is not protected": list(statement.not_protected)}
-
-
-def _stated(statement: Statement) -> list[str]:
+def _stated(statement: Statement, n_examples: int | None) -> list[str]:
     lines = []
     for heading, sentences in statement_in_words(statement).items():
         lines += [heading, *_listed(sentences), ""]
+    advice = None if math.isinf(statement.epsilon) else delta_advice(statement.delta, n_examples)
     return [
         *lines,
-        f"accountant   {statement.accountant}",
-        f"trust        {statement.trust_model}",
-        f"random bits  {statement.random_source}",
+        *_field("accountant", statement.accountant),
+        *_field("trust", statement.trust_model),
+        *_field("random bits", statement.random_source),
+        *(_field("advice", advice) if advice else []),
     ]
 
 
-def _epsilon(value: float | str) -> str:
-    """Four digits, rounded up."""
-    return rounded_up(math.inf if isinstance(value, str) else value, 4)
+def _made_by(mechanism: Mapping[str, Any], signatures: Mapping[str, Any]) -> list[str]:
+    """How the rados were made: the mechanism, its noise, and the signatures."""
+    apart = ("noise", "noise_std", "noise_on", "rounds")
+    noise = _noise(mechanism)
+    return [
+        *_field("mechanism", _named({key: value for key, value in mechanism.items() if key not in apart})),
+        *(_field("noise", noise) if noise else []),
+        *_field("signatures", _named(signatures)),
+    ]
+
+
+def _noise(mechanism: Mapping[str, Any]) -> str | None:
+    """The noise that a release says it carries; of several stages, that of each, by name."""
+    if isinstance(mechanism.get("noise"), Mapping):
+        return stages_in_words(mechanism["noise"], mechanism.get("rounds", 0))
+    if "noise_std" not in mechanism:
+        return None
+    on = {"rados": "every rado", "examples": "every row"}.get(mechanism.get("noise_on", ""), "what is summed")
+    return f"{mechanism['noise_std']:.6g} on {on}, in units of scaled columns"
+
+
+def _field(name: str, text: str) -> list[str]:
+    """A name and what it is, over as many lines as that takes."""
+    return textwrap.wrap(text, _WIDTH, initial_indent=f"{name:<13}", subsequent_indent=" " * 13, break_long_words=False)
 
 
 def _examples(count: int | None) -> str:

@@ -3,12 +3,13 @@
 RadoError
 |-- ArgumentError   (ValueError)    an option or argument that cannot be used as given
 |-- TableError      (ValueError)    a table that cannot be read or learned from
-|-- ReleaseError    (ValueError)    a file that is not a release, is damaged, or is from a later version
+|-- ReleaseError    (ValueError)    a file that is not a release, is damaged, from a later version, or promises too much
 |-- ModelError      (ValueError)    a file that is not a model, or is from a later version
 |-- TooLargeError   (MemoryError)   work that does not fit into this machine's memory
 `-- OutputError     (OSError)       a result that could not be written; nothing was left behind
 
 ClippedWarning  (UserWarning)   values lay beyond their declared bounds
+DeltaWarning    (UserWarning)   delta is not well below one over the declared number of rows
 
 Each message is one line that names the thing and says what to do.
 """
@@ -29,7 +30,7 @@ class TableError(RadoError, ValueError):
 
 
 class ReleaseError(RadoError, ValueError):
-    """A file that is not a release, is damaged, or is from a later version."""
+    """A file that is not a release, is damaged, is from a later version, or promises more than was done."""
 
 
 class ModelError(RadoError, ValueError):
@@ -42,6 +43,10 @@ class TooLargeError(RadoError, MemoryError):
 
 class OutputError(RadoError, OSError):
     """A result that could not be written; nothing was left behind."""
+
+
+class DeltaWarning(UserWarning):
+    """A delta that is not well below one over the declared number of rows."""
 
 
 class ClippedWarning(UserWarning):

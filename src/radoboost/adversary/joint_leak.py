@@ -446,12 +446,16 @@ def _or_coin(counts: _Counts) -> int:
 
 
 def _judged(statement: str, right: int, trials: int, allowed: float) -> Check:
-    """Whether guesses are right no more often than allowed; not judged where all of them being right shows nothing."""
-    low, most = (_interval(hits, trials, _FALSE_ALARM)[0] for hits in (right, trials))
+    """Whether guesses are right no more often than allowed; not judged where so few trials could hardly show more.
+
+    They could if guesses that are right half way between what is allowed and always would be found out.
+    """
+    half_way = math.floor(trials * (1 + allowed) / 2)
+    low, shown = (_interval(hits, trials, _FALSE_ALARM)[0] for hits in (right, half_way))
     surely = f"at least {low:.3f} but for a probability of {_FALSE_ALARM:g}; our statement allows {allowed:.3f}"
     why = f"right in {right} of {trials} trials, {surely}"
-    if most <= allowed:
-        few = f"{why}. So few trials could not have shown more, were all of them right"
+    if low <= allowed and shown <= allowed:
+        few = f"{why}. So few trials show nothing: were {half_way} of them right, it would not be known either"
         return Check(statement, None, few, ours=True)
     return Check(statement, low <= allowed, why, ours=True)
 

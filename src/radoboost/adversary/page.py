@@ -103,7 +103,7 @@ def _about(release: Release) -> str:
 
 def _statement(release: Release) -> dict[str, list[str]]:
     """All that the release says of itself, as `rado show` does."""
-    from radoboost.describe import statement_in_words
+    from radoboost.release.words import statement_in_words
 
     statement = release.statement
     how = {

@@ -32,6 +32,10 @@ def account(
     ] = None,
     columns: Annotated[int | None, typer.Option(help="How many columns, for moments, with --rows.")] = None,
     unit: Annotated[str, typer.Option(help="What moments protects: record or label.")] = "record",
+    group: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="What do K rows of one person pay together? For 2, 5 and 10 by default."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Say what an epsilon costs in noise, or what noise buys, without any data.
@@ -41,7 +45,7 @@ def account(
       rado account --epsilon 0.1 --rows 5000 --columns 20
       rado account --mechanism noisy-rados --epsilon 1 -n 300
       rado account --mechanism noisy-rados --noise 18.75 -n 100 --delta 1e-5
-      rado account --mechanism noisy-examples --epsilon 1
+      rado account --mechanism noisy-examples --epsilon 1 --group 40
       rado account --mechanism feature-band --epsilon 1 --rows 1000 -n 100 --delta 1e-5
     """
     from radoboost.describe import describe_account
@@ -56,5 +60,6 @@ def account(
         n_examples=rows,
         n_features=columns,
         unit=unit,
+        group=group,
     )
     print(json.dumps(answer, indent=2, ensure_ascii=False) if as_json else describe_account(answer))

@@ -1,5 +1,6 @@
 """rado craft: a table becomes a release."""
 
+import math
 import warnings
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +9,7 @@ import typer
 
 from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_mechanism
 from radoboost.cli.shell import JsonFlag, check_output, default_output, print_release, say
+from radoboost.errors import OutputError, RadoError
 
 
 def craft(
@@ -104,6 +106,9 @@ def craft(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress and no counts: results and failures only.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite a release that promises something, which cannot be made again.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Craft rados from a table and write them as a release.
@@ -125,6 +130,8 @@ def craft(
         raise typer.Exit(1)
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)
+    if not force:
+        _keep_promise(place)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.craft(
@@ -152,3 +159,20 @@ def craft(
         say(f"rado: {warning.message}")
     release.save(place)
     print_release(release, place, as_json, f"wrote {place}")
+
+
+def _keep_promise(place: Path) -> None:
+    """Refuse to overwrite a release that spent some of a budget: its noise cannot be drawn again."""
+    from radoboost import load
+    from radoboost.release import rounded_up
+
+    try:
+        statement = load(place).statement
+    except RadoError:
+        return  # nothing is there, or something else, which is overwritten as always
+    if math.isfinite(statement.epsilon):
+        raise OutputError(
+            f"{place} is a release that spent epsilon {rounded_up(statement.epsilon, 4)} ({statement.neighbours}), and "
+            "crafting again spends more; choose another place with -o, and --compose to count both, or overwrite it "
+            "with --force"
+        )

@@ -56,7 +56,8 @@ def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None
     from radoboost.describe import describe
 
     if as_json:
-        print(json.dumps({"path": str(path), **release.to_dict()}, indent=2, ensure_ascii=False))
+        document = {"path": str(path), **release.to_dict(), **_figures(release.statement)}
+        print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe(release)}")
 
@@ -66,9 +67,18 @@ def print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
     from radoboost.describe import describe_model
 
     if as_json:
-        print(json.dumps({"path": str(path), **model.to_dict()}, indent=2, ensure_ascii=False))
+        document = {"path": str(path), **model.to_dict(), **_figures(model.statement)}
+        print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe_model(model)}")
+
+
+def _figures(statement: Any) -> dict[str, Any]:
+    """What follows from a statement and is not in the file: mu, rho, and what groups pay; where there is a promise."""
+    from radoboost.release.words import figures_of
+
+    figures = {} if statement is None else figures_of(statement)
+    return {"figures": figures} if figures else {}
 
 
 def default_output(source: str, ending: str) -> Path:

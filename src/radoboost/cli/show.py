@@ -1,16 +1,25 @@
 """rado show: what a file is."""
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from radoboost.cli.shell import JsonFlag, print_model, print_release
+from radoboost.errors import ArgumentError
 
 
 def show(
     file: Annotated[Path, typer.Argument(metavar="RELEASE|MODEL", help="A release or a model.")],
     as_json: JsonFlag = False,
+    event: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORM",
+            help="Only what was done, for accountants: json, or dp-accounting, which is Python for that library.",
+        ),
+    ] = None,
 ) -> None:
     """Show what a release or a model is, what is promised and what is not.
 
@@ -18,13 +27,30 @@ def show(
     Examples:
       rado show patients.rado.parquet
       rado show patients.model.json --json
+      rado show patients.rado.parquet --event dp-accounting
     """
     import radoboost as rb
 
-    if _is_model(file):
-        print_model(rb.load_model(file), file, as_json, str(file))
+    content = rb.load_model(file) if _is_model(file) else rb.load(file)
+    if event is not None:
+        print(_event_text(content.statement, event))
+    elif isinstance(content, rb.Model):
+        print_model(content, file, as_json, str(file))
     else:
-        print_release(rb.load(file), file, as_json, str(file))
+        print_release(content, file, as_json, str(file))
+
+
+def _event_text(statement: Any, form: str) -> str:
+    """The event of a statement in one of two forms."""
+    from radoboost.privacy import dp_accounting_text, event_from_dict
+
+    if form not in ("json", "dp-accounting"):
+        raise ArgumentError(f"--event must be json or dp-accounting; it is {form!r}")
+    if statement is None:
+        raise ArgumentError("this model was learned from examples, and has no statement; show a release instead")
+    if form == "json":
+        return json.dumps(dict(statement.event), indent=2, ensure_ascii=False)
+    return dp_accounting_text(event_from_dict(statement.event))
 
 
 def _is_model(path: Path) -> bool:

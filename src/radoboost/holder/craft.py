@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, ClippedWarning
+from radoboost.errors import ArgumentError, ClippedWarning, DeltaWarning
 from radoboost.holder.counts import Where, tell_holder
 from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Made, Mechanism, Plain
-from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
 from radoboost.holder.mechanisms.records import declared_features
 from radoboost.holder.run import Run
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
-from radoboost.privacy import Event, epsilon_at, event_from_dict
+from radoboost.privacy import Event, delta_advice
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import Release, load
+from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column
 from radoboost.tables import Source, open_table
 
@@ -74,7 +74,7 @@ def craft(
         `counts`.
     rows : int, optional
         About how many rows there are, from public knowledge. `Moments` refuses an epsilon that so few cannot carry,
-        and says what error to expect, before it is spent.
+        and says what error to expect, before it is spent. A `DeltaWarning` says where delta is too large for so many.
     mechanism : Mechanism, optional
         What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, for
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
@@ -137,6 +137,7 @@ def craft(
     )
     machine, n_threads = get_engine(engine), check_threads(threads)
     protection.check(asked)
+    _advise_on_delta(getattr(protection, "delta", 0.0), rows)
     with (show_progress if progress else no_progress)() as bar:
         source = _open(table, y, asked, protection.private)
         run = Run(source, machine, Threads(n_threads, bar) if runner is None else runner)
@@ -146,6 +147,12 @@ def craft(
     else:
         warn_clipped(made.columns, made.counts.clipped, stacklevel=3)
     return _release(protection, made)
+
+
+def _advise_on_delta(delta: float, rows: int | None) -> None:
+    """Warn of a delta that is too large for so many rows, going by what was declared alone."""
+    if (advice := delta_advice(delta, rows)) is not None:
+        warnings.warn(advice, DeltaWarning, stacklevel=3)
 
 
 def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, columns: Any) -> None:
@@ -167,10 +174,7 @@ def _event(release: Release | str | os.PathLike[str]) -> Event:
         release = load(release)
     if not isinstance(release, Release):
         raise ArgumentError(f"compose needs releases, or paths of them; one is a {type(release).__name__}")
-    event, statement = event_from_dict(release.statement.event), release.statement
-    if event.relation is None or epsilon_at(event, statement.delta or DEFAULT_DELTA) > statement.epsilon:
-        raise ArgumentError("a release in compose claims a smaller epsilon than its own event costs; do not trust it")
-    return event
+    return check_statement(release.statement)
 
 
 def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ModelError, RadoError, TableError, reason
-from radoboost.release import Release, Statement, replacing
+from radoboost.release import Release, Statement, read_statement, replacing
 from radoboost.release.columns import Column, columns_from_json
 
 MODEL_VERSION = 1
@@ -195,7 +195,7 @@ def _parse(document: Mapping[str, Any]) -> Model:
         classes,
         {"name": str(document["learner"]["name"]), **document["learner"]},
         release,
-        None if statement is None else Statement.from_dict(statement),
+        None if statement is None else read_statement(statement),
     )
     if not np.isfinite([*model.coef, *(model._line(k)[1] for k in range(len(columns)))]).all():
         raise ModelError("some coefficients are too large for float64")

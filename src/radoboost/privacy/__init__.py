@@ -1,6 +1,13 @@
 """What was done, what it costs, and how much noise a promise needs: events, then accountants, then calibrate."""
 
-from radoboost.privacy.accountants import accountant_name, best_guess, delta_at, epsilon_at, trade_off
+from radoboost.privacy.accountants import (
+    accountant_name,
+    best_guess,
+    delta_at,
+    epsilon_at,
+    gaussian_distance,
+    trade_off,
+)
 from radoboost.privacy.calibrate import band, gaussian_multiplier, least_band_epsilon, subsampled_multiplier
 from radoboost.privacy.events import (
     Composed,
@@ -16,6 +23,9 @@ from radoboost.privacy.events import (
 )
 from radoboost.privacy.events import from_dict as event_from_dict
 from radoboost.privacy.events import to_dict as event_to_dict
+from radoboost.privacy.export import dp_accounting_text, to_dp_accounting
+from radoboost.privacy.figures import delta_advice, figures, group_figure
+from radoboost.privacy.groups import group_epsilon, group_event, group_words
 
 __all__ = [
     "Composed",
@@ -30,13 +40,22 @@ __all__ = [
     "band",
     "best_guess",
     "converted",
+    "delta_advice",
     "delta_at",
+    "dp_accounting_text",
     "epsilon_at",
     "event_from_dict",
     "event_to_dict",
+    "figures",
     "flatten",
+    "gaussian_distance",
     "gaussian_multiplier",
+    "group_epsilon",
+    "group_event",
+    "group_figure",
+    "group_words",
     "least_band_epsilon",
     "subsampled_multiplier",
+    "to_dp_accounting",
     "trade_off",
 ]

@@ -26,6 +26,7 @@ from radoboost.privacy.events import (
     TruncatedBinomialShift,
     flatten,
 )
+from radoboost.privacy.mixtures import BinomialMixture, normal_masses, quadrature
 
 Floats = NDArray[np.float64]
 
@@ -125,6 +126,17 @@ def best_guess(event: Event) -> float:
     """
     delta = delta_at(event, 0.0)
     return min(1.0, nextafter((1.0 + delta) / 2, 1.0)) if delta else 0.5
+
+
+def gaussian_distance(event: Event) -> float | None:
+    """mu of the one Gaussian that all uses together come to (A3), rounded up; None if not all of them are Gaussian.
+
+    >>> from radoboost.privacy.events import Gaussian, Relation, Repeated
+    >>> round(gaussian_distance(Repeated(Gaussian(8.0, Relation.RECORD), 4)), 9)
+    0.25
+    """
+    counts = flatten(event)
+    return _mu(counts.items()) if counts and all(_as_gaussian(leaf) for leaf in counts) else None
 
 
 def accountant_name(event: Event) -> str:
@@ -258,7 +270,7 @@ def _halved(counts: tuple[tuple[Leaf, int], ...]) -> tuple[tuple[Leaf, int], ...
         if isinstance(leaf, SubsampledGaussian) and leaf.probability < 1:
             step: Leaf = replace(leaf, relation=Relation.RECORD)
         elif isinstance(leaf, SubsampledGaussian):
-            step = Gaussian(leaf.noise_multiplier, Relation.RECORD)
+            step = Gaussian(leaf.noise_multiplier / leaf.group * (1 - 2 * _UNIT), Relation.RECORD)
         else:
             assert isinstance(leaf, Gaussian)
             step = Gaussian(2 * leaf.noise_multiplier, Relation.RECORD)
@@ -276,7 +288,8 @@ def _mu(gaussians: Iterable[tuple[Leaf, int]]) -> float:
         assert isinstance(leaf, (Gaussian, SubsampledGaussian))
         # Without sampling a replacement moves the sum by up to twice a record's norm.
         double = isinstance(leaf, SubsampledGaussian) and leaf.relation != Relation.RECORD
-        parts.append((1 + double) * sqrt(count) / leaf.noise_multiplier)
+        group = leaf.group if isinstance(leaf, SubsampledGaussian) else 1
+        parts.append((1 + double) * group * sqrt(count) / leaf.noise_multiplier)
     return hypot(*parts) * (1 + 8 * _UNIT)
 
 
@@ -297,17 +310,10 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
     if length > 0.1:
         difference = float(erfcx(start)) - float(erfcx(start + length))
     else:
-        nodes, weights = _quadrature(12)
+        nodes, weights = quadrature(12)
         at = start + length * (nodes + 1) / 2
         difference = length / 2 * float(weights @ (2 / sqrt(np.pi) - 2 * at * erfcx(at)))
     return min(1.0, 0.5 * exp(-start * start) * difference * (1 + 1e-10) + _TINY)
-
-
-@lru_cache(maxsize=2)
-def _quadrature(points: int) -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights on [-1, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(points)
-    return nodes, weights
 
 
 # ---- one column of a rado
@@ -333,13 +339,13 @@ def _column(event: TruncatedBinomialShift, upwards: bool) -> tuple[Floats, Float
         dropped += float(weights[0]) * ratio / (1 - ratio)
     slack = 1 + 100 * _UNIT * (len(k) + 16)
     masses = weights / weights.sum() * slack
-    only_here, shared = (masses[0], slice(1, None)) if upwards else (masses[-1], slice(None, -1))
-    unseen = (only_here if (first == low if upwards else last == high) else 0.0) + dropped * slack
-    if (first > low) if upwards else (last < high):
-        shared = slice(None)
-    k = k[shared]
-    losses = np.log((m - k + 1) / k) if upwards else np.log((k + 1) / (m - k))
-    return losses, masses[shared], min(1.0, float(unseen))
+    seen = k >= low + event.shift if upwards else k <= high - event.shift
+    unseen = float(masses[~seen].sum()) + dropped * slack
+    k = k[seen]
+    losses = np.zeros(len(k))
+    for i in range(event.shift if len(k) else 0):
+        losses += np.log((m - k + 1 + i) / (k - i)) if upwards else np.log((k + 1 + i) / (m - k - i))
+    return losses, masses[seen], min(1.0, unseen)
 
 
 def _column_delta(event: Leaf, epsilon: float) -> float:
@@ -348,7 +354,7 @@ def _column_delta(event: Leaf, epsilon: float) -> float:
     worst = _TINY
     for upwards in (True, False):
         losses, masses, unseen = _column(event, upwards)
-        gap = losses - epsilon + 8 * _UNIT * (1 + np.abs(losses) + epsilon)
+        gap = losses - epsilon + 8 * _UNIT * (event.shift * (1 + np.abs(losses)) + epsilon)
         worst = max(worst, unseen + float(masses @ -np.expm1(-np.maximum(gap, 0.0))) * (1 + 1e-12))
     return min(1.0, worst)
 
@@ -358,50 +364,34 @@ def _column_losses(event: TruncatedBinomialShift, upwards: bool, step: float) ->
     cells = np.floor(losses / step).astype(np.int64)
     # The part that goes to the upper end keeps the mean of e^-loss (A7).
     upper = np.clip(np.expm1(cells * step - losses) / expm1(-step), 0.0, 1.0)
-    return _gathered(cells, masses, upper, unseen, float(np.abs(losses).max(initial=0.0)))
+    return _gathered(cells, masses, upper, unseen, event.shift * float(np.abs(losses).max(initial=0.0)))
 
 
 # ---- the subsampled Gaussian
 
 
-def _sampled_loss(y: Floats, s: float, q: float) -> Floats:
-    """log of (1 - q) + q e^(s y - s^2/2): the mixture over the plain normal, at y standard deviations."""
-    return np.asarray(np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, np.log(q) + s * y - s * s / 2))
+def _mixture(leaf: Gaussian | SubsampledGaussian) -> BinomialMixture:
+    """What one use shows when its records are there, in units of the noise."""
+    if isinstance(leaf, Gaussian):
+        return BinomialMixture(1 / leaf.noise_multiplier, 1.0)
+    return BinomialMixture(1 / leaf.noise_multiplier, leaf.probability, leaf.group)
 
 
-def _normal_masses(ends: Floats) -> Floats:
-    """Standard normal mass between consecutive ends, to a relative error of 1e-13 (A10)."""
+def _sampled_losses(mixture: BinomialMixture, adding: bool, step: float) -> _Losses:
+    """The loss of one use: mixture against normal when records are removed, the reverse when added (A5, A12)."""
     from scipy.special import ndtr
 
-    left, right = ends[:-1], ends[1:]
-    flip = left + right > 0  # the far tail has the accurate cumulative
-    left, right = np.where(flip, -right, left), np.where(flip, -left, right)
-    wide = ndtr(right) - ndtr(left)
-    nodes, weights = _quadrature(8)
-    half = (right - left) / 2
-    at = (left + half)[:, None] + half[:, None] * nodes
-    narrow = half * (np.exp(-at * at / 2) @ weights) / sqrt(2 * np.pi)
-    return np.where((right - left) * np.maximum(1.0, np.abs(left)) < 0.25, narrow, wide)
-
-
-def _sampled_losses(s: float, q: float, adding: bool, step: float) -> _Losses:
-    """The loss of one use: mixture against normal when a record is removed, the reverse when one is added (A5)."""
-    from scipy.special import ndtr
-
-    first, last = -_TAIL, _TAIL if adding else _TAIL + s
-    loss_first, loss_last = (float(loss) for loss in _sampled_loss(np.array([first, last]), s, q))
+    first, last = -_TAIL, _TAIL if adding else _TAIL + mixture.reach
+    loss_first, loss_last = (float(loss) for loss in mixture.loss(np.array([first, last])))
     bottom, top = int(np.ceil(loss_first / step)), int(np.floor(loss_last / step))
-    inner = np.arange(bottom, top + 1) * step
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        near = np.where(inner < -0.5, (np.exp(inner) - (1 - q)) / q, 1 + np.expm1(inner) / q)
-        far = inner + np.log1p(-(1 - q) * np.exp(-inner)) - log(q)
-        inverse = (np.where(inner > 30, far, np.log(near)) + s * s / 2) / s
-    ends = np.concatenate([[first], np.clip(inverse, first, last), [last]])
+    inner: Floats = np.arange(bottom, top + 1).astype(np.float64) * step
+    places = mixture.inverse(inner, first, last)
+    missed = mixture.missed_by(inner, places)
+    ends = np.concatenate([[first], np.clip(places, first, last), [last]])
     ends = np.maximum.accumulate(np.where(np.isnan(ends), first, ends))
-    plain, moved = _normal_masses(ends), _normal_masses(ends - s)
-    mixture = (1 - q) * plain + q * moved
+    plain, mixed = normal_masses(ends), mixture.masses(ends)
     cells = np.arange(bottom - 1, top + 1)
-    here, there = (plain, mixture) if adding else (mixture, plain)
+    here, there = (plain, mixed) if adding else (mixed, plain)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(here > 0, there / here, 0.0)  # the mean of e^-loss in the cell
     if adding:  # the loss is minus that of the mixture: cell i lies between -(i + 1) and -i steps
@@ -413,7 +403,10 @@ def _sampled_losses(s: float, q: float, adding: bool, step: float) -> _Losses:
     gathered.masses[1] += (
         tail  # of the small losses, at the upper end of the lowest cell; that of large ones is infinite
     )
-    return gathered
+    return gathered._replace(
+        masses=gathered.masses * (1 + mixture.weight_error),
+        shift=gathered.shift + 2 * (missed + mixture.weight_error),
+    )
 
 
 def _gathered(cells: NDArray[np.int64], masses: Floats, upper: Floats, infinite: float, largest: float) -> _Losses:
@@ -435,15 +428,19 @@ def _deviation(leaf: Leaf) -> tuple[float, float]:
         losses, masses, _ = _column(leaf, True)
     else:
         assert isinstance(leaf, (Gaussian, SubsampledGaussian))
-        s, q = 1 / leaf.noise_multiplier, leaf.probability if isinstance(leaf, SubsampledGaussian) else 1.0
-        y = np.linspace(-_TAIL, _TAIL + s, 4001)
-        losses = _sampled_loss(y, s, q)
-        masses = (1 - q) * np.exp(-y * y / 2) + q * np.exp(-((y - s) ** 2) / 2)
+        mixture = _mixture(leaf)
+        y = np.linspace(-_TAIL, _TAIL + mixture.reach, 4001)
+        losses, masses = mixture.loss(y), mixture.densities(y)
     if not len(losses):
         return 0.0, 0.0
     masses = masses / masses.sum()
     mean = float(masses @ losses)
     return sqrt(float(masses @ (losses - mean) ** 2)), float(losses.max() - losses.min())
+
+
+def _has_hardly_any_noise(leaf: Leaf) -> bool:
+    group = leaf.group if isinstance(leaf, SubsampledGaussian) else 1
+    return isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.noise_multiplier < LEAST_MULTIPLIER * group
 
 
 def _composed(mu: float, others: list[tuple[Leaf, int]]) -> Callable[[float], float]:
@@ -453,7 +450,7 @@ def _composed(mu: float, others: list[tuple[Leaf, int]]) -> Callable[[float], fl
         raise ArgumentError(f"at most {MOST_USES} uses of one event are accounted for: give a smaller count")
     if mu > 0:
         uses.append((Gaussian(max(1 / mu * (1 - 4 * _UNIT), _TINY), Relation.RECORD), 1))
-    if any(not isinstance(e, TruncatedBinomialShift) and e.noise_multiplier < LEAST_MULTIPLIER for e, _ in uses):  # type: ignore[union-attr]
+    if any(_has_hardly_any_noise(leaf) for leaf, _ in uses):
         return lambda epsilon: 1.0
     shapes = [(*_deviation(leaf), count) for leaf, count in uses]
     total = sqrt(sum(count * deviation**2 for deviation, _, count in shapes))
@@ -483,8 +480,7 @@ def _convolved(uses: list[tuple[Leaf, int]], first: bool, step: float) -> _Losse
             use = _column_losses(leaf, first, step)
         else:
             assert isinstance(leaf, (Gaussian, SubsampledGaussian))
-            q = leaf.probability if isinstance(leaf, SubsampledGaussian) else 1.0
-            use = _sampled_losses(1 / leaf.noise_multiplier, q, first, step)
+            use = _sampled_losses(_mixture(leaf), first, step)
         shift += count * use.shift
         if use.infinite >= 1:
             return _Losses(0, np.zeros(1), 1.0, shift)

@@ -32,11 +32,12 @@ def gaussian_multiplier(
 
 
 def subsampled_multiplier(
-    epsilon: float, delta: float, probability: float, count: int, total_variation: float = 0.0
+    epsilon: float, delta: float, probability: float, count: int, total_variation: float = 0.0, group: int = 1
 ) -> float:
     """The least noise, over one record's largest norm, for `count` sums over Poisson samples of the records.
 
-    Where hardly any noise is needed, the answer is the least that the accountant covers, 0.05.
+    Neighbours differ in up to `group` records. Where hardly any noise is needed, the answer is the least that the
+    accountant covers, 0.05 for each record of the group.
 
     >>> round(subsampled_multiplier(1.0, 1e-5, 0.5, 100), 2)
     18.75
@@ -44,11 +45,12 @@ def subsampled_multiplier(
     epsilon, delta = _checked(epsilon, delta)
 
     def event(noise: float) -> Event:
-        return Repeated(SubsampledGaussian(noise, probability, total_variation), count)
+        return Repeated(SubsampledGaussian(noise, probability, total_variation, group=group), count)
 
     event(1.0)  # refuses what is not a probability or a count before anything is computed
-    guess = probability * sqrt(count) * gaussian_multiplier(epsilon, delta)
-    return _least(event, epsilon, delta, max(guess, LEAST_MULTIPLIER), LEAST_MULTIPLIER)
+    guess = group * probability * sqrt(count) * gaussian_multiplier(epsilon, delta)
+    floor = LEAST_MULTIPLIER * group
+    return _least(event, epsilon, delta, max(guess, floor), floor)
 
 
 def band(n_trials: int, epsilon: float) -> tuple[int, int]:

@@ -27,6 +27,7 @@ class Relation(StrEnum):
     VALUE = "one value of one column changed, seen in that column's marginal"
 
 
+MOST_IN_A_GROUP = 1000  # each is one more component of a mixture, or one more logarithm of a loss
 _MOST_TIMES = 2**53  # beyond, a count is not exact as a float
 _JOINT = (Relation.RECORD, Relation.EDGE, Relation.LABEL)
 _TWO_COLUMNS = "claims about the marginals of different columns do not add up: each release exposes the other's column"
@@ -65,6 +66,13 @@ def _variation(value: Any) -> float:
     return number
 
 
+def _group(value: Any, name: str) -> int:
+    """How many records, or values, neighbours differ in."""
+    if (size := _integer(value, name, 1)) > MOST_IN_A_GROUP:
+        raise ArgumentError(f"{name} must be at most {MOST_IN_A_GROUP:,}; it is {size:,}")
+    return size
+
+
 def _relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
     """A relation, from itself or from its text."""
     relation = next((choice for choice in allowed if choice == value), None)
@@ -78,7 +86,8 @@ def _relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
 class Gaussian:
     """Gaussian noise of `noise_multiplier` times the L2 sensitivity under `relation` (A2).
 
-    `total_variation` is how far the sampler may be from that noise on any input (A9).
+    `total_variation` is how far the sampler may be from that noise on any input (A9). `own_noise` says that every
+    record has noise of its own, so that k of them together move by sqrt(k) sensitivities; else it is k (A12).
 
     >>> Gaussian(4.0, Relation.LABEL).noise_multiplier
     4.0
@@ -87,10 +96,13 @@ class Gaussian:
     noise_multiplier: float
     relation: Relation
     total_variation: float = 0.0
+    own_noise: bool = False
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
         _set(self, relation=_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
+        if not isinstance(self.own_noise, bool):
+            raise ArgumentError(f"own_noise must be true or false; it is {self.own_noise!r}")
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,8 @@ class SubsampledGaussian:
     """A sum over a Poisson sample of the records, with Gaussian noise (A5).
 
     Each record is in with `probability`, on its own; `noise_multiplier` is the noise over the largest norm of one
-    record. Under a relation other than RECORD it is charged as a group of two records (A4).
+    record. Under a relation other than RECORD it is charged as two steps (A4). With a `group` of k, neighbours differ
+    in up to k records, each in the sample by its own coin (A12).
 
     >>> SubsampledGaussian(18.75, 0.5).relation.value
     'one record added or removed'
@@ -108,6 +121,7 @@ class SubsampledGaussian:
     probability: float
     total_variation: float = 0.0
     relation: Relation = Relation.RECORD
+    group: int = 1
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
@@ -115,11 +129,14 @@ class SubsampledGaussian:
         _set(self, relation=_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
         if self.probability > 1:
             raise ArgumentError(f"probability must lie in (0, 1]; it is {self.probability}")
+        _set(self, group=_group(self.group, "group"))
 
 
 @dataclass(frozen=True)
 class TruncatedBinomialShift:
-    """One column of a rado: K ~ Binomial(n_trials, 1/2) kept in [low, high], moved by one between neighbours (A6).
+    """One column of a rado: K ~ Binomial(n_trials, 1/2) kept in [low, high], moved between neighbours (A6).
+
+    It moves by one where one value of the column changes, and by at most `shift` where that many do (A12).
 
     The paper's DP-Feat has a band; plain rados have low = 0 and high = n_trials. The band must be symmetric, so that it
     does not matter which way a value moves. Events about different columns compose to `NotPrivate`.
@@ -133,6 +150,7 @@ class TruncatedBinomialShift:
     high: int
     total_variation: float = 0.0
     column: str = ""
+    shift: int = 1
 
     def __post_init__(self) -> None:
         _set(self, n_trials=_integer(self.n_trials, "n_trials", 1), low=_integer(self.low, "low", 0))
@@ -141,6 +159,7 @@ class TruncatedBinomialShift:
                 f"n_trials must be below 2**31, and column a name; they are {self.n_trials}, {self.column!r}"
             )
         _set(self, high=_integer(self.high, "high", 0), total_variation=_variation(self.total_variation))
+        _set(self, shift=_group(self.shift, "shift"))
         if not self.low <= self.high <= self.n_trials:
             band = f"low {self.low}, high {self.high}, n_trials {self.n_trials}"
             raise ArgumentError(f"the band must satisfy low <= high <= n_trials; it has {band}")
@@ -176,8 +195,8 @@ class NotPrivate:
 class Repeated:
     """The same event `count` times, each with fresh randomness.
 
-    >>> flatten(Repeated(Repeated(Gaussian(4.0, Relation.LABEL), 2), 3))
-    {Gaussian(noise_multiplier=4.0, relation=<Relation.LABEL: 'one label flipped'>, total_variation=0.0): 6}
+    >>> list(flatten(Repeated(Repeated(Gaussian(4.0, Relation.LABEL), 2), 3)).values())
+    [6]
     """
 
     event: "Event"
@@ -238,6 +257,9 @@ EVENTS: dict[str, type[Event]] = {
     event.__name__: event
     for event in (Gaussian, SubsampledGaussian, TruncatedBinomialShift, NotPrivate, Repeated, Composed)
 }
+
+
+_LATER = {"own_noise": False, "group": 1, "shift": 1}  # fields that are written only where they say something
 
 
 def _set(event: Any, **values: Any) -> None:
@@ -323,6 +345,8 @@ def to_dict(event: Event) -> dict[str, Any]:
     data: dict[str, Any] = {"name": type(event).__name__}
     for field in fields(event):
         value = getattr(event, field.name)
+        if field.name in _LATER and value == _LATER[field.name]:
+            continue
         if field.name == "event":
             value = to_dict(value)
         elif field.name == "events":
@@ -350,10 +374,10 @@ def _read(data: Any) -> Event:
         raise ArgumentError(f"the name of an event is one of {', '.join(EVENTS)}; here it is {name!r}")
     kind = EVENTS[data["name"]]
     names, known = set(data) - {"name"}, {field.name for field in fields(kind)}
-    if names != known:
-        odd = ", ".join(sorted(map(repr, names ^ known)))
+    if odd_names := (names - known) | (known - names - set(_LATER)):
+        odd = ", ".join(sorted(map(repr, odd_names)))
         raise ArgumentError(f"{kind.__name__} has the fields {', '.join(sorted(known))}; missing or unknown: {odd}")
-    values = {name: data[name] for name in known}
+    values = {name: data[name] for name in names}
     if kind is Repeated:
         values["event"] = _read(values["event"])
     elif kind is Composed:

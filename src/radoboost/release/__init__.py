@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, Context, Decimal
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from radoboost.errors import OutputError, ReleaseError, reason
+from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.laws import law_of
 
@@ -111,6 +112,13 @@ class Statement:
         )
 
 
+def read_statement(entry: Mapping[str, Any]) -> Statement:
+    """The statement of a file, refused where it promises more than its own event does."""
+    statement = Statement.from_dict(entry)
+    check_statement(statement)
+    return statement
+
+
 def finite_or_word(epsilon: float) -> float | str:
     """An epsilon as JSON data, which has no infinity.
 
@@ -123,13 +131,25 @@ def finite_or_word(epsilon: float) -> float | str:
 def rounded_up(value: float, digits: int) -> str:
     """A number for people, never below the number itself.
 
-    >>> rounded_up(2.59421, 4), rounded_up(1.0, 4), rounded_up(3.73e-17, 2), rounded_up(math.inf, 4)
-    ('2.595', '1', '3.8e-17', 'infinite')
+    >>> rounded_up(2.59421, 4), rounded_up(0.01, 4), rounded_up(3.73e-17, 2), rounded_up(math.inf, 4)
+    ('2.595', '0.01', '3.8e-17', 'infinite')
     """
     if math.isinf(value):
         return "infinite"
+    if float(nearest := f"{value:.{digits}g}") >= value:
+        return nearest  # as it was asked for, where it has so few digits
     up = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value)
     return f"{float(up):.{digits}g}"
+
+
+def percent_up(share: float) -> str:
+    """A share in per cent with one decimal, never below the share itself.
+
+    >>> percent_up(0.5472), percent_up(0.5), percent_up(0.547)
+    ('54.8', '50.0', '54.7')
+    """
+    exact = Decimal(repr(share)) * 100
+    return str(exact.quantize(Decimal("0.1"), rounding=ROUND_CEILING))
 
 
 def _number(epsilon: float | str) -> float:
@@ -230,7 +250,9 @@ class Release:
 
 
 def load(path: str | os.PathLike[str]) -> Release:
-    """Read a release, refusing a file that is truncated, altered, or from a later version.
+    """Read a release, refusing a file that is truncated, altered, from a later version, or that promises too much.
+
+    Its epsilons are computed anew from what the file says was done.
 
     >>> import radoboost as rb, tempfile, pathlib
     >>> place = pathlib.Path(tempfile.mkdtemp()) / "small.rado.parquet"
@@ -295,7 +317,7 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
         classes=(negative, positive),
         mechanism={"name": document["mechanism"]["name"], **document["mechanism"]},
         signatures={"name": document["signatures"]["name"], **document["signatures"]},
-        statement=Statement.from_dict(document["statement"]),
+        statement=read_statement(document["statement"]),
         n_examples=n_examples,
     )
 

@@ -26,7 +26,7 @@ from radoboost.holder.run import Run
 from radoboost.holder.signatures import check_n_rados
 from radoboost.privacy import Event, Relation, band
 from radoboost.progress import Progress, silent
-from radoboost.release import Release
+from radoboost.release import Release, percent_up
 from radoboost.release.laws import LAWS
 
 NAME = "membership"
@@ -137,7 +137,7 @@ class Membership:
             return f"{text}; nothing is promised about that."
         if math.isinf(self.claim.epsilon):
             return f"{text}; the statement promises nothing (epsilon is infinite, for {self.claim.neighbours})."
-        allowed = f"the statement ({self.claim.in_words()}) allows {_right(self.claim.advantage)} %"
+        allowed = f"the statement ({self.claim.in_words()}) allows {percent_up(0.5 + self.claim.advantage / 2)} %"
         if few is not None:
             allowed += f" and {100 * float(self.claim.hits([LOW_RATE])[0]):.1f} %"
         if self.beats_claim:

@@ -18,7 +18,7 @@ from radoboost.privacy import (
     event_to_dict,
     flatten,
 )
-from radoboost.release import Statement, finite_or_word
+from radoboost.release import Statement, finite_or_word, percent_up
 
 DEFAULT_DELTA = 1e-6
 SHOWN_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8)
@@ -64,7 +64,7 @@ def make_statement(
         promises = [
             *promises,
             f"{adversary}, and otherwise would toss a coin, is right about which of two "
-            f"neighbours the table was at most {math.ceil(1000 * guess) / 10} % of the time.",
+            f"neighbours the table was at most {percent_up(guess)} % of the time.",
         ]
     return Statement(
         mechanism=mechanism,

@@ -5,11 +5,11 @@ once, on the paper's domains.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from radoboost.holder.mechanisms.moment_passes import CAP, GRID
-from radoboost.holder.noise import TOTAL_VARIATION
+from radoboost.holder.noise import TOTAL_VARIATION, round_scale_up
 from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated
 
 COUNTS_SHARE = 0.01  # of the noisy counts of good and spoiled rows
@@ -91,6 +91,16 @@ def planned_stages(unit: str, sharpen: bool, bounds_share: float, shape: Shape, 
         Stage("whitened", k * GRID**2, shares["whitened"], pairs),
         Stage("rounds", k * CAP * vector, shares["rounds"], d, n_rounds),
     )
+
+
+def released_noise(scales: Mapping[str, float]) -> dict[str, float]:
+    """The noise of each stage in units of what its block holds, from grid steps: a row counts 1, and has length 1.
+
+    >>> released_noise({"sum": 2.0**19, "second": 2.0**34, "whitened": 0.0})
+    {'sum': 16.0, 'second': 16.0, 'whitened': 0.0}
+    """
+    unit = {"second": GRID**2, "whitened": GRID**2}
+    return {stage: round_scale_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()}
 
 
 def composed(parts: Sequence[Stage], mu: float, relation: Relation) -> Event:

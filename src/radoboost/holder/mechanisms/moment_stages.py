@@ -15,9 +15,8 @@ from threadpoolctl import ThreadpoolController
 from radoboost import memory
 from radoboost.errors import TableError
 from radoboost.holder.counts import RowCounts
-from radoboost.holder.mechanisms.moment_budget import Shape, Stage
+from radoboost.holder.mechanisms.moment_budget import Shape, Stage, released_noise
 from radoboost.holder.mechanisms.moment_passes import GRID, MeanRado, SphereRows, SumProducts, WhitenedRows
-from radoboost.holder.noise import round_scale_up
 from radoboost.holder.passes import Readable
 from radoboost.holder.run import Noise, Run
 from radoboost.privacy import Event, Relation
@@ -67,11 +66,7 @@ class Stages:
 
     def noise(self) -> dict[str, float]:
         """The noise of each stage, in units of what its block holds."""
-        scales = self._budget.scales(self.rounds, self._shape)
-        unit = {"second": GRID**2, "whitened": GRID**2}
-        return {
-            stage: round_scale_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()
-        }
+        return released_noise(self._budget.scales(self.rounds, self._shape))
 
     def run(self) -> None:
         """All stages, in order; linear algebra on one thread, so that its bits do not depend on how many there are."""

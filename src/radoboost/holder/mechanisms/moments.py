@@ -16,14 +16,13 @@ from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question
 from radoboost.holder.mechanisms.drawn_rados import draw_rados
-from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages
+from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, SphereRows
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, Stages
-from radoboost.holder.mechanisms.noisy_rados import check_noise
 from radoboost.holder.mechanisms.records import check_declared, declared_columns
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
 from radoboost.holder.run import Run
-from radoboost.privacy import Event, Gaussian, Relation, epsilon_at, gaussian_multiplier
+from radoboost.privacy import Event, Relation, epsilon_at, gaussian_multiplier
 from radoboost.release import RADOS, Statement
 from radoboost.tables.labels import LabelRule
 
@@ -179,25 +178,23 @@ class Moments:
 
     @classmethod
     def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
-        """What all stages cost together, and what error to expect of so many rows and columns."""
-        question.check_one()
-        epsilon, noise, rows, features = question.epsilon, question.noise, question.n_examples, question.n_features
+        """What all stages cost together, the noise of each, and what error to expect of so many rows and columns."""
+        epsilon, rows, features = question.epsilon, question.n_examples, question.n_features
+        if question.noise is not None or epsilon is None:
+            raise ArgumentError(
+                "moments takes several noisy sums, each with noise of its own, and no one noise says what they cost "
+                "together; give --epsilon, and the answer has the noise of each"
+            )
         if (rows is None) != (features is None):
             raise ArgumentError(
                 "the error to expect depends on both the number of rows (--rows) and of columns (--columns); give both"
             )
-        check_noise(epsilon, question.delta, noise)
-        extra = {}
-        if rows is not None and features is not None:
-            if epsilon is None:
-                raise ArgumentError("the error to expect depends on epsilon; give epsilon in place of noise")
-            extra = {"expected": _expected(cls(epsilon, question.delta, question.unit), rows, features)}
-        relation = cls(epsilon or 1.0, question.delta, question.unit).relation
-        norms = 2 if question.unit == "label" else 1  # by which one label, or one record, moves a sum
-        if noise is None:
-            assert epsilon is not None
-            noise = norms * gaussian_multiplier(epsilon, question.delta, relation)
-        return Gaussian(noise / norms, relation), {"noise": noise, **extra}
+        mechanism = cls(epsilon, question.delta, question.unit)
+        shape = Shape(2 if features is None else features + 1)
+        few, many = (released_noise(mechanism.scales(rounds, shape)) for rounds, _ in (FEW_ROUNDS, MANY_ROUNDS))
+        rounds = {str(FEW_ROUNDS[0]): few["rounds"], str(MANY_ROUNDS[0]): many["rounds"]}
+        expected = {} if rows is None or features is None else {"expected": _expected(mechanism, rows, features)}
+        return mechanism.dearest(shape), {"noise": {**few, "rounds": rounds}, **expected}
 
 
 def _expected(mechanism: Moments, rows: int, features: int) -> dict[str, Any]:
@@ -224,7 +221,7 @@ _RECORD_EXPOSED = (
     "What all records say together: that is what a release is for.",
     "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
     "read off the table would tell of it.",
-    "A person with several rows: k rows cost up to k times the epsilon of one, at a larger delta.",
+    "A person with several rows: k rows have k times the mu of one; rado show has the epsilons of 2, 5 and 10.",
 )
 _LABEL_UNIT = "the label of one row; a person with k rows is protected as a group of k"
 _LABEL_PROMISES = (

@@ -26,7 +26,7 @@ _NOT_PROTECTED = (
     "The number of examples: it is in the release. Whether somebody is in the table at all is not protected.",
     "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
     "read off the table would tell of it.",
-    "A person with several rows: k rows cost up to k times the epsilon of one, at a larger delta.",
+    "A person with several rows: k rows have sqrt(k) times the mu of one; rado show has the epsilons of 2, 5, 10.",
 )
 
 _NO_CLIP = "Noise without a clipping norm promises nothing: nothing bounds what one row adds."
@@ -99,7 +99,7 @@ class NoisyExamples:
         event: Event = NotPrivate("noise without a clipping norm promises nothing", Relation.EDGE)
         if self.clip is not None:
             reach = 2 * clip_steps(self.clip, step)
-            event = Gaussian(math.nextafter(scale / reach, 0.0), Relation.EDGE, total_variation=variation)
+            event = Gaussian(math.nextafter(scale / reach, 0.0), Relation.EDGE, variation, own_noise=True)
         return Plan(step, self.clip, scale, event)
 
     def statement(self, circumstances: Circumstances) -> Statement:
@@ -127,7 +127,7 @@ class NoisyExamples:
         if noise is None:
             assert epsilon is not None
             noise = 2 * gaussian_multiplier(epsilon, question.delta, Relation.EDGE)
-        return Gaussian(noise / 2, Relation.EDGE), {"noise": noise}
+        return Gaussian(noise / 2, Relation.EDGE, own_noise=True), {"noise": noise}
 
     def _plan(self, circumstances: Circumstances) -> Plan:
         return self.plan(circumstances.n_rados, circumstances.n_columns, circumstances.n_examples)

@@ -24,7 +24,7 @@ _NOT_PROTECTED = (
     "What all records say together: that is what a release is for.",
     "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
     "read off the table would tell of it.",
-    "A person with several rows: k rows cost up to k times the epsilon of one, at a larger delta.",
+    "A person with several rows: k rows pay together; rado show has what 2, 5 and 10 do.",
 )
 
 

@@ -1,0 +1,98 @@
+"""A statement against its own event: no figure in it may be smaller than what was done costs."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.privacy import Composed, Event, best_guess, converted, delta_at, epsilon_at, event_from_dict
+
+if TYPE_CHECKING:
+    from radoboost.release import Statement
+
+_SLACK = 1e-6  # relative: what another version of the accountant may differ by
+
+
+def check_statement(statement: "Statement") -> Event:
+    """The event of a statement, which is refused where it says less than the event costs.
+
+    It looks at epsilon with its delta and relation, the other pairs of `epsilon_at`, the best guess, and what this
+    release and earlier ones come to. An infinite epsilon promises nothing, so nothing is computed for it.
+
+    >>> import radoboost as rb
+    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4)
+    >>> check_statement(release.statement).reason
+    'plain rados promise nothing'
+    """
+    event = _event(statement.event, "the event of its statement")
+    relation = event.relation
+    if relation is None:
+        raise ReleaseError("the event of its statement names no neighbours; do not trust it")
+    if math.isfinite(statement.epsilon) and statement.neighbours != relation.value:
+        raise ReleaseError(
+            f"the statement speaks of {statement.neighbours!r}, and what was done is about {relation.value!r}; do not "
+            "trust it"
+        )
+    if not 0 <= statement.delta < 1:
+        raise ReleaseError(f"the statement's delta is {statement.delta!r}, which is not a delta")
+    for delta, epsilon in ((statement.delta, statement.epsilon), *statement.epsilon_at):
+        _check_epsilon(event, delta, epsilon, "what was done")
+    _check_guess(event, statement.best_guess)
+    if statement.composed is not None:
+        _check_composed(event, statement.composed)
+    return event
+
+
+def _event(data: Any, what: str) -> Event:
+    try:
+        return event_from_dict(data)
+    except ArgumentError as error:
+        raise ReleaseError(f"{what} cannot be read: {error}") from None
+
+
+def _check_epsilon(event: Event, delta: float, epsilon: float, what: str) -> None:
+    """One evaluation of the curve, where everything is as it should be."""
+    if math.isinf(epsilon):
+        return
+    assert event.relation is not None
+    if not 0 < delta < 1:
+        raise ReleaseError(f"the statement gives epsilon {epsilon:g} at delta {delta!r}, which is not a delta")
+    try:
+        if delta_at(event, epsilon * (1 + _SLACK)) <= delta:
+            return
+        cost = epsilon_at(event, delta)
+    except ArgumentError as error:
+        raise ReleaseError(f"the event of its statement cannot be accounted for: {error}") from None
+    raise ReleaseError(
+        f"the statement says epsilon {epsilon:g} at delta {delta:g} for {event.relation.value}, and {what} costs "
+        f"{'no finite epsilon' if math.isinf(cost) else f'{cost:g}'}; do not trust it"
+    )
+
+
+def _check_guess(event: Event, stated: float) -> None:
+    assert event.relation is not None
+    try:
+        guess = best_guess(event)
+    except ArgumentError:
+        guess = 1.0  # more uses than are accounted for
+    if not stated >= guess * (1 - _SLACK):
+        raise ReleaseError(
+            f"the statement says that the best guess between tables with {event.relation.value} is right with "
+            f"probability {stated:.6g} at most, and what was done allows {guess:.6g}; do not trust it"
+        )
+
+
+def _check_composed(event: Event, composed: Mapping[str, Any]) -> None:
+    """What several releases come to is no less than this one costs, or all of them where their events are known."""
+    epsilon, relation = composed["epsilon"], event.relation
+    if epsilon == "infinite":
+        return
+    assert relation is not None
+    if composed["neighbours"] != relation.value:
+        raise ReleaseError(f"the total speaks of {composed['neighbours']!r}, and the release of {relation.value!r}")
+    earlier = [_event(entry["event"], "the event of an earlier release") for entry in composed.get("releases", ())]
+    try:
+        total = Composed((event, *(converted(other, relation) for other in earlier)))
+    except ArgumentError as error:
+        raise ReleaseError(f"the statement gives a total for releases that have none: {error}") from None
+    _check_epsilon(total, float(composed["delta"]), float(epsilon), "what was done in all of them")

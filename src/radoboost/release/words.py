@@ -1,0 +1,112 @@
+"""What a statement, its event and its noise say, as sentences."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from radoboost.privacy import event_from_dict, figures
+from radoboost.release import Statement, rounded_up
+
+_LENGTHS = "standard deviations, where one row counts 1 and has length 1"
+_STAGES = {  # what a stage of several is called, by its name in a release
+    "counts": "numbers of rows",
+    "second": "second moments",
+    "sum": "sum",
+    "whitened": "whitened second moments",
+    "rounds": "each of {rounds} mean rados",
+}
+
+
+def statement_in_words(statement: Statement) -> dict[str, list[str]]:
+    """What a statement promises and what it does not, as sentences by their headings.
+
+    >>> import radoboost as rb
+    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
+    >>> statement_in_words(release.statement)["What is promised"][0]
+    'Nothing: this release carries no privacy guarantee.'
+    """
+    promised = [
+        *(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
+        f"epsilon {epsilon_text(statement.epsilon)}, delta {rounded_up(statement.delta, 6)}, for "
+        f"{statement.neighbours} as neighbours",
+    ]
+    if not math.isinf(statement.epsilon):
+        at = ", ".join(f"{epsilon_text(epsilon)} at delta {delta:g}" for delta, epsilon in statement.epsilon_at)
+        promised += [f"unit of privacy: {statement.unit_of_privacy}", f"the same as epsilon {at}"]
+        promised += figures_in_words(figures_of(statement), statement.neighbours)
+    if statement.composed is not None:
+        total = statement.composed
+        promised.append(
+            f"together with {total['earlier_releases']} earlier: epsilon {epsilon_text(total['epsilon'])}, "
+            f"delta {rounded_up(total['delta'], 6)}, for {total['neighbours']} as neighbours"
+            + (f" ({total['why']})" if "why" in total else "")
+        )
+    return {"What is promised": promised, "What is not protected": list(statement.not_protected)}
+
+
+def figures_of(statement: Statement) -> dict[str, Any]:
+    """What else follows from the event of a statement: mu, rho and what groups pay; nothing where nothing is promised.
+
+    >>> import radoboost as rb
+    >>> figures_of(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4).statement)
+    {}
+    """
+    return {} if math.isinf(statement.epsilon) else figures(event_from_dict(statement.event), statement.delta)
+
+
+def figures_in_words(answer: Mapping[str, Any], neighbours: str) -> list[str]:
+    """Sentences about mu, rho and groups; every one names its neighbours.
+
+    >>> from radoboost.privacy import Gaussian, Relation, figures
+    >>> figures_in_words(figures(Gaussian(3.0, Relation.RECORD), 1e-6), "one record added or removed")[0]
+    'mu 0.3334 in Gaussian differential privacy, rho 0.05556 in zCDP, for one record added or removed as neighbours'
+    """
+    sentences = []
+    if "mu" in answer:
+        variation = answer["total_variation"]
+        charged = (
+            f"; the sampler's total variation, {rounded_up(variation, 2)}, is charged to delta" if variation else ""
+        )
+        sentences.append(
+            f"mu {rounded_up(answer['mu'], 4)} in Gaussian differential privacy, rho {rounded_up(answer['rho'], 4)} in "
+            f"zCDP, for {neighbours} as neighbours{charged}"
+        )
+    if answer.get("groups"):
+        groups = answer["groups"]
+        epsilons = ", ".join(epsilon_text(figure["epsilon"]) for figure in groups)
+        sizes = ", ".join(f"{figure['size']:,}" for figure in groups)
+        whom = groups[-1]["neighbours"].replace(f"{groups[-1]['size']:,}", sizes, 1)
+        who = "several persons" if "person" in neighbours else "several rows of one person"
+        delta = rounded_up(groups[0]["delta"], 6)
+        sentences.append(f"{who}: epsilon at most {epsilons} for {whom}, at delta {delta}")
+    return sentences
+
+
+def stages_in_words(noise: Mapping[str, Any], rounds: int = 0) -> str:
+    """The noise of each stage, by name; a stage without noise is exact.
+
+    Where the number of mean rados is not known yet, "rounds" maps each that it may be to its noise.
+
+    >>> stages_in_words({"counts": 0.0, "sum": 15.43, "rounds": 8.25}, 8)
+    'sum 15.43, each of 8 mean rados 8.25: standard deviations, where one row counts 1 and has length 1'
+    """
+    parts = []
+    for stage, value in noise.items():
+        name = _STAGES.get(stage, stage.replace("bounds", "bounds, search"))
+        if isinstance(value, Mapping):
+            choices = [f"{name.format(rounds=count)} {deviation:.6g}" for count, deviation in value.items()]
+            parts.append(f"{', or '.join(choices)} (what is released first decides)")
+        elif value:
+            parts.append(f"{name.format(rounds=rounds)} {value:.6g}")
+        elif stage not in ("counts", "rounds"):  # those are there only with noise
+            parts.append(f"{name} exact")
+    return f"{', '.join(parts)}: {_LENGTHS}"
+
+
+def epsilon_text(value: float | str | None) -> str:
+    """Four digits, rounded up; JSON has a word, or null, for infinity.
+
+    >>> epsilon_text(1.00001), epsilon_text(None)
+    ('1.001', 'infinite')
+    """
+    return rounded_up(value if isinstance(value, int | float) else math.inf, 4)
