@@ -20,7 +20,8 @@
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, labels
 #   release       what leaves the building, and its file; columns, laws, spectra
-#   privacy       what was done (events), what it costs (accountants), how much noise it takes (calibrate)
+#   privacy       what was done (events), what it costs (accountants), how much noise it takes (calibrate), what a total
+#                 set in advance allows (filter), and the books of a table (ledger)
 #
 # The holder's side, from a table to a release:
 #
@@ -65,7 +66,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from radoboost.errors import (
         ArgumentError,
+        BudgetError,
+        BudgetWarning,
         ClippedWarning,
+        LedgerError,
         ModelError,
         OutputError,
         RadoError,
@@ -80,6 +84,7 @@ if TYPE_CHECKING:
     from radoboost.learner.boost import Rounds
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.weak import Median, Prudential, Strongest
+    from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
     from radoboost.release.columns import Column
 
@@ -92,7 +97,10 @@ _HOMES = {
     "holder.craft": ("craft",),
     "errors": (
         "ArgumentError",
+        "BudgetError",
+        "BudgetWarning",
         "ClippedWarning",
+        "LedgerError",
         "ModelError",
         "OutputError",
         "RadoError",
@@ -103,6 +111,7 @@ _HOMES = {
     "estimators": ("AdaBoostSSClassifier", "MomentsClassifier", "RadoBoostClassifier"),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.model": ("Model", "load_model"),
+    "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
     "learner.weak": ("Median", "Prudential", "Strongest"),
@@ -112,10 +121,14 @@ __all__ = [
     "AdaBoostSSClassifier",
     "AllSignatures",
     "ArgumentError",
+    "BudgetError",
+    "BudgetWarning",
     "ClippedWarning",
     "Column",
     "FeatureBand",
     "FixedSupport",
+    "Ledger",
+    "LedgerError",
     "Median",
     "Model",
     "ModelError",

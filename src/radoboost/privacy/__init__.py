@@ -1,4 +1,7 @@
-"""What was done, what it costs, and how much noise a promise needs: events, then accountants, then calibrate."""
+"""What was done (events), what it costs (accountants), what noise it takes (calibrate), what a total allows (filter).
+
+The books that a holder keeps are in `ledger`, which is imported where it is needed.
+"""
 
 from radoboost.privacy.accountants import accountant_name, best_guess, delta_at, epsilon_at, trade_off
 from radoboost.privacy.calibrate import band, gaussian_multiplier, least_band_epsilon, subsampled_multiplier
@@ -16,10 +19,13 @@ from radoboost.privacy.events import (
 )
 from radoboost.privacy.events import from_dict as event_from_dict
 from radoboost.privacy.events import to_dict as event_to_dict
+from radoboost.privacy.filter import Cost, Filter
 
 __all__ = [
     "Composed",
+    "Cost",
     "Event",
+    "Filter",
     "Gaussian",
     "NotPrivate",
     "Relation",
