@@ -19,7 +19,7 @@
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, labels
-#   release       what leaves the building, and its file; columns, laws, spectra
+#   release       what leaves the building, and its file; columns, laws, spectra; chain: several together
 #   privacy       what was done (events), what it costs (accountants), how much noise it takes (calibrate), what a total
 #                 set in advance allows (filter), and the books of a table (ledger)
 #

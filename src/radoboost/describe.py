@@ -129,6 +129,24 @@ def describe_account(answer: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def describe_chain(answer: Mapping[str, Any]) -> str:
+    """What releases amount to together, as text for a terminal."""
+    others = ", ".join(f"{_epsilon(pair['epsilon'])} at {pair['delta']:g}" for pair in answer["epsilon_at"])
+    return "\n".join(
+        [
+            f"releases     {len(answer['releases']):,}, each counted once",
+            *(f"             {entry['id']}, for {entry['neighbours']}" for entry in answer["releases"]),
+            f"neighbours   {answer['neighbours']}",
+            f"together     epsilon {_epsilon(answer['epsilon'])} at delta {rounded_up(answer['delta'], 6)}"
+            + (f" ({answer['why']})" if "why" in answer else ""),
+            f"also         epsilon {others}",
+            f"best guess   {math.ceil(1000 * answer['best_guess']) / 10} % right at most, from even odds",
+            f"accountant   {answer['accountant']}",
+            *textwrap.wrap(f"holds if     {answer['holds_if']}", _WIDTH, subsequent_indent=" " * 13),
+        ]
+    )
+
+
 def describe_audit(result: "Audit") -> str:
     """An audit, as text for a terminal."""
     how = "by its exact law" if not result.runs else f"by {result.runs:,} runs of either table"
@@ -168,6 +186,7 @@ def statement_in_words(statement: Statement) -> dict[str, list[str]]:
             f"together with {total['earlier_releases']} earlier: epsilon {_epsilon(total['epsilon'])}, "
             f"delta {rounded_up(total['delta'], 6)}, for {total['neighbours']} as neighbours"
             + (f" ({total['why']})" if "why" in total else "")
+            + (f", if {total['holds_if']}" if "holds_if" in total else "")
         )
     return {"What is promised": promised, "What is not protected": list(statement.not_protected)}
 

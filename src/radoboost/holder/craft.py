@@ -1,6 +1,7 @@
 """craft(): from a table to a release. Check, open, make, release; the mechanism does the rest."""
 
 import os
+import secrets
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -14,15 +15,14 @@ from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Made, Mechanism, Plain
-from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
 from radoboost.holder.mechanisms.records import declared_features
 from radoboost.holder.run import Run
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
-from radoboost.privacy import Event, epsilon_at, event_from_dict
 from radoboost.progress import no_progress, show_progress
-from radoboost.release import Release, load
+from radoboost.release import Release
+from radoboost.release.chain import chain
 from radoboost.release.columns import Column
 from radoboost.tables import Source, open_table
 
@@ -93,7 +93,8 @@ def craft(
         Makes the signatures reproducible, and known to anyone who knows the seed: the statement says so. Noise is
         never reproducible.
     compose : sequence of releases or their paths
-        Earlier releases of the same table: the statement says what they and this one amount to together.
+        Earlier releases of the same table: the statement says what they, all that they were composed with, and this one
+        amount to together, if every epsilon was fixed beforehand.
     i_know : bool
         Allow a seed with a private mechanism; its epsilon is then infinite.
     counts : "terminal", path or None
@@ -133,7 +134,7 @@ def craft(
         seeded=seed is not None,
         may_seed=i_know,
         rows=rows,
-        earlier=tuple(_event(release) for release in compose),
+        earlier=chain(compose),
     )
     machine, n_threads = get_engine(engine), check_threads(threads)
     protection.check(asked)
@@ -145,7 +146,7 @@ def craft(
         tell_holder(made.counts, made.columns, asked.label_name, counts)
     else:
         warn_clipped(made.columns, made.counts.clipped, stacklevel=3)
-    return _release(protection, made)
+    return _release(protection, made, "" if asked.seeded else secrets.token_hex(16))
 
 
 def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, columns: Any) -> None:
@@ -159,18 +160,6 @@ def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, columns: A
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
     if columns != "linear":
         raise ArgumentError(f"columns must be 'linear', the only feature map there is; it is {columns!r}")
-
-
-def _event(release: Release | str | os.PathLike[str]) -> Event:
-    """What was done for an earlier release, which says what it cost."""
-    if isinstance(release, str | os.PathLike):
-        release = load(release)
-    if not isinstance(release, Release):
-        raise ArgumentError(f"compose needs releases, or paths of them; one is a {type(release).__name__}")
-    event, statement = event_from_dict(release.statement.event), release.statement
-    if event.relation is None or epsilon_at(event, statement.delta or DEFAULT_DELTA) > statement.epsilon:
-        raise ArgumentError("a release in compose claims a smaller epsilon than its own event costs; do not trust it")
-    return event
 
 
 def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:
@@ -188,7 +177,7 @@ def warn_clipped(columns: Sequence[Column], clipped: NDArray[np.int64], *, stack
         warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)
 
 
-def _release(mechanism: Mechanism, made: Made) -> Release:
+def _release(mechanism: Mechanism, made: Made, name: str) -> Release:
     return Release(
         blocks=dict(made.blocks),
         columns=made.columns,
@@ -197,4 +186,5 @@ def _release(mechanism: Mechanism, made: Made) -> Release:
         signatures=dict(made.signatures),
         statement=mechanism.statement(made.circumstances),
         n_examples=made.circumstances.n_examples,
+        id=name,
     )

@@ -101,8 +101,8 @@ def delta_curve(event: Event, epsilons: ArrayLike) -> Floats:
     """`delta_at` at many epsilons.
 
     >>> from radoboost.privacy.events import Gaussian, Relation
-    >>> delta_curve(Gaussian(4.0, Relation.RECORD), [0.0, 1.0]).round(7)
-    array([0.0994764, 2.2e-06])
+    >>> delta_curve(Gaussian(4.0, Relation.RECORD), [0.0, 0.1]).round(4)
+    array([0.0995, 0.0603])
     """
     curve = _account(event)
     return np.array([curve.at(min(_checked_epsilon(epsilon), curve.last)) for epsilon in np.ravel(epsilons).tolist()])
