@@ -3,10 +3,14 @@
 import copy
 import json
 import math
+import os
 import pickle
 import sqlite3
+import subprocess
+import sys
 import threading
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -325,3 +329,42 @@ def test_threads_that_book_at_once_stay_within_the_total(tmp_path):
     for thread in threads:
         thread.join()
     assert (len(ledger.entries()), len(refused)) == (6, 14)
+
+
+# ---- many at once
+
+PROGRAM = Path(__file__).with_name("crafts_at_once.py")
+
+
+def crafts_at_once(folder, *options):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, str(PROGRAM), str(folder), *options]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
+    assert run.stderr == ""
+    return json.loads(run.stdout)
+
+
+def test_crafts_at_once_with_kills_never_spend_more_than_is_booked(tmp_path):
+    """200 crafts from 8 processes against a total that allows 50; kills at any time, and where they hurt most."""
+    result = crafts_at_once(tmp_path)
+    ends = result["ends"]
+    files = {path.stem for path in tmp_path.glob("*.parquet")} - {"alone"}
+    done = {k for k, word in ends.items() if word == "done"}
+    killed = {k for k, word in ends.items() if word == "start"}
+    assert len(ends) == 200 and result["failed"] == 0 and set(ends.values()) == {"done", "refused", "start"}
+    assert len(result["entries"]) == 50 and result["within"] and not result["one_more_fits"]
+    assert result["spent"]["mu_squared"] == pytest.approx(50 * result["one"], rel=1e-12) and result["problems"] == []
+    booked = dict(result["entries"])
+    releases = {name: rb.load(tmp_path / f"{name}.parquet") for name in files}
+    assert done <= files <= done | killed  # who was not killed left a file
+    assert {releases[name].id for name in files} <= set(booked)  # and nothing was released that was not booked
+    assert all(booked[releases[name].id] == releases[name].digest for name in done)
+    unfinished = [release for release, digest in booked.items() if digest is None]
+    assert unfinished and result["kills"] > 5  # some were killed with a booking and without a digest
+    assert not list(tmp_path.glob("l-journal"))
+
+
+def test_a_ledger_that_compares_before_it_locks_is_found_out(tmp_path):
+    result = crafts_at_once(tmp_path, "careless")
+    assert len(result["entries"]) > 50 and not result["within"]
+    assert result["problems"] == ["the bookings of 'table' pass its total"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli import attack
+from radoboost.cli import attack, ledger
 from radoboost.cli.account import account
 from radoboost.cli.audit import audit
 from radoboost.cli.bounds import bounds
@@ -29,6 +29,7 @@ app = typer.Typer(
 )
 for command in (craft, learn, predict, show, bounds, check, account, audit, reproduce, demo):
     app.command()(in_one_line(command))
+app.add_typer(ledger.app)
 app.add_typer(attack.app)
 
 

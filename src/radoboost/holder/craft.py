@@ -3,7 +3,8 @@
 import os
 import secrets
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from radoboost.holder.counts import Where, tell_holder
 from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import Asked, Made, Mechanism, Plain
+from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
 from radoboost.holder.mechanisms.records import declared_features
 from radoboost.holder.run import Run
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
+from radoboost.privacy import event_from_dict
+from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import Release
 from radoboost.release.chain import chain
@@ -45,6 +48,7 @@ def craft(
     intercept: bool = True,
     seed: int | None = None,
     compose: Sequence[Release | str | os.PathLike[str]] = (),
+    ledger: Ledger | str | os.PathLike[str] | None = None,
     i_know: bool = False,
     counts: Where = "terminal",
     engine: str | Engine = "auto",
@@ -95,6 +99,9 @@ def craft(
     compose : sequence of releases or their paths
         Earlier releases of the same table: the statement says what they, all that they were composed with, and this one
         amount to together, if every epsilon was fixed beforehand.
+    ledger : Ledger, or the path of one that has one table, optional
+        The books of the table: what this release can cost at most is booked before its noise is drawn, and refused with
+        a `BudgetError` if the total would be passed. No booking is given back. Saving notes the file's digest.
     i_know : bool
         Allow a seed with a private mechanism; its epsilon is then infinite.
     counts : "terminal", path or None
@@ -136,17 +143,21 @@ def craft(
         rows=rows,
         earlier=chain(compose),
     )
-    machine, n_threads = get_engine(engine), check_threads(threads)
+    machine, n_threads, books = get_engine(engine), check_threads(threads), as_ledger(ledger)
     protection.check(asked)
+    name = "" if asked.seeded else secrets.token_hex(16)
+    if books is not None:
+        _check_books(books, protection, asked)
     with (show_progress if progress else no_progress)() as bar:
         source = _open(table, y, asked, protection.private)
-        run = Run(source, machine, Threads(n_threads, bar) if runner is None else runner)
+        place = Threads(n_threads, bar) if runner is None else runner
+        run = Run(source, machine, place, ledger=None if books is None else partial(books.book, release=name))
         made = protection.make(asked, run)
     if protection.private:
         tell_holder(made.counts, made.columns, asked.label_name, counts)
     else:
         warn_clipped(made.columns, made.counts.clipped, stacklevel=3)
-    return _release(protection, made, "" if asked.seeded else secrets.token_hex(16))
+    return _release(protection, made, name, None if books is None else partial(books.finish, name))
 
 
 def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, columns: Any) -> None:
@@ -177,7 +188,19 @@ def warn_clipped(columns: Sequence[Column], clipped: NDArray[np.int64], *, stack
         warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)
 
 
-def _release(mechanism: Mechanism, made: Made, name: str) -> Release:
+def _check_books(books: Ledger, mechanism: Mechanism, asked: Asked) -> None:
+    """Refuse what cannot be booked before the table is opened; the mechanism books later what it costs."""
+    if not mechanism.private:
+        raise ArgumentError(
+            f"the mechanism {mechanism.name} promises nothing about whole records, so it has no finite cost to book; "
+            "take one that does, such as Moments, or leave the ledger out"
+        )
+    n_columns = max(2, len(asked.declared.limits) + asked.intercept)
+    statement = mechanism.statement(Circumstances("bounds", asked.seeded, asked.n_rados, n_columns, n_examples=1))
+    books.check(event_from_dict(statement.event))
+
+
+def _release(mechanism: Mechanism, made: Made, name: str, after_save: Callable[[str], None] | None) -> Release:
     return Release(
         blocks=dict(made.blocks),
         columns=made.columns,
@@ -187,4 +210,5 @@ def _release(mechanism: Mechanism, made: Made, name: str) -> Release:
         statement=mechanism.statement(made.circumstances),
         n_examples=made.circumstances.n_examples,
         id=name,
+        after_save=after_save,
     )

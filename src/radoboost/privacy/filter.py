@@ -67,6 +67,10 @@ class Cost:
             and self.total_variation <= total.total_variation
         )
 
+    def scaled(self, factor: Fraction) -> "Cost":
+        """All three numbers times `factor`."""
+        return Cost(self.mu_squared * factor, self.delta0 * factor, self.total_variation * factor)
+
     def less(self, other: "Cost") -> "Cost":
         """What is left after `other`, never below nothing."""
         zero = Fraction(0)
@@ -137,9 +141,16 @@ def cost(event: Event, relation: Relation, delta0: float = 1e-10) -> Cost:
     (0.2684, 1e-10)
     """
     total = Cost()
-    for leaf, count in flatten(converted(event, relation)).items():
+    for leaf, count in flatten(_converted(event, relation)).items():
         total += _leaf_cost(leaf, count, delta0)
     return Cost(*(Fraction(_up(part)) for part in (total.mu_squared, total.delta0, total.total_variation)))
+
+
+def _converted(event: Event, relation: Relation) -> Event:
+    try:
+        return converted(event, relation)
+    except ArgumentError as error:
+        raise ArgumentError(f"{error}, so it cannot be booked here; give it a ledger of its own relation") from None
 
 
 def _leaf_cost(leaf: Leaf, count: int, delta0: float) -> Cost:

@@ -103,7 +103,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str], table: str | None = None) -> None:
         self.path = Path(path).absolute()
-        names = [total[0] for total in self._read("SELECT name FROM totals ORDER BY name")]
+        names = table_names(path)
         if table is None and len(names) != 1:
             raise LedgerError(f"{self.path} has the tables {_listed(names)}; say which (table=, or --table NAME)")
         if table is not None and table not in names:
@@ -211,6 +211,40 @@ class Ledger:
         total, allowance, spent = self._books()
         return _largest_epsilon(total, allowance.less(spent))
 
+    def problems(self) -> list[str]:
+        """What is wrong with the books, in sentences; nothing, if all went through this program."""
+        total, allowance, spent = self._books()
+        wrong = []
+        if not allowance.within(total.allowance.scaled(1 + Fraction(1, 10**6))):
+            wrong.append(f"the total of {self.table!r} allows more than its epsilon and delta do")
+        if not spent.within(allowance):
+            wrong.append(f"the bookings of {self.table!r} pass its total")
+        wrong += [
+            f"booking {entry.id} counts less than its event costs"
+            for entry in self.entries()
+            if not total.cost(entry.event).within(entry.cost.scaled(1 + Fraction(1, 10**6)))
+        ]
+        return wrong
+
+    def to_dict(self) -> dict[str, Any]:
+        """The books as JSON data."""
+        total, allowance, spent = self._books()
+        left = allowance.less(spent)
+        return {
+            "ledger": str(self.path),
+            "table": self.table,
+            "total": {
+                "epsilon": total.epsilon,
+                "delta": total.delta,
+                "neighbours": total.relation.value,
+                **_numbers(allowance),
+            },
+            "spent": _numbers(spent),
+            "left": _numbers(left),
+            "largest_epsilon": _largest_epsilon(total, left),
+            "bookings": [entry.to_dict() for entry in self.entries()],
+        }
+
     def _books(self, connection: sqlite3.Connection | None = None) -> tuple[Filter, Cost, Cost]:
         """The total, what it allows, and what was spent of it."""
         if connection is None:
@@ -258,6 +292,12 @@ def _advice(part: str, epsilon: float) -> str:
     if part != "mu_squared":
         return "a mechanism by Gaussian noise alone, such as moments, takes none of it"
     return f"the next release can have epsilon {epsilon:g} at most" if epsilon else "nothing more can be released"
+
+
+def table_names(path: str | os.PathLike[str]) -> list[str]:
+    """The tables that a ledger has totals for."""
+    with _opened(Path(path).absolute()) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM totals ORDER BY name")]
 
 
 def named_relation(relation: Relation | str) -> Relation:
