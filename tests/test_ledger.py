@@ -129,7 +129,7 @@ def test_the_pair_of_the_proof_page():
         (Repeated(TruncatedBinomialShift(1000, 378, 622), 10), "does not give protection of"),
         (Gaussian(4.0, LABEL), "'one label flipped' does not give protection of 'one record added or removed'"),
         (Repeated(SubsampledGaussian(0.04, 0.5), 10), "no pair of mu and delta0"),
-        (Repeated(SubsampledGaussian(1.0, 0.5), 2**20), "no pair of mu and delta0"),
+        (Repeated(SubsampledGaussian(1.0, 0.5), 2**12), "no pair of mu and delta0"),
     ],
 )
 def test_what_has_no_finite_cost_is_refused(event, why):
@@ -204,6 +204,8 @@ def test_delta0_is_an_account_of_its_own(tmp_path):
     with pytest.raises(BudgetError, match=r"delta0 1e-08 in all.*such as moments, takes none of it"):
         ledger.book(rados)
     ledger.book(Gaussian(4.0, RECORD))
+    with pytest.raises(BudgetError, match=r"total variation .* a release of fewer columns"):
+        ledger.book(Gaussian(4.0, RECORD, 1e-20))
 
 
 def test_relations_convert_or_are_refused(tmp_path):
@@ -293,6 +295,7 @@ def test_foreign_and_damaged_files_are_refused_in_one_line(tmp_path, ledger):
     ("values", "message"),
     [
         ({"epsilon": 0}, "epsilon must be above 0"),
+        ({"epsilon": 60}, "can be 50 at most"),
         ({"epsilon": 1.0, "delta": 0}, "delta must lie between"),
         ({"epsilon": 1.0, "relation": "person"}, "record, edge or label"),
         ({"epsilon": 1.0, "table": ""}, "needs a name"),

@@ -43,7 +43,8 @@
 #
 # Both in one process:
 #
-#   estimators    the learners as scikit-learn classifiers
+#   estimators    the learners as scikit-learn classifiers, and what they share: shells; tuning: fits that add up
+#   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
@@ -56,8 +57,8 @@
 #                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
-#   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, show,
-#                 bounds, check, account, audit, attack, reproduce, demo; __main__ for python -m
+#   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, score,
+#                 show, bounds, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
     from radoboost.release.columns import Column
+    from radoboost.scoring import score
 
 __version__ = version("radoboost")
 
@@ -115,6 +117,7 @@ _HOMES = {
     "release": ("Release", "Statement", "load"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
     "learner.weak": ("Median", "Prudential", "Strongest"),
+    "scoring": ("score",),
 }
 
 __all__ = [
@@ -151,6 +154,7 @@ __all__ = [
     "craft",
     "load",
     "load_model",
+    "score",
 ]
 
 

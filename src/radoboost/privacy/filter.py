@@ -34,6 +34,7 @@ from radoboost.privacy.events import (
 # Of the total's delta, in advance: for all delta0 together, and for total variation (L6).
 DELTA0_SHARE, VARIATION_SHARE = Fraction(1, 100), Fraction(1, 10_000)
 _MOST_DELTA0 = 100  # that many bookings with a delta0 of their own use its share up
+LARGEST_EPSILON = 50.0  # of a total; beyond, total variation, which counts e^epsilon times, leaves no room
 _POINTS = 1024  # at which a curve is compared
 _SLACK = 1e-12  # relative, above the error of a normal tail and of exp
 _FINEST = 1e-7  # how closely the least mu is found, relatively
@@ -100,6 +101,8 @@ class Filter:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        if self.epsilon > LARGEST_EPSILON:
+            raise ArgumentError(f"a total's epsilon can be {LARGEST_EPSILON:g} at most; it is {self.epsilon:g}")
         object.__setattr__(self, "delta", checked_delta(self.delta))
         relation = next((choice for choice in Relation if choice == self.relation), None)
         if relation is None or relation is Relation.VALUE:
@@ -121,7 +124,7 @@ class Filter:
 
 @lru_cache(maxsize=256)
 def _allowance(epsilon: float, delta: float) -> Cost:
-    variation = VARIATION_SHARE * Fraction(delta) / (1 + Fraction(exp(min(epsilon, 700.0)) * (1 + _SLACK)))
+    variation = VARIATION_SHARE * Fraction(delta) / (1 + Fraction(exp(epsilon) * (1 + _SLACK)))
     gaussian = Fraction(delta) * (1 - DELTA0_SHARE - VARIATION_SHARE)
     noise = gaussian_multiplier(epsilon, _down(gaussian))
     return Cost(

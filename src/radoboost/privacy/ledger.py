@@ -289,8 +289,10 @@ def _largest_epsilon(total: Filter, left: Cost) -> float:
 
 
 def _advice(part: str, epsilon: float) -> str:
-    if part != "mu_squared":
+    if part == "delta0":
         return "a mechanism by Gaussian noise alone, such as moments, takes none of it"
+    if part == "total_variation":
+        return "what samplers may be off by is used up: a release of fewer columns takes less of it"
     return f"the next release can have epsilon {epsilon:g} at most" if epsilon else "nothing more can be released"
 
 
