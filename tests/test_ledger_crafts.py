@@ -65,6 +65,14 @@ def test_a_copy_of_a_release_still_knows_its_ledger(table, ledger, tmp_path):
     assert rb.load(tmp_path / "a.parquet").after_save is None
 
 
+def test_a_ledger_that_is_gone_does_not_undo_a_file(table, ledger, tmp_path):
+    release = crafted(table, rb.Moments(0.5, sharpen=False), ledger)
+    ledger.path.rename(tmp_path / "elsewhere.ledger")
+    with pytest.warns(rb.BudgetWarning, match="is booked, but its digest could not be noted: there is no ledger"):
+        release.save(tmp_path / "a.parquet")
+    assert rb.load(tmp_path / "a.parquet").id == release.id
+
+
 def test_booking_comes_before_the_key(table, ledger, monkeypatch):
     """Between the booking and any noise there is a fresh key, and none before: a spy looks at the books."""
     keys, token_bytes = [], secrets.token_bytes

@@ -156,7 +156,7 @@ def craft(
             threads=threads,
             progress=not quiet,
         )
+        release.save(place)
     for warning in () if quiet else notices:
         say(f"rado: {warning.message}")
-    release.save(place)
     print_release(release, place, as_json, f"wrote {place}")

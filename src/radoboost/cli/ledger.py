@@ -193,6 +193,8 @@ def described(document: dict[str, Any]) -> str:
             f"in {len(document['bookings']):,} bookings",
             f"left         {left['mu_squared']:.6g}: one more release of epsilon {document['largest_epsilon']:g} at "
             "most, at the same delta, for the same neighbours",
+            "covers       what was booked, and choices by it; one by exact scores, or by looking at the table, has no "
+            "finite epsilon",
             *(
                 f"  {name[:12]}  {parts[0]['booked'][:10]}  {100 * part / total['mu_squared']:8.4g} %  "
                 f"{parts[0]['purpose']}{_state(parts)}"

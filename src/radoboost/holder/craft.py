@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, ClippedWarning
+from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, LedgerError
 from radoboost.holder.counts import Where, tell_holder
 from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.engines import Engine, get_engine
@@ -157,7 +157,7 @@ def craft(
         tell_holder(made.counts, made.columns, asked.label_name, counts)
     else:
         warn_clipped(made.columns, made.counts.clipped, stacklevel=3)
-    return _release(protection, made, name, None if books is None else partial(books.finish, name))
+    return _release(protection, made, name, None if books is None else partial(_note_digest, books, name))
 
 
 def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, columns: Any) -> None:
@@ -198,6 +198,18 @@ def _check_books(books: Ledger, mechanism: Mechanism, asked: Asked) -> None:
     n_columns = max(2, len(asked.declared.limits) + asked.intercept)
     statement = mechanism.statement(Circumstances("bounds", asked.seeded, asked.n_rados, n_columns, n_examples=1))
     books.check(event_from_dict(statement.event))
+
+
+def _note_digest(books: Ledger, name: str, digest: str) -> None:
+    """Note the file of a release that was booked; by then the file is there, so a failure is no reason to stop."""
+    try:
+        books.finish(name, digest)
+    except LedgerError as error:
+        warnings.warn(
+            f"the file was written and is booked, but its digest could not be noted: {error}",
+            BudgetWarning,
+            stacklevel=4,
+        )
 
 
 def _release(mechanism: Mechanism, made: Made, name: str, after_save: Callable[[str], None] | None) -> Release:
