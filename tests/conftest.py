@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
 
+from radoboost import tuning
 from radoboost.cli import app
 
 # Repeatable by default; no deadline, for the first call of a kernel compiles it.
@@ -28,6 +29,12 @@ def repeatable_system_randomness(monkeypatch):
 
     monkeypatch.setattr(secrets, "token_bytes", token_bytes)
     monkeypatch.setattr(secrets, "randbits", lambda bits: int.from_bytes(token_bytes(bits // 8)))
+
+
+@pytest.fixture(autouse=True)
+def no_fits_so_far(monkeypatch):
+    """Private fits are counted in each test anew."""
+    monkeypatch.setattr(tuning, "_fits", {})
 
 
 @pytest.fixture

@@ -570,3 +570,26 @@ def sampled_delta(noise: float, q: float, epsilon: float, adding: bool, count: i
             density = (1 - q) * density + q * math.exp(-((y - s) ** 2) / 2) / math.sqrt(2 * math.pi)
         total.append(density * one(epsilon - (-loss(y) if adding else loss(y))))
     return width * math.fsum(total)
+
+
+# ---- a total set in advance
+
+
+def filtered(costs: Sequence[tuple[Fraction, Fraction, Fraction]], total: tuple[Fraction, ...]) -> list[bool]:
+    """Which of these bookings, in their order, a total lets in: each of the three sums stays within its own."""
+    spent = [Fraction(0)] * 3
+    accepted = []
+    for cost in costs:
+        after = [spent[k] + cost[k] for k in range(3)]
+        fits = all(after[k] <= total[k] for k in range(3))
+        accepted.append(fits)
+        if fits:
+            spent = after
+    return accepted
+
+
+def total_delta(spent: tuple[float, float, float], epsilon: float) -> float:
+    """delta at epsilon of Gaussians with this sum of mu squared, with delta0 and total variation on top."""
+    mu = math.sqrt(spent[0])
+    gaussian = _upper_tail(epsilon / mu - mu / 2) - math.exp(epsilon) * _upper_tail(epsilon / mu + mu / 2) if mu else 0
+    return gaussian + spent[1] + (1 + math.exp(epsilon)) * spent[2]

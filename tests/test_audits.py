@@ -25,7 +25,7 @@ AUDITS = {"noisy-rados": (audit_noisy_rados, rb.NoisyRados), "noisy-examples": (
 def test_an_honest_mechanism_gives_less_than_it_claims_and_most_of_it(name, epsilon, runs):
     attack, mechanism = AUDITS[name]
     result = attack(mechanism(epsilon=epsilon), runs=runs, key=KEY)
-    assert result.holds and share * result.claim <= result.found <= result.claim <= epsilon
+    assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= epsilon
     assert result.neighbours == mechanism(epsilon=epsilon).plan(100, 1, 2).event.relation.value
     assert json.loads(json.dumps(result.to_dict()))["holds"] is True
 

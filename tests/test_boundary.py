@@ -14,7 +14,7 @@ PACKAGE = Path(radoboost.__file__).parent
 # The first part of a module's path says on which side it is.
 SHARED = {"errors", "memory", "numba_cache", "progress", "tables", "release", "privacy"}
 HOLDER, LEARNER = {"holder"}, {"learner"}
-BOTH = {"adversary", "cli", "demo", "describe", "estimators", "findings", "paper"}
+BOTH = {"adversary", "cli", "demo", "describe", "estimators", "findings", "paper", "scoring", "shells", "tuning"}
 
 
 def imports(package: Path) -> dict[str, set[str]]:

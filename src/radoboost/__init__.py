@@ -19,9 +19,11 @@
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, labels
-#   release       what leaves the building, and its file; columns, laws, spectra; statements: checking, words
+#   release       what leaves the building, and its file; columns, laws, spectra; statements: checking, words; chain:
+#                 several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
-#                 (calibrate), what several records of one person pay (groups); figures and export
+#                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
+#                 advance allows (filter), and the books of a table (ledger)
 #
 # The holder's side, from a table to a release:
 #
@@ -43,7 +45,8 @@
 #
 # Both in one process:
 #
-#   estimators    the learners as scikit-learn classifiers
+#   estimators    the learners as scikit-learn classifiers, and what they share: shells; tuning: fits that add up
+#   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
@@ -56,8 +59,8 @@
 #                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
-#   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, show,
-#                 bounds, check, account, audit, attack, reproduce, demo; __main__ for python -m
+#   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, score,
+#                 show, bounds, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version
@@ -66,8 +69,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from radoboost.errors import (
         ArgumentError,
+        BudgetError,
+        BudgetWarning,
         ClippedWarning,
         DeltaWarning,
+        LedgerError,
         ModelError,
         OutputError,
         RadoError,
@@ -82,8 +88,10 @@ if TYPE_CHECKING:
     from radoboost.learner.boost import Rounds
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.weak import Median, Prudential, Strongest
+    from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
     from radoboost.release.columns import Column
+    from radoboost.scoring import score
 
 __version__ = version("radoboost")
 
@@ -94,8 +102,11 @@ _HOMES = {
     "holder.craft": ("craft",),
     "errors": (
         "ArgumentError",
+        "BudgetError",
+        "BudgetWarning",
         "ClippedWarning",
         "DeltaWarning",
+        "LedgerError",
         "ModelError",
         "OutputError",
         "RadoError",
@@ -106,20 +117,26 @@ _HOMES = {
     "estimators": ("AdaBoostSSClassifier", "MomentsClassifier", "RadoBoostClassifier"),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.model": ("Model", "load_model"),
+    "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
     "learner.weak": ("Median", "Prudential", "Strongest"),
+    "scoring": ("score",),
 }
 
 __all__ = [
     "AdaBoostSSClassifier",
     "AllSignatures",
     "ArgumentError",
+    "BudgetError",
+    "BudgetWarning",
     "ClippedWarning",
     "Column",
     "DeltaWarning",
     "FeatureBand",
     "FixedSupport",
+    "Ledger",
+    "LedgerError",
     "Median",
     "Model",
     "ModelError",
@@ -142,6 +159,7 @@ __all__ = [
     "craft",
     "load",
     "load_model",
+    "score",
 ]
 
 

@@ -149,6 +149,24 @@ def _band(answer: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def describe_chain(answer: Mapping[str, Any]) -> str:
+    """What releases amount to together, as text for a terminal."""
+    others = ", ".join(f"{epsilon_text(pair['epsilon'])} at {pair['delta']:g}" for pair in answer["epsilon_at"])
+    return "\n".join(
+        [
+            f"releases     {len(answer['releases']):,}, each counted once",
+            *(f"             {entry['id']}, for {entry['neighbours']}" for entry in answer["releases"]),
+            f"neighbours   {answer['neighbours']}",
+            f"together     epsilon {epsilon_text(answer['epsilon'])} at delta {rounded_up(answer['delta'], 6)}"
+            + (f" ({answer['why']})" if "why" in answer else ""),
+            f"also         epsilon {others}",
+            f"best guess   {math.ceil(1000 * answer['best_guess']) / 10} % right at most, from even odds",
+            f"accountant   {answer['accountant']}",
+            *textwrap.wrap(f"holds if     {answer['holds_if']}", _WIDTH, subsequent_indent=" " * 13),
+        ]
+    )
+
+
 def describe_audit(result: "Audit") -> str:
     """An audit, as text for a terminal."""
     how = "by its exact law" if not result.runs else f"by {result.runs:,} runs of either table"

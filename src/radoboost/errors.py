@@ -5,11 +5,14 @@ RadoError
 |-- TableError      (ValueError)    a table that cannot be read or learned from
 |-- ReleaseError    (ValueError)    a file that is not a release, is damaged, from a later version, or promises too much
 |-- ModelError      (ValueError)    a file that is not a model, or is from a later version
+|-- LedgerError     (ValueError)    a file that is not a ledger, is damaged, or has no such table
+|-- BudgetError     (ValueError)    a release that would pass the total of its table; nothing was booked
 |-- TooLargeError   (MemoryError)   work that does not fit into this machine's memory
 `-- OutputError     (OSError)       a result that could not be written; nothing was left behind
 
 ClippedWarning  (UserWarning)   values lay beyond their declared bounds
 DeltaWarning    (UserWarning)   delta is not well below one over the declared number of rows
+BudgetWarning   (UserWarning)   private fits add up, and nobody keeps the books
 
 Each message is one line that names the thing and says what to do.
 """
@@ -37,6 +40,14 @@ class ModelError(RadoError, ValueError):
     """A file that is not a model, or is from a later version."""
 
 
+class LedgerError(RadoError, ValueError):
+    """A file that is not a ledger, is damaged, or has no such table."""
+
+
+class BudgetError(RadoError, ValueError):
+    """A release that would pass the total of its table; nothing was booked."""
+
+
 class TooLargeError(RadoError, MemoryError):
     """Work that does not fit into this machine's memory."""
 
@@ -51,6 +62,10 @@ class DeltaWarning(UserWarning):
 
 class ClippedWarning(UserWarning):
     """Values lay beyond their declared bounds and were moved to the bound."""
+
+
+class BudgetWarning(UserWarning):
+    """Private fits add up, and nobody keeps the books."""
 
 
 def reason(error: OSError) -> str:

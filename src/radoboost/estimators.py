@@ -6,19 +6,15 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.craft import craft, warn_clipped
@@ -27,7 +23,6 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.grid import edge_integers, make_columns, resolve_scale
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.signatures import SignatureSet
-from radoboost.learner.boost import Boosted, boost
 from radoboost.learner.model import Model
 from radoboost.learner.moments import (
     learn_moments,
@@ -36,81 +31,16 @@ from radoboost.learner.moments import (
     noise_variance,
     rado_noise_std,
 )
-from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest, WeakOracle, prudence
+from radoboost.learner.weak import WeakOracle, prudence
+from radoboost.privacy.ledger import Ledger
 from radoboost.release import Release, load
 from radoboost.release.columns import Column
+from radoboost.shells import LinearShell, boost_shell, chosen_oracle, unchanged_by_failure
 from radoboost.tables.columns import check_integers, row_place
+from radoboost.tuning import changed_mechanism, chosen_mechanism, mechanism_parameters, note_fit, note_score
 
 
-class _LinearShell(ClassifierMixin, BaseEstimator):
-    """What the shells share: prediction from a model, and the checks of scikit-learn."""
-
-    model_: Model
-    classes_: NDArray[Any]
-    _positive: Any
-    n_features_in_: int
-    feature_names_in_: NDArray[Any]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
-        return tags
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """The score of each row; positive means the second of `classes_`."""
-        check_is_fitted(self)
-        return self._sign * self.model_.scores(validate_data(self, X, reset=False, accept_sparse="csr"))
-
-    @property
-    def _sign(self) -> int:
-        """-1 if the model's positive class comes first in `classes_`, which scikit-learn wants sorted."""
-        return 1 if self.classes_[1] == self._positive else -1
-
-    def _set_classes(self, negative: Any, positive: Any) -> None:
-        self.classes_, self._positive = np.unique(np.array([negative, positive])), positive
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row."""
-        scores = self.decision_function(X)
-        labels: NDArray[Any] = self.classes_[(scores > 0).astype(int)]
-        return labels
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability of each class, by the logistic link from the score."""
-        scores = self.decision_function(X)
-        return np.column_stack([expit(-scores), expit(scores)])
-
-    @property
-    def coef_(self) -> NDArray[np.float64]:
-        """Coefficients in the units of X, shape (1, n_features)."""
-        return self._sign * self.model_.coef[None, :]
-
-    @property
-    def intercept_(self) -> NDArray[np.float64]:
-        """The score of a row of zeros, in the units of X, shape (1,)."""
-        return np.array([self._sign * self.model_.intercept])
-
-    def _check_examples(self, X: Any, y: Any) -> tuple[Any, NDArray[Any], NDArray[Any], list[str]]:
-        """X and y as scikit-learn checks them, the two classes, and the names of the features."""
-        X, y = validate_data(self, X, y, accept_sparse="csr")
-        check_classification_targets(y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise ArgumentError(f"Only binary classification is supported. The type of the target is {kind}.")
-        classes = np.unique(y)
-        if len(classes) < 2:
-            raise ArgumentError(f"y has one class only ({classes[0]!r}); it must have exactly two")
-        declared = getattr(self, "classes", None)
-        if declared is not None:
-            if len(declared) != 2 or set(np.array(declared).tolist()) != set(classes.tolist()):
-                raise ArgumentError(f"classes must be the two labels of y; they are {declared!r}")
-            classes = np.array(declared)
-        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
-        return X, y, classes, list(names)
-
-
-class _RadoShell(_LinearShell, ABC):
+class _RadoShell(LinearShell, ABC):
     """What the shells over rados share: crafting in `fit`, and learning from a release."""
 
     release_: Release
@@ -120,11 +50,12 @@ class _RadoShell(_LinearShell, ABC):
         *,
         n_rados: int = 1000,
         classes: Sequence[Any] | None = None,
-        mechanism: Mechanism | None = None,
+        mechanism: Mechanism | str | None = None,
         signatures: SignatureSet | None = None,
         scale: str | None = "auto",
         bounds: Bounds = None,
         intercept: bool = True,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_rados = n_rados
@@ -134,16 +65,38 @@ class _RadoShell(_LinearShell, ABC):
         self.scale = scale
         self.bounds = bounds
         self.intercept = intercept
+        self.ledger = ledger
         self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; `deep` adds those of the mechanism, as mechanism__epsilon."""
+        params: dict[str, Any] = super().get_params(deep)
+        return {**params, **mechanism_parameters(self.mechanism)} if deep else params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; mechanism__epsilon replaces the mechanism, which is frozen, by a changed copy."""
+        prefix = "mechanism__"
+        changes = {name.removeprefix(prefix): value for name, value in params.items() if name.startswith(prefix)}
+        super().set_params(**{name: value for name, value in params.items() if not name.startswith(prefix)})
+        if changes:
+            self.mechanism = changed_mechanism(self.mechanism, changes)
+        return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The mean accuracy, exactly: no promise covers it, nor a choice that was made by it."""
+        if self.ledger is not None:
+            note_score(type(self).__name__)
+        return float(super().score(X, y, sample_weight))
 
     def fit(self, X: Any, y: Any) -> Self:
         """Craft a release from examples, kept as `release_`, and learn from it."""
-        with _unchanged_by_failure(self):
+        with unchanged_by_failure(self):
             self._fit(X, y)
         return self
 
     def _fit(self, X: Any, y: Any) -> None:
-        private = getattr(self.mechanism, "private", False)
+        mechanism = chosen_mechanism(self.mechanism)
+        private = getattr(mechanism, "private", False)
         X, y, classes, names = (self._take_examples if private else self._check_examples)(X, y)
         negative, positive = classes.tolist()
         pair: tuple[Any, Any] = negative, positive
@@ -160,13 +113,16 @@ class _RadoShell(_LinearShell, ABC):
             classes=pair,
             features=names if private and isinstance(self.bounds, Mapping | str | os.PathLike) else None,
             n_rados=self.n_rados,
-            mechanism=self.mechanism,
+            mechanism=mechanism,
             signatures=self.signatures,
             scale=self.scale,
             bounds=self.bounds,
             intercept=self.intercept,
+            ledger=self.ledger,
             seed=_seed(self.random_state),
         )
+        if private:
+            note_fit(type(self).__name__, booked=self.ledger is not None)
         self._learn_from(replace(release, classes=(negative, positive)))
         self._set_classes(negative, positive)
 
@@ -230,7 +186,12 @@ class RadoBoostClassifier(_RadoShell):
     keep : "last" or "best"
         The iterate to keep: the last, or the one with the least exponential rado-risk.
     n_rados, mechanism, signatures, scale, bounds, intercept
-        How `fit` crafts its release, as in `craft`. `fit_rados` does not use them.
+        How `fit` crafts its release, as in `craft`. `fit_rados` does not use them. A mechanism may be given by name,
+        and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
+    ledger : Ledger, or the path of one, optional
+        Where every private `fit` is booked, also in cross-validation and grids, in any number of processes. Booking
+        covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. Without
+        a ledger the second private fit warns.
     classes : (negative, positive), optional
         The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
@@ -272,11 +233,12 @@ class RadoBoostClassifier(_RadoShell):
         keep: str = "last",
         n_rados: int = 1000,
         classes: Sequence[Any] | None = None,
-        mechanism: Mechanism | None = None,
+        mechanism: Mechanism | str | None = None,
         signatures: SignatureSet | None = None,
         scale: str | None = "auto",
         bounds: Bounds = None,
         intercept: bool = True,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_rounds = n_rounds
@@ -293,15 +255,16 @@ class RadoBoostClassifier(_RadoShell):
             scale=scale,
             bounds=bounds,
             intercept=intercept,
+            ledger=ledger,
             random_state=random_state,
         )
 
     def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        oracle, kappa = _oracle(self.weak), self.kappa
+        oracle, kappa = chosen_oracle(self.weak), self.kappa
         if oracle is None:
             oracle, least = prudence(release.rados, rado_noise_std(release))
             kappa = max(kappa, least)
-        boosted, learner = _boost(self, release.rados, oracle, kappa, self.update)
+        boosted, learner = boost_shell(self, release.rados, oracle, kappa, self.update)
         return boosted.theta, {"name": "boost", **learner}
 
 
@@ -314,7 +277,12 @@ class MomentsClassifier(_RadoShell):
     Parameters
     ----------
     n_rados, mechanism, signatures, scale, bounds, intercept
-        How `fit` crafts its release, as in `craft`. `fit_rados` does not use them.
+        How `fit` crafts its release, as in `craft`. `fit_rados` does not use them. A mechanism may be given by name,
+        and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
+    ledger : Ledger, or the path of one, optional
+        Where every private `fit` is booked, also in cross-validation and grids, in any number of processes. Booking
+        covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. Without
+        a ledger the second private fit warns.
     classes : (negative, positive), optional
         The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
@@ -363,7 +331,7 @@ class MomentsClassifier(_RadoShell):
         return fit.theta, {"name": "moments", **treatment}
 
 
-class AdaBoostSSClassifier(_LinearShell):
+class AdaBoostSSClassifier(LinearShell):
     """AdaBoost over the examples themselves (Schapire and Singer), the paper's baseline. It needs the table.
 
     It boosts the edge vectors that rados would sum, with the same scaling and on the same grid. Its scores estimate
@@ -416,7 +384,7 @@ class AdaBoostSSClassifier(_LinearShell):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Boost over examples."""
-        with _unchanged_by_failure(self):
+        with unchanged_by_failure(self):
             self._fit(X, y)
         return self
 
@@ -429,10 +397,10 @@ class AdaBoostSSClassifier(_LinearShell):
         columns = self._columns(values, names)
         signs = np.where(y == classes[1], 1, -1).astype(np.int8)
         edge_vectors = edge_integers(values, signs, columns) * np.array([column.step for column in columns])
-        oracle = _oracle(self.weak)
+        oracle = chosen_oracle(self.weak)
         if oracle is None:
             raise ArgumentError("weak='prudential' is for rados; give AdaBoost a cap: weak=Prudential(cap)")
-        boosted, learner = _boost(self, edge_vectors, oracle, self.kappa, "exponential")
+        boosted, learner = boost_shell(self, edge_vectors, oracle, self.kappa, "exponential")
         negative, positive = classes.tolist()
         self.model_ = Model(boosted.theta, columns, (negative, positive), {"name": "adaboost", **learner})
         self._set_classes(negative, positive)
@@ -450,51 +418,6 @@ class AdaBoostSSClassifier(_LinearShell):
         beyond = ((values < low) | (values > high)).sum(axis=0)
         warn_clipped(columns[: len(names)], beyond, stacklevel=4)
         return columns
-
-
-@contextmanager
-def _unchanged_by_failure(shell: BaseEstimator) -> Iterator[None]:
-    """Leave the shell as it was if the block fails."""
-    before = dict(shell.__dict__)
-    try:
-        yield
-    except BaseException:
-        shell.__dict__.clear()
-        shell.__dict__.update(before)
-        raise
-
-
-def _boost(
-    shell: Any, rows: ArrayLike, oracle: WeakOracle, kappa: float, update: str
-) -> tuple[Boosted, dict[str, Any]]:
-    """Boost with a shell's parameters; sets `rounds_` and `n_used_`, and says what was done."""
-    boosted = boost(
-        rows,
-        n_rounds=shell.n_rounds,
-        weak=oracle,
-        kappa=kappa,
-        update=update,
-        clamp=shell.clamp,
-        keep=shell.keep,
-    )
-    shell.rounds_, shell.n_used_ = boosted.rounds, boosted.n_used
-    learner = {"weak": oracle.name, "kappa": float(kappa), "update": update, "clamp": float(shell.clamp)}
-    if isinstance(oracle, Prudential):
-        learner["cap"] = oracle.cap
-    return boosted, {**learner, "keep": shell.keep, "rounds": boosted.n_used}
-
-
-def _oracle(weak: str | WeakOracle) -> WeakOracle | None:
-    """The oracle; None for a prudential one whose cap is still to be computed from the rados."""
-    if isinstance(weak, str) and weak == Prudential.name:
-        return None
-    if isinstance(weak, str) and weak in WEAK_ORACLES:
-        return WEAK_ORACLES[weak]()
-    if not isinstance(weak, Strongest | Median | Prudential):
-        raise ArgumentError(
-            f"weak must be one of {', '.join(WEAK_ORACLES)}, or Strongest(), Median(), Prudential(cap); it is {weak!r}"
-        )
-    return weak
 
 
 def _seed(random_state: Any) -> int | None:

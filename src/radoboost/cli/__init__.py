@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli import attack
+from radoboost.cli import attack, ledger
 from radoboost.cli.account import account
 from radoboost.cli.audit import audit
 from radoboost.cli.bounds import bounds
@@ -17,6 +17,7 @@ from radoboost.cli.demo import demo
 from radoboost.cli.learn import learn
 from radoboost.cli.predict import predict
 from radoboost.cli.reproduce import reproduce
+from radoboost.cli.score import score
 from radoboost.cli.shell import in_one_line
 from radoboost.cli.show import show
 
@@ -27,8 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (craft, learn, predict, show, bounds, check, account, audit, reproduce, demo):
+for command in (craft, learn, predict, score, show, bounds, check, account, audit, reproduce, demo):
     app.command()(in_one_line(command))
+app.add_typer(ledger.app)
 app.add_typer(attack.app)
 
 

@@ -1,15 +1,21 @@
-"""rado account: what an epsilon costs in noise, and what noise buys, without data."""
+"""rado account: what an epsilon costs in noise, and what noise buys, without data; and what releases amount to."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from radoboost.cli.protection import complete_mechanism
 from radoboost.cli.shell import JsonFlag
+from radoboost.errors import ArgumentError
 
 
 def account(
+    releases: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RELEASE]...", help="Releases of one table: what do they amount to together?"),
+    ] = None,
     mechanism: Annotated[
         str,
         typer.Option(
@@ -38,7 +44,11 @@ def account(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what an epsilon costs in noise, or what noise buys, without any data.
+    """Say what an epsilon costs in noise, or what noise buys, without any data; or what releases amount to together.
+
+    Releases of one table are composed, with all that they were composed with, each counted once, for the neighbours
+    that all of them convert to. That holds for epsilons that were fixed beforehand; rado ledger keeps to a total
+    however releases are chosen.
 
     \b
     Examples:
@@ -47,10 +57,20 @@ def account(
       rado account --mechanism noisy-rados --noise 18.75 -n 100 --delta 1e-5
       rado account --mechanism noisy-examples --epsilon 1 --group 40
       rado account --mechanism feature-band --epsilon 1 --rows 1000 -n 100 --delta 1e-5
+      rado account first.rado.parquet second.rado.parquet --delta 1e-6
     """
-    from radoboost.describe import describe_account
+    from radoboost.describe import describe_account, describe_chain
     from radoboost.holder.costs import account_for
 
+    if releases:
+        from radoboost.holder.mechanisms.claims import SHOWN_DELTAS
+        from radoboost.release.chain import account_for_releases
+
+        if any(option is not None for option in (epsilon, noise, rows, columns)):
+            raise ArgumentError("releases say themselves what was done; give --delta alone with them")
+        together = account_for_releases(releases, delta, SHOWN_DELTAS)
+        print(json.dumps(together, indent=2, ensure_ascii=False) if as_json else describe_chain(together))
+        return
     answer = account_for(
         mechanism,
         epsilon=epsilon,

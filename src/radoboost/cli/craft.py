@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_mechanism
 from radoboost.cli.shell import JsonFlag, check_output, default_output, print_release, say
 from radoboost.errors import OutputError, RadoError
@@ -88,8 +89,13 @@ def craft(
     ] = False,
     compose: Annotated[
         list[Path] | None,
-        typer.Option(metavar="RELEASE", help="An earlier release of the same table, to count in; repeat for more."),
+        typer.Option(
+            metavar="RELEASE",
+            help="An earlier release of the same table, to count in with what it was composed with; repeat for more.",
+        ),
     ] = None,
+    ledger: LedgerOption = None,
+    ledger_table: TableOption = None,
     engine: Annotated[str, typer.Option(help="auto, kernel or reference; all give the same bits.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
     output: Annotated[
@@ -119,6 +125,7 @@ def craft(
       rado craft 'visits/*.parquet' --label readmitted -n 5000 --drop patient_id -o visits.rado.parquet
       rado craft patients.csv --label outcome --classes alive dead --json
       rado craft patients.csv --epsilon 1 --bounds patients.bounds.json
+      rado craft patients.csv --epsilon 1 --bounds patients.bounds.json --ledger clinic.ledger
     """
     import radoboost as rb
 
@@ -150,14 +157,15 @@ def craft(
             seed=seed,
             i_know=i_know,
             compose=compose or (),
+            ledger=chosen_ledger(ledger, ledger_table),
             counts=None if quiet else counts or "terminal",
             engine=engine,
             threads=threads,
             progress=not quiet,
         )
+        release.save(place)
     for warning in () if quiet else notices:
         say(f"rado: {warning.message}")
-    release.save(place)
     print_release(release, place, as_json, f"wrote {place}")
 
 

@@ -1,28 +1,31 @@
 """craft(): from a table to a release. Check, open, make, release; the mechanism does the rest."""
 
 import os
+import secrets
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, ClippedWarning, DeltaWarning
+from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, DeltaWarning, LedgerError
 from radoboost.holder.counts import Where, tell_holder
 from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import Asked, Made, Mechanism, Plain
+from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
 from radoboost.holder.mechanisms.records import declared_features
 from radoboost.holder.run import Run
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
-from radoboost.privacy import Event, delta_advice
+from radoboost.privacy import delta_advice, event_from_dict
+from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.progress import no_progress, show_progress
-from radoboost.release import Release, load
-from radoboost.release.checking import check_statement
+from radoboost.release import Release
+from radoboost.release.chain import chain
 from radoboost.release.columns import Column
 from radoboost.tables import Source, open_table
 
@@ -45,6 +48,7 @@ def craft(
     intercept: bool = True,
     seed: int | None = None,
     compose: Sequence[Release | str | os.PathLike[str]] = (),
+    ledger: Ledger | str | os.PathLike[str] | None = None,
     i_know: bool = False,
     counts: Where = "terminal",
     engine: str | Engine = "auto",
@@ -93,7 +97,11 @@ def craft(
         Makes the signatures reproducible, and known to anyone who knows the seed: the statement says so. Noise is
         never reproducible.
     compose : sequence of releases or their paths
-        Earlier releases of the same table: the statement says what they and this one amount to together.
+        Earlier releases of the same table: the statement says what they, all that they were composed with, and this one
+        amount to together, if every epsilon was fixed beforehand.
+    ledger : Ledger, or the path of one that has one table, optional
+        The books of the table: what this release can cost at most is booked before its noise is drawn, and refused with
+        a `BudgetError` if the total would be passed. No booking is given back. Saving notes the file's digest.
     i_know : bool
         Allow a seed with a private mechanism; its epsilon is then infinite.
     counts : "terminal", path or None
@@ -133,20 +141,24 @@ def craft(
         seeded=seed is not None,
         may_seed=i_know,
         rows=rows,
-        earlier=tuple(_event(release) for release in compose),
+        earlier=chain(compose),
     )
-    machine, n_threads = get_engine(engine), check_threads(threads)
+    machine, n_threads, books = get_engine(engine), check_threads(threads), as_ledger(ledger)
     protection.check(asked)
     _advise_on_delta(getattr(protection, "delta", 0.0), rows)
+    name = "" if asked.seeded else secrets.token_hex(16)
+    if books is not None:
+        _check_books(books, protection, asked)
     with (show_progress if progress else no_progress)() as bar:
         source = _open(table, y, asked, protection.private)
-        run = Run(source, machine, Threads(n_threads, bar) if runner is None else runner)
+        place = Threads(n_threads, bar) if runner is None else runner
+        run = Run(source, machine, place, ledger=None if books is None else partial(books.book, release=name))
         made = protection.make(asked, run)
     if protection.private:
         tell_holder(made.counts, made.columns, asked.label_name, counts)
     else:
         warn_clipped(made.columns, made.counts.clipped, stacklevel=3)
-    return _release(protection, made)
+    return _release(protection, made, name, None if books is None else partial(_note_digest, books, name))
 
 
 def _advise_on_delta(delta: float, rows: int | None) -> None:
@@ -168,15 +180,6 @@ def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, columns: A
         raise ArgumentError(f"columns must be 'linear', the only feature map there is; it is {columns!r}")
 
 
-def _event(release: Release | str | os.PathLike[str]) -> Event:
-    """What was done for an earlier release, which says what it cost."""
-    if isinstance(release, str | os.PathLike):
-        release = load(release)
-    if not isinstance(release, Release):
-        raise ArgumentError(f"compose needs releases, or paths of them; one is a {type(release).__name__}")
-    return check_statement(release.statement)
-
-
 def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:
     """Open the table; for a private mechanism only its declared columns, read row by row."""
     names = declared_features(asked) if private else None
@@ -192,7 +195,31 @@ def warn_clipped(columns: Sequence[Column], clipped: NDArray[np.int64], *, stack
         warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)
 
 
-def _release(mechanism: Mechanism, made: Made) -> Release:
+def _check_books(books: Ledger, mechanism: Mechanism, asked: Asked) -> None:
+    """Refuse what cannot be booked before the table is opened; the mechanism books later what it costs."""
+    if not mechanism.private:
+        raise ArgumentError(
+            f"the mechanism {mechanism.name} promises nothing about whole records, so it has no finite cost to book; "
+            "take one that does, such as Moments, or leave the ledger out"
+        )
+    n_columns = max(2, len(asked.declared.limits) + asked.intercept)
+    statement = mechanism.statement(Circumstances("bounds", asked.seeded, asked.n_rados, n_columns, n_examples=1))
+    books.check(event_from_dict(statement.event))
+
+
+def _note_digest(books: Ledger, name: str, digest: str) -> None:
+    """Note the file of a release that was booked; by then the file is there, so a failure is no reason to stop."""
+    try:
+        books.finish(name, digest)
+    except LedgerError as error:
+        warnings.warn(
+            f"the file was written and is booked, but its digest could not be noted: {error}",
+            BudgetWarning,
+            stacklevel=4,
+        )
+
+
+def _release(mechanism: Mechanism, made: Made, name: str, after_save: Callable[[str], None] | None) -> Release:
     return Release(
         blocks=dict(made.blocks),
         columns=made.columns,
@@ -201,4 +228,6 @@ def _release(mechanism: Mechanism, made: Made) -> Release:
         signatures=dict(made.signatures),
         statement=mechanism.statement(made.circumstances),
         n_examples=made.circumstances.n_examples,
+        id=name,
+        after_save=after_save,
     )

@@ -58,7 +58,7 @@ class Run:
         engine: Engine,
         runner: Runner,
         noise_key: bytes | None = None,
-        ledger: Callable[[Event], None] | None = None,
+        ledger: Callable[[Event], object] | None = None,
     ) -> None:
         self.source, self.engine, self._runner = source, engine, runner
         self._given_key, self._ledger = noise_key, ledger

@@ -90,6 +90,20 @@ class Model:
         if hasattr(values, "toarray"):
             parts = [values[start : start + _DENSE_ROWS] for start in range(0, values.shape[0], _DENSE_ROWS)]
             return np.concatenate([np.zeros(0), *(self.scores(part.toarray()) for part in parts)])
+        total = self.scores_or_nan(values)
+        if np.isnan(total).any():
+            row = int(np.argmax(np.isnan(total)))
+            raise TableError(f"row {row:,} has values too large for a score, or missing; check its units")
+        return total
+
+    def scores_or_nan(self, values: Any) -> NDArray[np.float64]:
+        """The score of each row of an array, NaN where it has none: no row is a reason to refuse others.
+
+        >>> import radoboost as rb
+        >>> model = Model(np.array([2.0]), (rb.Column("age", "none", step=1.0),), ("no", "yes"), {"name": "by hand"})
+        >>> model.scores_or_nan([[1.5], [float("nan")], [1.5e308]])
+        array([ 3., nan, nan])
+        """
         rows = np.asarray(values)
         if rows.ndim != 2 or rows.shape[1] != len(self.feature_names):
             raise TableError(
@@ -98,7 +112,7 @@ class Model:
             )
         total = np.zeros(len(rows))
         k = 0
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             for theta, column in zip(self.theta, self.columns, strict=True):
                 if column.scale == "constant":
                     total += theta
@@ -106,10 +120,7 @@ class Model:
                 if theta != 0:
                     total += theta * column.apply(rows[:, k].astype(np.float64))
                 k += 1
-        if not np.isfinite(total).all():
-            row = int(np.argmin(np.isfinite(total)))
-            raise TableError(f"row {row:,} has values too large for a score, or missing; check its units")
-        return total
+        return np.where(np.isfinite(total), total, np.nan)
 
     def to_dict(self) -> dict[str, Any]:
         """The model as the JSON data that its file holds."""

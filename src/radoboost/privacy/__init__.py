@@ -1,4 +1,7 @@
-"""What was done, what it costs, and how much noise a promise needs: events, then accountants, then calibrate."""
+"""What was done (events), what it costs (accountants), what noise it takes (calibrate), what a total allows (filter).
+
+The books that a holder keeps are in `ledger`, which is imported where it is needed.
+"""
 
 from radoboost.privacy.accountants import (
     accountant_name,
@@ -25,11 +28,14 @@ from radoboost.privacy.events import from_dict as event_from_dict
 from radoboost.privacy.events import to_dict as event_to_dict
 from radoboost.privacy.export import dp_accounting_text, to_dp_accounting
 from radoboost.privacy.figures import delta_advice, figures, group_figure
+from radoboost.privacy.filter import Cost, Filter
 from radoboost.privacy.groups import group_epsilon, group_event, group_words
 
 __all__ = [
     "Composed",
+    "Cost",
     "Event",
+    "Filter",
     "Gaussian",
     "NotPrivate",
     "Relation",

@@ -98,6 +98,17 @@ def _least_delta(event: Event, epsilon: float) -> float:
     return curve.at(min(epsilon, curve.last))  # (last, delta)-private implies the same at every larger epsilon
 
 
+def delta_curve(event: Event, epsilons: ArrayLike) -> Floats:
+    """`delta_at` at many epsilons.
+
+    >>> from radoboost.privacy.events import Gaussian, Relation
+    >>> delta_curve(Gaussian(4.0, Relation.RECORD), [0.0, 0.1]).round(4)
+    array([0.0995, 0.0603])
+    """
+    curve = _account(event)
+    return np.array([curve.at(min(_checked_epsilon(epsilon), curve.last)) for epsilon in np.ravel(epsilons).tolist()])
+
+
 def trade_off(event: Event, alphas: ArrayLike) -> Floats:
     """Of any test between neighbours with false alarms at rate alpha, the least rate of misses; a lower bound (A11).
 

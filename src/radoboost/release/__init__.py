@@ -12,9 +12,9 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ RADOS = "rados"
 _KEY = "radoboost"
 _ZEROS = "0" * 64
 _MARK = re.compile(rb'"sha256":"([0-9a-f]{64})"\}')
+_ID = re.compile("([0-9a-f]{32})?")
 _FOOTER = 8  # the length of the footer, and "PAR1"
 
 
@@ -164,7 +165,9 @@ class Release:
     """Rados with everything that a learner needs to know about them.
 
     `blocks` maps a block's name to its rows; `classes` is (negative, positive); `mechanism` and `signatures`
-    describe as data how the rados were made; `n_examples` is None where the neighbour relation hides it.
+    describe as data how the rados were made; `n_examples` is None where the neighbour relation hides it. `id` is
+    random, made when the release was crafted, and tells releases apart that are composed; seeded ones have none.
+    `digest` is that of the file it was read from or saved to. `after_save` is told it whenever the release is saved.
 
     >>> import radoboost as rb
     >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
@@ -179,6 +182,9 @@ class Release:
     signatures: Mapping[str, Any]
     statement: Statement
     n_examples: int | None
+    id: str = ""
+    after_save: Callable[[str], None] | None = field(default=None, repr=False)
+    digest: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         frozen = {}
@@ -192,7 +198,7 @@ class Release:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy cannot be pickled; what it shows can.
-        state = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        state = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
         return partial(Release, **{**state, "blocks": dict(self.blocks)}), ()
 
     @property
@@ -219,6 +225,7 @@ class Release:
         """Everything but the rados themselves, as the JSON data in the file."""
         return {
             "format": FORMAT_VERSION,
+            **({"id": self.id} if self.id else {}),
             "blocks": [{"name": name, "rows": len(rows)} for name, rows in self.blocks.items()],
             "columns": [column.to_dict() for column in self.columns],
             "classes": list(self.classes),
@@ -247,6 +254,9 @@ class Release:
                 file.write(digest.encode("ascii"))
                 file.flush()
                 os.fsync(file.fileno())
+        object.__setattr__(self, "digest", digest)
+        if self.after_save is not None:
+            self.after_save(digest)
 
 
 def load(path: str | os.PathLike[str]) -> Release:
@@ -267,13 +277,16 @@ def load(path: str | os.PathLike[str]) -> Release:
             start = _digest_start(file, path)
             if start is None:
                 raise ReleaseError(f"{path} is not a radoboost release: it holds no radoboost document")
+            digest = _digest(file, start)
             file.seek(start)
-            if file.read(64) != _digest(file, start).encode("ascii"):
+            if file.read(64) != digest.encode("ascii"):
                 raise ReleaseError(f"{path} is damaged: its digest is not its own; get it again from its maker")
             file.seek(0)
             try:
                 parquet = pq.ParquetFile(file)
-                return _parse(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
+                release = _parse(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
+                object.__setattr__(release, "digest", digest)
+                return release
             except ReleaseError as error:
                 raise ReleaseError(f"{path}: {error}") from None
             except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException):
@@ -311,6 +324,9 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
     n_examples = document["n_examples"]
     if not (n_examples is None or isinstance(n_examples, int)):
         raise ReleaseError("the release does not say how many examples it is from")
+    name = document.get("id", "")
+    if not isinstance(name, str) or not _ID.fullmatch(name):
+        raise ReleaseError(f"the id of the release is {str(name)[:40]!r}, which is not an id")
     return Release(
         blocks=blocks,
         columns=columns,
@@ -319,6 +335,7 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
         signatures={"name": document["signatures"]["name"], **document["signatures"]},
         statement=read_statement(document["statement"]),
         n_examples=n_examples,
+        id=name,
     )
 
 

@@ -90,7 +90,11 @@ def _check_composed(event: Event, composed: Mapping[str, Any]) -> None:
     assert relation is not None
     if composed["neighbours"] != relation.value:
         raise ReleaseError(f"the total speaks of {composed['neighbours']!r}, and the release of {relation.value!r}")
-    earlier = [_event(entry["event"], "the event of an earlier release") for entry in composed.get("releases", ())]
+    try:
+        entries = [entry["event"] for entry in composed.get("releases", ())]
+    except (LookupError, TypeError):
+        raise ReleaseError("the statement does not say in full what it was composed with; do not trust it") from None
+    earlier = [_event(entry, "the event of an earlier release") for entry in entries]
     try:
         total = Composed((event, *(converted(other, relation) for other in earlier)))
     except ArgumentError as error:

@@ -40,6 +40,7 @@ def statement_in_words(statement: Statement) -> dict[str, list[str]]:
             f"together with {total['earlier_releases']} earlier: epsilon {epsilon_text(total['epsilon'])}, "
             f"delta {rounded_up(total['delta'], 6)}, for {total['neighbours']} as neighbours"
             + (f" ({total['why']})" if "why" in total else "")
+            + (f", if {total['holds_if']}" if "holds_if" in total else "")
         )
     return {"What is promised": promised, "What is not protected": list(statement.not_protected)}
 

@@ -6,19 +6,9 @@ from typing import Any
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms.contract import Circumstances
-from radoboost.privacy import (
-    Composed,
-    Event,
-    NotPrivate,
-    Relation,
-    accountant_name,
-    best_guess,
-    converted,
-    epsilon_at,
-    event_to_dict,
-    flatten,
-)
-from radoboost.release import Statement, finite_or_word, percent_up
+from radoboost.privacy import Event, NotPrivate, accountant_name, best_guess, epsilon_at, event_to_dict
+from radoboost.release import Statement, percent_up
+from radoboost.release.chain import composed_with
 
 DEFAULT_DELTA = 1e-6
 SHOWN_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8)
@@ -31,7 +21,8 @@ SEEDED = (
     "the seed out."
 )
 COMMON = (
-    "Further releases about the same people add to what this one tells; --compose says what they amount to together.",
+    "Further releases about the same people add to what this one tells: --compose says what they amount to together, "
+    "for epsilons that were fixed beforehand, and --ledger keeps to a total however they are chosen.",
     "The random bits are ChaCha20's: promises hold against adversaries who cannot break it.",
     "How long crafting took, from anyone who can watch it; that somebody released something, or tried to, and with "
     "which declarations.",
@@ -80,26 +71,8 @@ def make_statement(
         best_guess=guess,
         epsilon_at=tuple((other, epsilon_at(event, other)) for other in SHOWN_DELTAS),
         event=event_to_dict(event),
-        composed=_composed(event, relation, delta, circumstances.earlier) if circumstances.earlier else None,
+        composed=composed_with(event, circumstances.earlier, delta) if circumstances.earlier else None,
     )
-
-
-def _composed(event: Event, relation: Relation, delta: float, earlier: Sequence[Event]) -> dict[str, Any]:
-    """What this release and earlier ones amount to together, under the relation of this one."""
-    epsilon, why = math.inf, None
-    try:
-        total = Composed((event, *(converted(other, relation) for other in earlier)))
-        epsilon = epsilon_at(total, delta)
-        why = next((leaf.reason for leaf in flatten(total) if isinstance(leaf, NotPrivate)), None)
-    except ArgumentError as error:
-        why = str(error)
-    return {
-        "earlier_releases": len(earlier),
-        "neighbours": relation.value,
-        "epsilon": finite_or_word(epsilon),
-        "delta": delta,
-        **({} if why is None else {"why": why}),
-    }
 
 
 def check_epsilon(epsilon: Any, delta: Any) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from radoboost.holder.run import Run
 from radoboost.holder.signatures import AllSignatures, SignatureSet
 from radoboost.privacy import Event
 from radoboost.release import Statement
+from radoboost.release.chain import Earlier
 from radoboost.release.columns import Column
 
 CHANGED = "{name} had {before:,} rows at first and {after:,} when read again; do not change it while it is read"
@@ -29,8 +30,7 @@ class Asked:
     """What the caller of `craft` asked for, checked as far as possible without a mechanism or a table.
 
     `scale` may be "auto". Signatures are drawn by `signature_key`, and `seeded` says whether that follows from a seed.
-    `rows` is about how many rows there are, from public knowledge. `earlier` are the events of earlier releases of the
-    same table.
+    `rows` is about how many rows there are, from public knowledge. `earlier` are earlier releases of the same table.
     """
 
     n_rados: int
@@ -46,7 +46,7 @@ class Asked:
     seeded: bool = False
     may_seed: bool = False
     rows: int | None = None
-    earlier: tuple[Event, ...] = ()
+    earlier: tuple[Earlier, ...] = ()
 
     @property
     def label_name(self) -> str:
@@ -69,7 +69,7 @@ class Circumstances:
     """What a statement depends on besides the mechanism.
 
     `n_columns` counts the features of a rado with the constant one; `n_examples` is None where the neighbour relation
-    hides it; `earlier` are the events of earlier releases of the same table. `searched` are the columns whose bounds
+    hides it; `earlier` are earlier releases of the same table. `searched` are the columns whose bounds
     were found privately. With a `person`, the column that says whose row it is, what is protected is one person, of
     whom at most `max_rows` rows contribute.
     """
@@ -79,7 +79,7 @@ class Circumstances:
     n_rados: int
     n_columns: int
     n_examples: int | None
-    earlier: tuple[Event, ...] = ()
+    earlier: tuple[Earlier, ...] = ()
     searched: tuple[str, ...] = ()
     person: str | None = None
     max_rows: int = 1

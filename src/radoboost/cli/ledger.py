@@ -1,0 +1,218 @@
+"""rado ledger: the books of a table: a total set in advance, and what was spent of it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from radoboost.cli.shell import JsonFlag, in_one_line, say
+from radoboost.errors import ArgumentError, RadoError
+
+if TYPE_CHECKING:
+    from radoboost.privacy.ledger import Ledger
+
+app = typer.Typer(
+    name="ledger",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Keep the books of a table: a total set in advance, every release booked against it.",
+)
+
+
+def complete_table(context: typer.Context, incomplete: str) -> list[str]:
+    """Tables of the ledger named on the command line, whose names begin with `incomplete`."""
+    from radoboost.privacy.ledger import table_names
+
+    place = context.params.get("ledger")
+    try:
+        return [] if place is None else [name for name in table_names(place) if name.startswith(incomplete)]
+    except RadoError:
+        return []
+
+
+def complete_relation(incomplete: str) -> list[str]:
+    """Short names of relations that begin with `incomplete`."""
+    return [name for name in ("record", "edge", "label") if name.startswith(incomplete)]
+
+
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        metavar="FILE",
+        help="Book what this costs on the table's ledger first; rado ledger create makes one.",
+    ),
+]
+TableOption = Annotated[
+    str | None,
+    typer.Option(
+        "--table",
+        metavar="NAME",
+        autocompletion=complete_table,
+        help="Whose total, in a ledger of several tables.",
+    ),
+]
+LedgerArgument = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file that the holder keeps.")]
+
+
+def chosen_ledger(place: Path | None, table: str | None) -> "Ledger | None":
+    """The ledger that the options name."""
+    from radoboost.privacy.ledger import Ledger
+
+    if place is None:
+        if table is not None:
+            raise ArgumentError("--table names a table of a ledger; give --ledger FILE with it")
+        return None
+    return Ledger(place, table)
+
+
+@app.command()
+@in_one_line
+def create(
+    ledger: LedgerArgument,
+    table: Annotated[str, typer.Option("--table", metavar="NAME", help="Your name for the table.")],
+    epsilon: Annotated[float, typer.Option(help="What all releases of the table together may cost.")],
+    delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
+    relation: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=complete_relation,
+            help="Which tables are neighbours: record (added or removed), edge (vector replaced) or label (flipped).",
+        ),
+    ] = "record",
+    as_json: JsonFlag = False,
+) -> None:
+    """Set the total of a table, once and for all.
+
+    Makes the file, or adds the table to one that is there. The total holds however later releases are chosen, as long
+    as everything that is released of the table is booked here, and nothing is chosen by looking at the table itself.
+
+    \b
+    Examples:
+      rado ledger create clinic.ledger --table patients --epsilon 3
+      rado ledger create clinic.ledger --table visits --epsilon 1 --delta 1e-7 --relation label
+    """
+    from radoboost.privacy.ledger import Ledger
+
+    _print(Ledger.create(ledger, table, epsilon=epsilon, delta=delta, relation=relation), as_json)
+
+
+@app.command()
+@in_one_line
+def show(ledger: LedgerArgument, table: TableOption = None, as_json: JsonFlag = False) -> None:
+    """Show the total of a table, what was spent of it by which release, and what is left.
+
+    \b
+    Examples:
+      rado ledger show clinic.ledger
+      rado ledger show clinic.ledger --table visits --json
+    """
+    from radoboost.privacy.ledger import Ledger, table_names
+
+    names = table_names(ledger) if table is None else [table]
+    books = [Ledger(ledger, name) for name in names]
+    if as_json:
+        documents = [book.to_dict() for book in books]
+        print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2, ensure_ascii=False))
+    else:
+        print("\n\n".join(described(book.to_dict()) for book in books))
+
+
+@app.command()
+@in_one_line
+def verify(
+    ledger: LedgerArgument,
+    releases: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RELEASE]...", help="Releases that should be booked.")
+    ] = None,
+    table: TableOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check that a ledger is whole and within its total, and that releases are booked on it, as the files they are.
+
+    Ends with exit code 1 where something is amiss.
+
+    \b
+    Examples:
+      rado ledger verify clinic.ledger
+      rado ledger verify clinic.ledger *.rado.parquet
+    """
+    from radoboost import load
+    from radoboost.privacy.ledger import Ledger
+
+    books = Ledger(ledger, table)
+    problems = [*books.problems(), *(problem for path in releases or () for problem in _amiss(books, load(path), path))]
+    unfinished = sum(entry.digest is None and entry.purpose == "release" for entry in books.entries())
+    if as_json:
+        print(json.dumps({"problems": problems, "unfinished": unfinished, **books.to_dict()}, indent=2))
+    else:
+        print("\n".join(problems) or f"all is well: {len(books.entries()):,} bookings within the total")
+        if unfinished:
+            say(f"rado: {unfinished:,} bookings have no file; they are spent all the same")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _amiss(books: "Ledger", release: Any, path: Path) -> list[str]:
+    """What is wrong between a ledger and a release."""
+    from radoboost.privacy import event_from_dict
+
+    entries = [entry for entry in books.entries() if entry.release == release.id]
+    if not entries:
+        return [f"{path} is not booked for {books.table!r}"]
+    total, problems = books.total, []
+    booked = sum((entry.cost.mu_squared for entry in entries), start=0 * entries[0].cost.mu_squared)
+    if booked * (1 + 1e-9) < total.cost(event_from_dict(release.statement.event)).mu_squared:
+        problems.append(f"{path} costs more than was booked for it")
+    digests = {entry.digest for entry in entries}
+    if digests == {None}:
+        problems.append(f"{path} is booked, but its digest was never noted: was it interrupted while it was saved?")
+    elif release.digest not in digests:
+        problems.append(f"{path} is not the file that was noted: its digest is {release.digest}")
+    return problems
+
+
+def _print(books: "Ledger", as_json: bool) -> None:
+    print(json.dumps(books.to_dict(), indent=2, ensure_ascii=False) if as_json else described(books.to_dict()))
+
+
+def described(document: dict[str, Any]) -> str:
+    """The books of a table, as text for a terminal."""
+    total, spent, left = document["total"], document["spent"], document["left"]
+    share = spent["mu_squared"] / total["mu_squared"]
+    releases = _by_release(document["bookings"])
+    return "\n".join(
+        [
+            f"table        {document['table']}, in {document['ledger']}",
+            f"total        epsilon {total['epsilon']:g} at delta {total['delta']:g}, for {total['neighbours']} as "
+            "neighbours",
+            f"spent        {100 * share:.4g} % of mu squared {total['mu_squared']:.6g}, by {len(releases):,} releases "
+            f"in {len(document['bookings']):,} bookings",
+            f"left         {left['mu_squared']:.6g}: one more release of epsilon {document['largest_epsilon']:g} at "
+            "most, at the same delta, for the same neighbours",
+            "covers       what was booked, and choices by it; one by exact scores, or by looking at the table, has no "
+            "finite epsilon",
+            *(
+                f"  {name[:12]}  {parts[0]['booked'][:10]}  {100 * part / total['mu_squared']:8.4g} %  "
+                f"{parts[0]['purpose']}{_state(parts)}"
+                for name, parts in releases.items()
+                for part in [sum(entry["mu_squared"] for entry in parts)]
+            ),
+        ]
+    )
+
+
+def _by_release(bookings: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    releases: dict[str, list[dict[str, Any]]] = {}
+    for entry in bookings:
+        releases.setdefault(entry["release"], []).append(entry)
+    return releases
+
+
+def _state(parts: Sequence[dict[str, Any]]) -> str:
+    if parts[0]["purpose"] != "release":
+        return ""
+    return ", no file yet" if parts[0]["digest"] is None else f", file {parts[0]['digest'][:12]}"

@@ -1,0 +1,79 @@
+"""rado score: a private test error."""
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from radoboost.cli.ledger import chosen_ledger
+from radoboost.cli.shell import JsonFlag
+from radoboost.errors import ArgumentError
+
+
+def score(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
+    table: Annotated[
+        list[str],
+        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+    ],
+    epsilon: Annotated[float, typer.Option(help="The privacy loss to allow.")],
+    label: Annotated[str, typer.Option("--label", "-l", metavar="COL", help="The column of true classes.")],
+    delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
+    ledger: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--ledger",
+            metavar="FILE",
+            help="Book the score on this table's ledger first; repeat it with the ledger of the table that the model "
+            "was learned from, where people are in both.",
+        ),
+    ] = None,
+    ledger_table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", metavar="NAME", help="Whose total, for each --ledger of several tables, in their order."
+        ),
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of the interval, which covers the noise.")] = 0.95,
+    threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score a model on a table privately: noisy numbers of errors and hits, for one record added or removed.
+
+    Each row is predicted on its own; one with a missing value or another class counts as neither. Models may be chosen
+    by such scores, if they are booked; choosing by exact ones has no finite epsilon.
+
+    \b
+    Examples:
+      rado score patients.model.json test.csv --label readmitted --epsilon 0.5
+      rado score patients.model.json test.csv -l readmitted --epsilon 0.5 --ledger test.ledger --ledger patients.ledger
+    """
+    from radoboost.scoring import COVERS, NOT_COVERED
+    from radoboost.scoring import score as score_table
+
+    places = ledger or []
+    names: list[str] | list[None] = ledger_table or [None] * len(places)
+    if len(names) != len(places):
+        raise ArgumentError("give one --table for each --ledger, in the same order, or none")
+    books = [chosen_ledger(place, name) for place, name in zip(places, names, strict=True)]
+    result = score_table(
+        model, list(table), label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
+        confidence=confidence, threads=threads, progress=True,
+    )  # fmt: skip
+    if as_json:
+        print(json.dumps(result.to_dict(), indent=2))
+        return
+    low, high = result.interval
+    lines = [
+        f"errors       {result.errors:,.1f}, give or take {result.noise_std:.3g}",
+        f"hits         {result.hits:,.1f}, give or take {result.noise_std:.3g}",
+        f"error        {100 * result.error:.2f} %, from {100 * low:.2f} % to {100 * high:.2f} % at confidence "
+        f"{100 * confidence:g} %",
+        f"covers       {COVERS}",
+        f"cost         epsilon {result.epsilon:.4g} at delta {delta:g}, for {result.neighbours} as neighbours; "
+        + (f"booked {len(result.bookings)} times" if books else "not booked on any ledger"),
+        f"beware       {NOT_COVERED}",
+    ]
+    print("\n".join(textwrap.fill(line, 100, subsequent_indent=" " * 13) for line in lines))

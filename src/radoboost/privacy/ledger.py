@@ -1,0 +1,407 @@
+"""The books of a table: a total that was set in advance, and every release booked against it before its noise is drawn.
+
+A ledger is one SQLite file that the holder keeps. One write transaction reads what was spent, compares and books, so
+that concurrent bookings stand in one order and their sum never passes the total (L7). No booking is ever given back: a
+process that is killed after booking has spent what it booked, at most (L8). Triggers refuse to change or delete a row,
+which guards against accidents, not against a holder with an editor. Labels are those of docs/proofs/ledger.md.
+
+The file has a rollback journal and no write-ahead log: that would need memory that all processes share, which network
+file systems do not have. Each commit is synced with its folder (synchronous=EXTRA), so that no power cut undoes one.
+"""
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from math import floor, log10, sqrt
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from radoboost.errors import ArgumentError, BudgetError, LedgerError, OutputError, reason
+from radoboost.privacy.accountants import epsilon_at
+from radoboost.privacy.events import Event, Gaussian, Relation, from_dict, to_dict
+from radoboost.privacy.filter import Cost, Filter
+
+VERSION = 1
+_APPLICATION = 0x7261646F  # "rado", where SQLite keeps whose file it is
+_BUSY_SECONDS = 120.0
+_SCHEMA = f"""
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {VERSION};
+CREATE TABLE totals (
+    name TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL, relation TEXT NOT NULL,
+    mu_squared REAL NOT NULL, delta0 REAL NOT NULL, total_variation REAL NOT NULL, created TEXT NOT NULL
+);
+CREATE TABLE bookings (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL REFERENCES totals (name),
+    release TEXT NOT NULL, purpose TEXT NOT NULL, event TEXT NOT NULL,
+    mu_squared REAL NOT NULL, delta0 REAL NOT NULL, total_variation REAL NOT NULL, booked TEXT NOT NULL, digest TEXT
+);
+CREATE INDEX bookings_of_a_release ON bookings (release);
+CREATE TRIGGER a_total_stays BEFORE UPDATE ON totals BEGIN SELECT RAISE(ABORT, 'a total is set once'); END;
+CREATE TRIGGER no_total_goes BEFORE DELETE ON totals BEGIN SELECT RAISE(ABORT, 'a total is set once'); END;
+CREATE TRIGGER no_booking_goes BEFORE DELETE ON bookings BEGIN SELECT RAISE(ABORT, 'no booking is given back'); END;
+CREATE TRIGGER a_booking_stays BEFORE UPDATE ON bookings
+WHEN OLD.digest IS NOT NULL OR NEW.digest IS NULL OR NEW.number IS NOT OLD.number OR NEW.id IS NOT OLD.id
+    OR NEW.name IS NOT OLD.name OR NEW.release IS NOT OLD.release OR NEW.purpose IS NOT OLD.purpose
+    OR NEW.event IS NOT OLD.event OR NEW.mu_squared IS NOT OLD.mu_squared OR NEW.delta0 IS NOT OLD.delta0
+    OR NEW.total_variation IS NOT OLD.total_variation OR NEW.booked IS NOT OLD.booked
+BEGIN SELECT RAISE(ABORT, 'of a booking only the digest is set, once'); END;
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One booking, which is spent whether or not its file was ever written.
+
+    `digest` is None until that file was written.
+    """
+
+    id: str
+    release: str
+    purpose: str
+    event: Event
+    cost: Cost
+    booked: str
+    digest: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {
+            "id": self.id,
+            "release": self.release,
+            "purpose": self.purpose,
+            "booked": self.booked,
+            "digest": self.digest,
+            **_numbers(self.cost),
+            "event": to_dict(self.event),
+        }
+
+
+class Ledger:
+    """The books of one table, in a file that the holder keeps.
+
+    `table` is the name that the holder gave it; it can be left out where the file has one table only.
+
+    Every release is booked with the most that it can cost, before its noise is drawn, and refused with a `BudgetError`
+    where the total would be passed. The promise is the total's, also when later releases are chosen by looking at
+    earlier ones; it does not hold for parameters that were chosen by looking at the table.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "clinic.ledger"
+    >>> ledger = Ledger.create(place, "patients", epsilon=3.0, delta=1e-6)
+    >>> booking = ledger.book(Gaussian(4.0, Relation.RECORD))
+    >>> [entry.id == booking for entry in ledger.entries()], float(ledger.spent().mu_squared)
+    ([True], 0.0625)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], table: str | None = None) -> None:
+        self.path = Path(path).absolute()
+        names = table_names(path)
+        if table is None and len(names) != 1:
+            raise LedgerError(f"{self.path} has the tables {_listed(names)}; say which (table=, or --table NAME)")
+        if table is not None and table not in names:
+            raise LedgerError(
+                f"{self.path} has no table {table!r}, only {_listed(names)}; make it with rado ledger create"
+            )
+        self.table: str = names[0] if table is None else table
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r}, {self.table!r})"
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        table: str,
+        *,
+        epsilon: float,
+        delta: float = 1e-6,
+        relation: Relation | str = Relation.RECORD,
+    ) -> "Ledger":
+        """Set the total of a table, in a new file or in one that has other tables; it cannot be changed later."""
+        total = Filter(epsilon, delta, named_relation(relation))
+        if not isinstance(table, str) or not table.strip() or not table.isprintable():
+            raise ArgumentError(f"the table needs a name; it is {table!r}")
+        place, allowance = Path(path).absolute(), total.allowance
+        if float(allowance.mu_squared) <= 0:
+            raise ArgumentError(f"epsilon {epsilon!r} at delta {delta!r} leaves nothing to spend; take a larger one")
+        row = (table, total.epsilon, total.delta, total.relation.value, *_numbers(allowance).values(), _now())
+        insert = "INSERT INTO totals VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        if _write_new(place, insert, row):
+            return cls(place, table)
+        with _opened(place) as connection, _writing(connection):
+            if connection.execute("SELECT 1 FROM totals WHERE name = ?", (table,)).fetchone():
+                raise LedgerError(f"{place} has a total for {table!r} already, and a total is set once")
+            connection.execute(insert, row)
+        return cls(place, table)
+
+    @property
+    def total(self) -> Filter:
+        """What was set in advance."""
+        return self._books()[0]
+
+    @property
+    def allowance(self) -> Cost:
+        """The total as it was written down: what all bookings together may cost."""
+        return self._books()[1]
+
+    def entries(self) -> list[Entry]:
+        """All bookings of the table, in their order."""
+        rows = self._read(
+            f"SELECT id, release, purpose, event, {_COST}, booked, digest FROM bookings WHERE name = ? ORDER BY number",
+            self.table,
+        )
+        return [
+            Entry(row[0], row[1], row[2], from_dict(json.loads(row[3])), _cost(row[4:7]), row[7], row[8])
+            for row in rows
+        ]
+
+    def spent(self) -> Cost:
+        """What all bookings cost together."""
+        return self._books()[2]
+
+    def left(self) -> Cost:
+        """What the total leaves."""
+        _, allowance, spent = self._books()
+        return allowance.less(spent)
+
+    def check(self, event: Event) -> Cost:
+        """What an event would cost, refused where it cannot be booked; nothing is booked."""
+        total, allowance, spent = self._books()
+        cost = total.cost(event)
+        self._check_room(total, allowance, spent, cost)
+        return cost
+
+    def book(self, event: Event, *, release: str | None = None, purpose: str = "release") -> str:
+        """Book the most that a release can cost, and return the random id of the booking.
+
+        `release` is the id that several bookings of one release share; by default it is that of the booking.
+        """
+        cost, number = self.total.cost(event), secrets.token_hex(16)
+        row = (number, self.table, release or number, purpose, json.dumps(to_dict(event)), *_numbers(cost).values())
+        with _opened(self.path) as connection, _writing(connection):
+            self._check_room(*self._books(connection), cost)
+            connection.execute(
+                f"INSERT INTO bookings (id, name, release, purpose, event, {_COST}, booked) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, _now()),
+            )
+        return number
+
+    def finish(self, release: str, digest: str) -> None:
+        """Note the digest of the file that a release, or a booking, ended in; the first one stays."""
+        with _opened(self.path) as connection, _writing(connection):
+            connection.execute(
+                "UPDATE bookings SET digest = ? WHERE ? IN (release, id) AND name = ? AND digest IS NULL",
+                (digest, release, self.table),
+            )
+
+    def largest_epsilon(self) -> float:
+        """The largest epsilon, at the total's delta and relation, that one more release by Gaussian noise may have.
+
+        It is rounded down, to four digits.
+        """
+        total, allowance, spent = self._books()
+        return _largest_epsilon(total, allowance.less(spent))
+
+    def problems(self) -> list[str]:
+        """What is wrong with the books, in sentences; nothing, if all went through this program."""
+        total, allowance, spent = self._books()
+        wrong = []
+        if not allowance.within(total.allowance.scaled(1 + Fraction(1, 10**6))):
+            wrong.append(f"the total of {self.table!r} allows more than its epsilon and delta do")
+        if not spent.within(allowance):
+            wrong.append(f"the bookings of {self.table!r} pass its total")
+        wrong += [
+            f"booking {entry.id} counts less than its event costs"
+            for entry in self.entries()
+            if not total.cost(entry.event).within(entry.cost.scaled(1 + Fraction(1, 10**6)))
+        ]
+        return wrong
+
+    def to_dict(self) -> dict[str, Any]:
+        """The books as JSON data."""
+        total, allowance, spent = self._books()
+        left = allowance.less(spent)
+        return {
+            "ledger": str(self.path),
+            "table": self.table,
+            "total": {
+                "epsilon": total.epsilon,
+                "delta": total.delta,
+                "neighbours": total.relation.value,
+                **_numbers(allowance),
+            },
+            "spent": _numbers(spent),
+            "left": _numbers(left),
+            "largest_epsilon": _largest_epsilon(total, left),
+            "bookings": [entry.to_dict() for entry in self.entries()],
+        }
+
+    def _books(self, connection: sqlite3.Connection | None = None) -> tuple[Filter, Cost, Cost]:
+        """The total, what it allows, and what was spent of it."""
+        if connection is None:
+            with _opened(self.path) as opened:
+                return self._books(opened)
+        (epsilon, delta, relation, *parts) = connection.execute(
+            f"SELECT epsilon, delta, relation, {_COST} FROM totals WHERE name = ?", (self.table,)
+        ).fetchone()
+        rows = connection.execute(f"SELECT {_COST} FROM bookings WHERE name = ?", (self.table,))
+        return Filter(epsilon, delta, Relation(relation)), _cost(parts), sum(map(_cost, rows), Cost())
+
+    def _check_room(self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost) -> None:
+        after, left = spent + wanted, allowance.less(spent)
+        if after.within(allowance):
+            return
+        name = next(name for name in _PARTS if getattr(after, name) > getattr(allowance, name))
+        numbers = ", ".join(
+            f"{float(getattr(cost, name)):.6g} {word}"
+            for word, cost in (("in all", allowance), ("spent", spent), ("left", left), ("wanted", wanted))
+        )
+        raise BudgetError(
+            f"the total of {self.table!r}, epsilon {total.epsilon:g} at delta {total.delta:g} for "
+            f"{total.relation.value}, has no room for this: {_PARTS[name]} {numbers}; nothing was booked, and "
+            f"{_advice(name, _largest_epsilon(total, left))}"
+        )
+
+    def _read(self, query: str, *values: Any) -> list[Any]:
+        with _opened(self.path) as connection:
+            return connection.execute(query, values).fetchall()
+
+
+_PARTS = {"mu_squared": "mu squared", "delta0": "delta0", "total_variation": "total variation"}
+_COST = ", ".join(_PARTS)
+
+
+def _largest_epsilon(total: Filter, left: Cost) -> float:
+    if left.mu_squared <= 0:
+        return 0.0
+    epsilon = epsilon_at(Gaussian(1 / sqrt(left.mu_squared), total.relation), total.delta)
+    unit = 10.0 ** (floor(log10(epsilon)) - 3) if epsilon else 1.0
+    return floor(epsilon * (1 - 1e-6) / unit) * unit
+
+
+def _advice(part: str, epsilon: float) -> str:
+    if part == "delta0":
+        return "a mechanism by Gaussian noise alone, such as moments, takes none of it"
+    if part == "total_variation":
+        return "what samplers may be off by is used up: a release of fewer columns takes less of it"
+    return f"the next release can have epsilon {epsilon:g} at most" if epsilon else "nothing more can be released"
+
+
+def table_names(path: str | os.PathLike[str]) -> list[str]:
+    """The tables that a ledger has totals for."""
+    with _opened(Path(path).absolute()) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM totals ORDER BY name")]
+
+
+def named_relation(relation: Relation | str) -> Relation:
+    """A relation by its text, or by its short name: record, edge or label.
+
+    >>> named_relation("label").value
+    'one label flipped'
+    """
+    if isinstance(relation, str) and relation.lower() in ("record", "edge", "label"):
+        return Relation[relation.upper()]
+    match = next((choice for choice in Relation if choice == relation and choice != Relation.VALUE), None)
+    if match is None:
+        raise ArgumentError(f"relation must be record, edge or label; it is {relation!r}")
+    return match
+
+
+def as_ledger(ledger: "Ledger | str | os.PathLike[str] | None") -> Ledger | None:
+    """A ledger, from itself or from its path."""
+    if ledger is None or isinstance(ledger, Ledger):
+        return ledger
+    if not isinstance(ledger, str | os.PathLike):
+        raise ArgumentError(f"ledger must be a Ledger or the path of one; it is a {type(ledger).__name__}")
+    return Ledger(ledger)
+
+
+# ---- the file
+
+
+def _write_new(place: Path, insert: str, row: tuple[Any, ...]) -> bool:
+    """Write a ledger with one total, unless there is a file already: all at once, so that no two writers meet."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.executescript(_SCHEMA)
+        connection.execute(insert, row)
+        content = connection.serialize()
+    try:
+        with place.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise OutputError(f"cannot write {place}: {reason(error)}; choose another place") from None
+    return True
+
+
+@contextmanager
+def _opened(place: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for one piece of work: none is kept, so that a ledger can go to other processes and threads."""
+    if not os.path.isfile(place):
+        raise LedgerError(f"there is no ledger {place}; make one with rado ledger create")
+    try:
+        with closing(_connect(place)) as connection:
+            if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+                raise LedgerError(f"{place} is not a ledger of radoboost; name another file")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version != VERSION:
+                raise LedgerError(f"{place} has version {version} and this version reads {VERSION}; upgrade radoboost")
+            if connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+                raise LedgerError(f"{place} is damaged; restore it from a copy, and book what is missing")
+            yield connection
+    except sqlite3.OperationalError as error:
+        raise LedgerError(f"cannot use the ledger {place}: {error}") from None
+    except sqlite3.IntegrityError as error:
+        raise LedgerError(f"the ledger {place} refuses this: {error}") from None
+    except sqlite3.DatabaseError as error:
+        raise LedgerError(f"{place} is not a ledger of radoboost, or is damaged: {error}") from None
+
+
+def _connect(place: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(str(place))}?mode=rw", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
+    )
+    connection.execute("PRAGMA synchronous = EXTRA")
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+@contextmanager
+def _writing(connection: sqlite3.Connection) -> Iterator[None]:
+    """One write transaction: nobody else writes, or reads what they will write by, until it ends (L7)."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _cost(row: Iterable[float]) -> Cost:
+    return Cost(*map(Fraction, row))
+
+
+def _numbers(cost: Cost) -> dict[str, float]:
+    """A cost as floats; exact for one that was booked, for its numbers are floats' values."""
+    return {name: float(getattr(cost, name)) for name in _PARTS}
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,172 @@
+"""What several releases of one table amount to together.
+
+A release that was composed with earlier ones keeps their events, so that a chain can be followed: C composed with B,
+which was composed with A, counts all three. Releases are told apart by their id, which is random and made when a
+release is crafted. The digest would not do: a release that was not saved yet has none, and the same release written
+twice may have two. Files from before there were ids go by their digest.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from radoboost.errors import ArgumentError
+from radoboost.privacy import (
+    Composed,
+    Event,
+    NotPrivate,
+    Relation,
+    accountant_name,
+    best_guess,
+    converted,
+    epsilon_at,
+    event_from_dict,
+    event_to_dict,
+    flatten,
+)
+from radoboost.release import Release, finite_or_word, load
+from radoboost.release.checking import check_statement
+
+HOLDS_IF = (
+    "each epsilon was fixed before the first of these releases was seen; where a later one was chosen by looking at "
+    "earlier ones, the total of a ledger that was set beforehand holds in its place"
+)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A release that was made before: its id, the digest of its file where it has one, and what was done."""
+
+    id: str
+    digest: str | None
+    event: Event
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {
+            "id": self.id,
+            "digest": self.digest,
+            "neighbours": _relation(self.event).value,
+            "event": event_to_dict(self.event),
+        }
+
+
+def chain(releases: Iterable[Release | str | os.PathLike[str]]) -> tuple[Earlier, ...]:
+    """All releases that these ones know of, themselves among them, each once; an incomplete chain is refused.
+
+    >>> import radoboost as rb
+    >>> def crafted(**options):
+    ...     return rb.craft([[1.0], [2.0]], [0, 1], n_rados=2, **options)
+    >>> a = crafted()
+    >>> b = crafted(compose=[a])
+    >>> c = crafted(compose=[b, a])
+    >>> len(chain([c])), len(chain([c, b, a]))
+    (3, 3)
+    """
+    known: dict[str, Earlier] = {}
+    vague: dict[str, int] = {}
+    for release in releases:
+        if isinstance(release, str | os.PathLike):
+            release = load(release)
+        if not isinstance(release, Release):
+            raise ArgumentError(f"compose needs releases, or paths of them; one is a {type(release).__name__}")
+        name = release.id or release.digest or f"unsaved {len(known)}"
+        _add(known, Earlier(name, release.digest, check_statement(release.statement)))
+        composed = release.statement.composed
+        if composed is not None and "releases" not in composed:
+            vague[name] = int(composed["earlier_releases"])
+        elif composed is not None:
+            for entry in composed["releases"]:
+                _add(known, _read(entry))
+    # However they are ordered, as many must stand before each of them as it says.
+    if any(number > place for place, number in enumerate(sorted(vague.get(name, 0) for name in known))):
+        raise ArgumentError(
+            f"a release was composed with {max(vague.values())} earlier ones by a version that did not keep which; "
+            "list all of them, back to the first"
+        )
+    return tuple(known.values())
+
+
+def _add(known: dict[str, Earlier], earlier: Earlier) -> None:
+    before = known.setdefault(earlier.id, earlier)
+    if before.event != earlier.event:
+        raise ArgumentError(f"two releases have the id {earlier.id} and not the same event; do not trust them")
+    if before.digest is None:
+        known[earlier.id] = earlier
+
+
+def _read(entry: Any) -> Earlier:
+    try:
+        digest = entry["digest"]
+        earlier = Earlier(str(entry["id"]), None if digest is None else str(digest), event_from_dict(entry["event"]))
+        _relation(earlier.event)
+    except (LookupError, TypeError):
+        raise ArgumentError("a release does not say in full what it was composed with; do not trust it") from None
+    return earlier
+
+
+def _relation(event: Event) -> Relation:
+    if event.relation is None:
+        raise ArgumentError("an event of a release has no neighbour relation; do not trust it")
+    return event.relation
+
+
+def total(events: Sequence[Event], relation: Relation) -> tuple[Event, str | None]:
+    """All events as one under a relation, and why it promises nothing where that is so."""
+    try:
+        together: Event = Composed(tuple(converted(event, relation) for event in events))
+    except ArgumentError as error:
+        return NotPrivate(str(error), relation), str(error)
+    return together, next((leaf.reason for leaf in flatten(together) if isinstance(leaf, NotPrivate)), None)
+
+
+def composed_with(event: Event, earlier: Sequence[Earlier], delta: float) -> dict[str, Any]:
+    """What a release and earlier ones amount to together, under the relation of this one, for its statement."""
+    relation = _relation(event)
+    together, why = total([event, *(other.event for other in earlier)], relation)
+    return {
+        "earlier_releases": len(earlier),
+        "neighbours": relation.value,
+        "epsilon": finite_or_word(inf if why else epsilon_at(together, delta)),
+        "delta": delta,
+        **({} if why is None else {"why": why}),
+        "holds_if": HOLDS_IF,
+        "releases": [other.to_dict() for other in earlier],
+    }
+
+
+def account_for_releases(
+    releases: Sequence[Release | str | os.PathLike[str]], delta: float, shown: Sequence[float] = ()
+) -> dict[str, Any]:
+    """What releases, and all that they were composed with, amount to, under the relation that all of them convert to.
+
+    >>> import radoboost as rb
+    >>> account_for_releases([rb.craft([[1.0], [2.0]], [0, 1], n_rados=2)], 1e-6)["epsilon"]
+    'infinite'
+    """
+    all_of_them = chain(releases)
+    events = [earlier.event for earlier in all_of_them]
+    answers = [(relation, *total(events, relation)) for relation in Relation]
+    first = _relation(events[0])
+    # The strongest relation that all convert to; where there is none, that of the first, with the reason.
+    relation, together, why = next(
+        (answer for answer in answers if answer[2] is None),
+        next(answer for answer in answers if answer[0] == first),
+    )
+
+    def epsilon(at: float) -> float | str:
+        return finite_or_word(inf if why else epsilon_at(together, at))
+
+    return {
+        "neighbours": relation.value,
+        "epsilon": epsilon(delta),
+        "delta": delta,
+        **({} if why is None else {"why": why}),
+        "epsilon_at": [{"delta": other, "epsilon": epsilon(other)} for other in shown],
+        "best_guess": 1.0 if why else best_guess(together),
+        "accountant": "none" if why else accountant_name(together),
+        "holds_if": HOLDS_IF,
+        "releases": [earlier.to_dict() for earlier in all_of_them],
+    }

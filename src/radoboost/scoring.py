@@ -1,0 +1,245 @@
+"""A private test error: how many rows a model gets wrong and right, with noise, booked like any release.
+
+Proof: docs/proofs/scores.md, steps S1 to S5.
+"""
+
+import math
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from radoboost.errors import ArgumentError
+from radoboost.holder.engines import get_engine
+from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, check_epsilon
+from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION, round_scale_up
+from radoboost.holder.run import Noise, Run
+from radoboost.holder.runners.threads import Threads, check_threads
+from radoboost.learner.model import Model, load_model
+from radoboost.privacy import Event, Gaussian, Relation, epsilon_at, event_to_dict, gaussian_multiplier
+from radoboost.privacy.ledger import Ledger, as_ledger
+from radoboost.progress import no_progress, show_progress
+from radoboost.release import rounded_up
+from radoboost.tables import Batch, open_table
+from radoboost.tables.labels import LabelRule
+
+GRID = 2**15  # steps that one row counts, so that rounding the noise to whole steps costs nothing
+COVERS = (
+    "the error rate on these very rows, as far as the noise goes; not what other people's rows would give. Rows with a "
+    "missing value or another class count as neither"
+)
+NOT_COVERED = (
+    "The model is taken as given: where its training table has people in common with this one, book the score for "
+    "both; and a model that was learned without noise has no promise for its training table, whatever is booked here."
+)
+Books = Ledger | str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Score:
+    """Noisy numbers of errors and hits, the error rate with its interval, and what that cost.
+
+    `interval` covers, at `confidence`, what the noise leaves open about the error rate on these rows.
+    """
+
+    errors: float
+    hits: float
+    error: float
+    interval: tuple[float, float]
+    confidence: float
+    noise_std: float
+    epsilon: float
+    delta: float
+    event: Event
+    bookings: tuple[str, ...] = ()
+    neighbours: str = field(default=Relation.RECORD.value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {
+            "errors": self.errors,
+            "hits": self.hits,
+            "error": self.error,
+            "interval": list(self.interval),
+            "confidence": self.confidence,
+            "covers": COVERS,
+            "noise_std": self.noise_std,
+            "neighbours": self.neighbours,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "event": event_to_dict(self.event),
+            "bookings": list(self.bookings),
+            "not_covered": NOT_COVERED,
+        }
+
+    def sentence(self) -> str:
+        """The result in a few words."""
+        low, high = self.interval
+        return (
+            f"an error of {100 * self.error:.2f} %, between {100 * low:.2f} % and {100 * high:.2f} % at confidence "
+            f"{100 * self.confidence:g} %, by noisy counts (epsilon {rounded_up(self.epsilon, 4)} at delta "
+            f"{self.delta:g}, for {self.neighbours})"
+        )
+
+
+def score(
+    model: Model | str | os.PathLike[str],
+    table: Any,
+    y: Any = None,
+    *,
+    label: str | None = None,
+    epsilon: float,
+    delta: float = DEFAULT_DELTA,
+    ledger: Books | Sequence[Books] | None = None,
+    confidence: float = 0.95,
+    threads: int | None = None,
+    progress: bool = False,
+) -> Score:
+    """Count a model's errors and hits on a table, with noise: (epsilon, delta) for one record added or removed.
+
+    Each row is predicted on its own; one with a missing or infinite value, or a class that the model does not know,
+    counts as neither. The result may be published, and models may be chosen by it, if it is booked: on the ledger of
+    this table and, where people are in both, on that of the table that the model was learned from too.
+
+    Parameters
+    ----------
+    model : Model or path
+        The classifier, which is taken as given.
+    table, y, label
+        The table to score, and its labels, as in `craft`.
+    epsilon, delta : float
+        What the score may cost.
+    ledger : Ledger or path, or several of them, optional
+        Where it is booked, before its noise is drawn.
+    confidence : float
+        Of the interval, which covers the noise and nothing else.
+    threads, progress
+        As in `craft`.
+
+    Examples
+    --------
+    >>> import radoboost as rb
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = rb.MomentsClassifier(random_state=0).fit(X[:300], y[:300])
+    >>> result = rb.score(clf.model_, X[300:], y[300:], epsilon=1.0)
+    >>> result.interval[0] <= result.error <= result.interval[1]
+    True
+    """
+    classifier = model if isinstance(model, Model) else load_model(model)
+    if not 0.5 <= confidence < 1:
+        raise ArgumentError(f"confidence must lie between 0.5 and 1; it is {confidence!r}")
+    scale, event = plan(epsilon, delta)
+    books = _books(ledger)
+    for book in books:
+        book.check(event)
+    task = CountOutcomes(classifier, LabelRule(label or "y", classifier.classes))
+    with (show_progress if progress else no_progress)() as bar:
+        source = open_table(table, y, label=label, features=classifier.feature_names, row_by_row=True)
+        bookings: list[str] = []
+        name = secrets.token_hex(16)
+
+        def booked(what: Event) -> None:
+            bookings.extend(book.book(what, release=name, purpose="score") for book in books)
+
+        run = Run(source, get_engine("reference"), Threads(check_threads(threads), bar), ledger=booked)
+        run.book(event)
+        counts = run.noisy_sum(task, Noise("counts", scale)).counts / GRID
+    errors, hits = counts.tolist()
+    deviation = scale / GRID
+    low, high = rate_interval(errors, hits, deviation, confidence)
+    rate = errors / (errors + hits) if errors + hits > 0 else 0.5
+    return Score(
+        errors=errors,
+        hits=hits,
+        error=min(max(rate, low), high),
+        interval=(low, high),
+        confidence=confidence,
+        noise_std=deviation,
+        epsilon=epsilon_at(event, delta),
+        delta=delta,
+        event=event,
+        bookings=tuple(bookings),
+    )
+
+
+def plan(epsilon: float, delta: float) -> tuple[float, Gaussian]:
+    """The noise in steps of 1 / GRID rows, and what it is accounted as (S3, S4).
+
+    >>> scale, event = plan(1.0, 1e-6)
+    >>> round(scale / GRID, 3), epsilon_at(event, 1e-6) <= 1
+    (4.225, True)
+    """
+    epsilon, delta = check_epsilon(epsilon, delta)
+    variation = 2 * TOTAL_VARIATION
+    noise = gaussian_multiplier(epsilon, delta, Relation.RECORD, total_variation=variation) * GRID * (1 + 1e-12)
+    if noise > LARGEST_SCALE:
+        raise ArgumentError(f"epsilon {epsilon:g} takes more noise than can be sampled; take a larger epsilon")
+    scale = round_scale_up(max(noise, 1.0))
+    return scale, Gaussian(math.nextafter(scale / GRID, 0.0), Relation.RECORD, variation)
+
+
+def rate_interval(errors: float, hits: float, deviation: float, confidence: float) -> tuple[float, float]:
+    """All rates r for which (1 - r) errors - r hits is no more than noise: an exact interval (S5).
+
+    >>> low, high = rate_interval(20.0, 80.0, 4.0, 0.95)
+    >>> round(low, 3), round(high, 3)
+    (0.131, 0.261)
+    """
+    total, reach = errors + hits, (float(ndtri((1 + confidence) / 2)) * deviation) ** 2
+    square = total**2 - 2 * reach
+    if total <= 0 or square <= 0:  # perhaps there are no rows at all
+        return 0.0, 1.0
+    middle = errors * total - reach
+    spread = math.sqrt(max(0.0, middle**2 - square * (errors**2 - reach)))
+    low, high = ((middle + sign * spread) / square for sign in (-1, 1))
+    return min(max(low, 0.0), 1.0), max(min(high, 1.0), 0.0)
+
+
+@dataclass
+class Outcomes:
+    """Errors and hits, in steps."""
+
+    counts: NDArray[np.int64]
+
+    def merge(self, other: "Outcomes") -> "Outcomes":
+        """Those of both."""
+        return Outcomes(self.counts + other.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class CountOutcomes:
+    """How many rows a model predicts wrongly and rightly: a row adds one to at most one of the two (S1, S2)."""
+
+    model: Model
+    rule: LabelRule
+
+    title = "scoring rows"
+    rows_at_a_time = None
+    worker_bytes = 0
+
+    def empty(self) -> Outcomes:
+        """None of either."""
+        return Outcomes(np.zeros(2, dtype=np.int64))
+
+    def add(self, sums: Outcomes, first_row: int, batch: Batch) -> None:
+        """Predict each row on its own."""
+        with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
+            values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
+            good = (signs != 0) & np.isfinite(values).all(axis=1)
+            scores = self.model.scores_or_nan(values)
+            good &= ~np.isnan(scores)
+            wrong = (scores > 0) != (signs > 0)
+        sums.counts += GRID * np.array([(good & wrong).sum(), (good & ~wrong).sum()], dtype=np.int64)
+
+
+def _books(ledger: Books | Sequence[Books] | None) -> list[Ledger]:
+    """The ledgers, each once."""
+    several = ledger if isinstance(ledger, list | tuple) else [ledger]
+    books = [book for book in map(as_ledger, several) if book is not None]
+    return list({(book.path, book.table): book for book in books}.values())

@@ -1,0 +1,373 @@
+"""The ledger: what a filter lets in, what its file keeps, and what it refuses."""
+
+import copy
+import json
+import math
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+import threading
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+import oracles
+import radoboost as rb
+from radoboost.errors import ArgumentError, BudgetError, LedgerError, OutputError
+from radoboost.privacy import (
+    Composed,
+    Filter,
+    Gaussian,
+    NotPrivate,
+    Relation,
+    Repeated,
+    SubsampledGaussian,
+    TruncatedBinomialShift,
+    delta_at,
+    epsilon_at,
+)
+from radoboost.privacy.filter import cost, sampled_mu
+from radoboost.privacy.ledger import Ledger, as_ledger, named_relation
+
+RECORD, EDGE, LABEL = Relation.RECORD, Relation.EDGE, Relation.LABEL
+
+
+def parts(cost):
+    return cost.mu_squared, cost.delta0, cost.total_variation
+
+
+# ---- the filter
+
+noises = st.floats(0.5, 50.0)
+events = st.one_of(
+    st.builds(Gaussian, noises, st.just(RECORD), st.sampled_from([0.0, 1e-34, 1e-14, 3e-13])),
+    st.builds(Repeated, st.builds(Gaussian, noises, st.just(RECORD), st.just(1e-35)), st.integers(1, 40)),
+    st.builds(lambda a, b: Composed((Gaussian(a, RECORD), Gaussian(b, RECORD))), noises, noises),
+    st.sampled_from([Repeated(SubsampledGaussian(18.75, 0.5), 100), SubsampledGaussian(4.0, 0.5)]),
+)
+
+
+@given(
+    st.lists(events, max_size=30), st.floats(0.1, 8.0), st.sampled_from([1e-4, 1e-6]), st.sampled_from([RECORD, LABEL])
+)
+def test_a_filter_lets_in_what_the_oracle_lets_in(sequence, epsilon, delta, relation):
+    total = Filter(epsilon, delta, relation)
+    costs = [total.cost(event) for event in sequence]
+    expected = oracles.filtered([parts(cost) for cost in costs], parts(total.allowance))
+    spent, accepted = type(total.allowance)(), []
+    for wanted in costs:
+        accepted.append((spent + wanted).within(total.allowance))
+        spent = spent + wanted if accepted[-1] else spent
+    assert accepted == expected
+    assert oracles.total_delta(tuple(map(float, parts(spent))), epsilon) <= delta
+
+
+@given(st.floats(0.05, 12.0), st.floats(1e-9, 0.01))
+def test_the_allowance_uses_the_total_up_and_no_more(epsilon, delta):
+    allowance = parts(Filter(epsilon, delta).allowance)
+    used = oracles.total_delta(tuple(map(float, allowance)), epsilon)
+    assert used <= delta * (1 + 1e-9) and used >= delta * (1 - 1e-4)
+
+
+def test_costs_of_gaussians_are_exact_and_rounded_up():
+    for noise, count, relation, reach in ((3.0, 7, RECORD, 1), (0.7, 1, LABEL, 2), (12.3, 2**40, EDGE, 2)):
+        exact = count * (reach / Fraction(noise)) ** 2
+        spent = cost(Repeated(Gaussian(noise, RECORD, 1e-30), count), relation)
+        assert exact <= spent.mu_squared <= exact * (1 + Fraction(1, 2**51))
+        assert spent.total_variation >= count * Fraction(1e-30) and spent.delta0 == 0
+    whole = SubsampledGaussian(4.0, 1.0)
+    assert cost(whole, RECORD).mu_squared == Fraction(1, 16) and cost(whole, LABEL).mu_squared == Fraction(1, 4)
+
+
+@pytest.mark.parametrize(
+    ("noise", "probability", "count", "relation"),
+    [
+        (18.75, 0.5, 100, RECORD),
+        (2.0, 0.5, 1, RECORD),
+        (0.6, 0.5, 1, RECORD),
+        (3.0, 0.1, 30, RECORD),
+        (18.75, 0.5, 100, LABEL),
+    ],
+)
+def test_a_pair_of_mu_and_delta0_covers_the_curve_everywhere(noise, probability, count, relation):
+    """At epsilons that the search did not use, and in both directions; a mu a little smaller does not cover it."""
+    leaf, delta0 = SubsampledGaussian(noise, probability, relation=relation), 1e-10
+    event, mu = Repeated(leaf, count), sampled_mu(leaf, count, delta0)
+
+    def excess(distance, epsilon):
+        gaussian = norm.sf(epsilon / distance - distance / 2) - math.exp(epsilon) * norm.sf(
+            epsilon / distance + distance / 2
+        )
+        return delta_at(event, epsilon) - delta0 - (1 - delta0) * gaussian
+
+    epsilons = np.random.default_rng(1).uniform(0, 1.1 * epsilon_at(event, delta0), 200).tolist()
+    assert max(excess(mu, epsilon) for epsilon in epsilons) <= 0
+    assert max(excess(0.99 * mu, epsilon) for epsilon in epsilons) > 0
+    if count == 1 and relation is RECORD:  # against the law of one use, written out
+        for epsilon in epsilons[:40]:
+            for adding in (False, True):
+                true = oracles.sampled_delta(noise, probability, epsilon, adding)
+                assert true <= delta0 + (1 - delta0) * oracles.total_delta((mu**2, 0.0, 0.0), epsilon) + 1e-15
+
+
+def test_the_pair_of_the_proof_page():
+    assert sampled_mu(SubsampledGaussian(18.75, 0.5), 100, 1e-10) == pytest.approx(0.26843, abs=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (NotPrivate("the rados carry no noise", RECORD), "carry no noise"),
+        (Repeated(TruncatedBinomialShift(1000, 378, 622), 10), "does not give protection of"),
+        (Gaussian(4.0, LABEL), "'one label flipped' does not give protection of 'one record added or removed'"),
+        (Repeated(SubsampledGaussian(0.04, 0.5), 10), "no pair of mu and delta0"),
+        (Repeated(SubsampledGaussian(1.0, 0.5), 2**12), "no pair of mu and delta0"),
+    ],
+)
+def test_what_has_no_finite_cost_is_refused(event, why):
+    with pytest.raises(ArgumentError, match=why):
+        Filter(3.0, 1e-6).cost(event)
+
+
+def test_composed_curves_are_no_filter():
+    """A Gaussian, then by its output a Gaussian or a noisy rado: either pair is accepted, the choice is not (L3).
+
+    The true delta of the choice is the mean over the first output of the larger of the two curves that are left.
+    """
+    first, grid = 0.35, np.linspace(-12.0, 14.0, 10_001)
+    loss, density = first * grid - first**2 / 2, norm.pdf(grid - first) * (grid[1] - grid[0])
+    near = density > 1e-13
+
+    def gaussian(mu):
+        rest = 2 - loss[near]
+        return norm.sf(rest / mu - mu / 2) - np.exp(rest) * norm.sf(rest / mu + mu / 2)
+
+    def sampled(s):
+        removed, kept = (norm.pdf(grid) + norm.pdf(grid - s)) / 2, norm.pdf(grid)
+        bounds = np.exp(2 - loss[near])
+        return np.array([np.maximum(removed - bound * kept, 0).sum() for bound in bounds]) * (grid[1] - grid[0])
+
+    mu = brentq(lambda mu: math.log((density[near] @ gaussian(mu)) / 1e-6), 0.1, 0.6, xtol=1e-6)
+    s = brentq(lambda s: math.log((density[near] @ sampled(s)) / 1e-6), 0.2, 1.0, xtol=1e-4)
+    one = Gaussian(1 / first, RECORD)
+    for other in (Gaussian(1 / mu, RECORD), SubsampledGaussian(1 / s, 0.5)):
+        assert delta_at(Composed((one, other)), 2.0) == pytest.approx(1e-6, rel=2e-3)
+    assert density[near] @ np.maximum(gaussian(mu), sampled(s)) > 1.19e-6
+    total = Filter(2.0, 1e-6)  # the filter refuses the noisy rado that the curve lets in
+    assert not (total.cost(one) + total.cost(SubsampledGaussian(1 / s, 0.5))).within(total.allowance)
+
+
+# ---- the file
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "clinic.ledger", "patients", epsilon=3.0, delta=1e-6)
+
+
+def test_bookings_are_kept_and_refused_in_one_line(ledger):
+    one = Gaussian(4.0, RECORD, 1e-34)
+    room = int(ledger.allowance.mu_squared // ledger.total.cost(one).mu_squared)
+    ids = [ledger.book(one) for _ in range(room)]
+    assert len(set(ids)) == room == 6 and all(len(name) == 32 and int(name, 16) >= 0 for name in ids)
+    before = ledger.spent()
+    with pytest.raises(BudgetError) as refusal:
+        ledger.book(one)
+    text = str(refusal.value)
+    assert "\n" not in text and "one record added or removed" in text and isinstance(refusal.value, ValueError)
+    assert all(word in text for word in ("in all", "0.375 spent", "left", "0.0625 wanted", "nothing was booked"))
+    assert ledger.spent() == before and [entry.id for entry in ledger.entries()] == ids
+    fits = ledger.largest_epsilon()
+    assert f"epsilon {fits:g} at most" in text
+    noise = rb.privacy.gaussian_multiplier(fits, 1e-6)
+    ledger.check(Gaussian(noise, RECORD))
+    with pytest.raises(BudgetError):
+        ledger.check(Gaussian(rb.privacy.gaussian_multiplier(fits * 1.002, 1e-6), RECORD))
+    ledger.book(Gaussian(noise, RECORD))
+    assert ledger.spent().within(ledger.allowance)
+    assert ledger.left() == ledger.allowance.less(ledger.spent())
+
+
+def test_delta0_is_an_account_of_its_own(tmp_path):
+    ledger = Ledger.create(tmp_path / "a.ledger", "t", epsilon=50.0, delta=1e-6)
+    rados = Repeated(SubsampledGaussian(18.75, 0.5), 100)
+    for _ in range(100):
+        ledger.book(rados)
+    with pytest.raises(BudgetError, match=r"delta0 1e-08 in all.*such as moments, takes none of it"):
+        ledger.book(rados)
+    ledger.book(Gaussian(4.0, RECORD))
+    with pytest.raises(BudgetError, match=r"total variation .* a release of fewer columns"):
+        ledger.book(Gaussian(4.0, RECORD, 1e-20))
+
+
+def test_relations_convert_or_are_refused(tmp_path):
+    labels = Ledger.create(tmp_path / "a.ledger", "t", epsilon=3.0, relation="label")
+    labels.book(Gaussian(8.0, RECORD))
+    labels.book(Gaussian(8.0, LABEL))
+    assert float(labels.spent().mu_squared) == 4 / 64 + 1 / 64
+    records = Ledger.create(tmp_path / "b.ledger", "t", epsilon=3.0)
+    with pytest.raises(ArgumentError, match="does not give protection"):
+        records.book(Gaussian(8.0, EDGE))
+    assert records.entries() == []
+    assert named_relation("edge") is EDGE and named_relation(EDGE.value) is EDGE
+    for wrong in ("value", Relation.VALUE, 3):
+        with pytest.raises(ArgumentError, match="record, edge or label"):
+            named_relation(wrong)
+
+
+def test_the_digest_is_set_once_and_all_else_stays(ledger):
+    booking = ledger.book(Gaussian(4.0, RECORD), release="ab" * 16)
+    other = ledger.book(Gaussian(5.0, RECORD))
+    ledger.finish("ab" * 16, "1" * 64)
+    ledger.finish("ab" * 16, "2" * 64)
+    assert [entry.digest for entry in ledger.entries()] == ["1" * 64, None]
+    ledger.finish(other, "3" * 64)
+    assert [entry.digest for entry in ledger.entries()] == ["1" * 64, "3" * 64]
+    with sqlite3.connect(ledger.path) as connection:
+        for change in (
+            "DELETE FROM bookings", "DELETE FROM totals", "UPDATE totals SET epsilon = 100, mu_squared = 100",
+            "UPDATE bookings SET mu_squared = 0", "UPDATE bookings SET digest = NULL",
+            "UPDATE bookings SET digest = 'x'", "UPDATE bookings SET name = 'other'",
+        ):  # fmt: skip
+            with pytest.raises(sqlite3.IntegrityError):
+                connection.execute(change)
+    connection.close()
+    assert [entry.id for entry in ledger.entries()] == [booking, other]
+    entry = ledger.entries()[0]
+    assert json.loads(json.dumps(entry.to_dict()))["mu_squared"] == 0.0625 and entry.event == Gaussian(4.0, RECORD)
+
+
+def test_a_file_may_have_several_tables(tmp_path, ledger):
+    visits = Ledger.create(ledger.path, "visits", epsilon=1.0, relation="label")
+    visits.book(Gaussian(20.0, LABEL))
+    assert ledger.entries() == [] and len(visits.entries()) == 1
+    assert Ledger(ledger.path, "visits").total == Filter(1.0, 1e-6, LABEL)
+    with pytest.raises(LedgerError, match=r"has the tables 'patients', 'visits'; say which"):
+        Ledger(ledger.path)
+    with pytest.raises(LedgerError, match="has no table 'people'"):
+        Ledger(ledger.path, "people")
+    with pytest.raises(LedgerError, match="a total is set once"):
+        Ledger.create(ledger.path, "patients", epsilon=9.0)
+    assert Ledger(ledger.path, "patients").total.epsilon == 3.0
+
+
+def test_foreign_and_damaged_files_are_refused_in_one_line(tmp_path, ledger):
+    for _ in range(6):
+        ledger.book(Gaussian(9.0, RECORD))
+    whole = ledger.path.read_bytes()
+    foreign = tmp_path / "foreign.db"
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("CREATE TABLE totals (name TEXT)")
+    connection.close()
+    later = bytearray(whole)
+    later[60:64] = (7).to_bytes(4, "big")
+    cases = {
+        "text.ledger": b"name,epsilon\n" * 400,
+        "empty.ledger": b"",
+        "short.ledger": whole[: len(whole) - 4096],
+        "spoiled.ledger": whole[:4096] + bytes(4096) + whole[8192:],
+        "foreign.ledger": foreign.read_bytes(),
+        "later.ledger": bytes(later),
+    }
+    for name, content in cases.items():
+        (tmp_path / name).write_bytes(content)
+        for use in (Ledger, lambda path: Ledger.create(path, "t", epsilon=1.0)):
+            with pytest.raises(LedgerError) as refusal:
+                use(tmp_path / name)
+            assert name in str(refusal.value) and "\n" not in str(refusal.value)
+        assert (tmp_path / name).read_bytes() == content
+    with pytest.raises(LedgerError, match="rado ledger create"):
+        Ledger(tmp_path / "nowhere.ledger")
+    with pytest.raises(OutputError, match="cannot write"):
+        Ledger.create(tmp_path / "no" / "folder.ledger", "t", epsilon=1.0)
+    assert not (tmp_path / "nowhere.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be above 0"),
+        ({"epsilon": 60}, "can be 50 at most"),
+        ({"epsilon": 1.0, "delta": 0}, "delta must lie between"),
+        ({"epsilon": 1.0, "relation": "person"}, "record, edge or label"),
+        ({"epsilon": 1.0, "table": ""}, "needs a name"),
+    ],
+)
+def test_totals_that_cannot_be_are_refused_and_leave_nothing(tmp_path, values, message):
+    with pytest.raises(ArgumentError, match=message):
+        Ledger.create(tmp_path / "a.ledger", **{"table": "t", **values})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_can_be_copied_and_pickled(ledger):
+    for twin in (copy.deepcopy(ledger), pickle.loads(pickle.dumps(ledger)), as_ledger(str(ledger.path))):
+        twin.book(Gaussian(9.0, RECORD))
+    assert len(ledger.entries()) == 3 and as_ledger(None) is None and as_ledger(ledger) is ledger
+    with pytest.raises(ArgumentError, match="ledger must be a Ledger or the path"):
+        as_ledger(3)
+    assert repr(ledger).endswith("clinic.ledger', 'patients')")
+
+
+def test_threads_that_book_at_once_stay_within_the_total(tmp_path):
+    ledger, refused = Ledger.create(tmp_path / "a.ledger", "t", epsilon=3.0), []
+
+    def book():
+        for _ in range(5):
+            try:
+                ledger.book(Gaussian(4.0, RECORD))
+            except BudgetError:
+                refused.append(1)
+
+    threads = [threading.Thread(target=book) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(ledger.entries()), len(refused)) == (6, 14)
+
+
+# ---- many at once
+
+PROGRAM = Path(__file__).with_name("crafts_at_once.py")
+
+
+def crafts_at_once(folder, *options):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, str(PROGRAM), str(folder), *options]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
+    assert run.stderr == ""
+    return json.loads(run.stdout)
+
+
+def test_crafts_at_once_with_kills_never_spend_more_than_is_booked(tmp_path):
+    """200 crafts from 8 processes against a total that allows 50; kills at any time, and where they hurt most."""
+    result = crafts_at_once(tmp_path)
+    ends = result["ends"]
+    files = {path.stem for path in tmp_path.glob("*.parquet")} - {"alone"}
+    done = {k for k, word in ends.items() if word == "done"}
+    killed = {k for k, word in ends.items() if word == "start"}
+    assert len(ends) == 200 and result["failed"] == 0 and set(ends.values()) == {"done", "refused", "start"}
+    assert len(result["entries"]) == 50 and result["within"] and not result["one_more_fits"]
+    assert result["spent"]["mu_squared"] == pytest.approx(50 * result["one"], rel=1e-12) and result["problems"] == []
+    booked = dict(result["entries"])
+    releases = {name: rb.load(tmp_path / f"{name}.parquet") for name in files}
+    assert done <= files <= done | killed  # who was not killed left a file
+    assert {releases[name].id for name in files} <= set(booked)  # and nothing was released that was not booked
+    assert all(booked[releases[name].id] == releases[name].digest for name in done)
+    unfinished = [release for release, digest in booked.items() if digest is None]
+    assert unfinished and result["kills"] > 5  # some were killed with a booking and without a digest
+    assert not list(tmp_path.glob("l-journal"))
+
+
+def test_a_ledger_that_compares_before_it_locks_is_found_out(tmp_path):
+    result = crafts_at_once(tmp_path, "careless")
+    assert len(result["entries"]) > 50 and not result["within"]
+    assert result["problems"] == ["the bookings of 'table' pass its total"]

@@ -1,0 +1,181 @@
+"""Private fits that are repeated: grids that change a mechanism, fits that are booked, warnings where they are not."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, ParameterGrid, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import radoboost as rb
+from radoboost import tuning
+from radoboost.privacy import Composed, Gaussian, Relation, epsilon_at
+from radoboost.privacy.ledger import Ledger
+
+SHELLS = [rb.RadoBoostClassifier, rb.MomentsClassifier]
+
+
+@pytest.fixture
+def table(rng):
+    X = rng.uniform(0, 1, (400, 2))
+    return X, (X[:, 0] + 0.2 * rng.normal(size=400) > 0.5).astype(int)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "clinic.ledger", "patients", epsilon=50.0)
+
+
+def private(shell=rb.MomentsClassifier, mechanism=None, **options):
+    mechanism = rb.Moments(1.0, sharpen=False) if mechanism is None else mechanism
+    return shell(mechanism=mechanism, classes=(0, 1), bounds=[[0, 1], [0, 1]], n_rados=20, **options)
+
+
+# ---- mechanisms by name, and in grids
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_grid_replaces_the_mechanism_by_a_changed_copy(shell, table):
+    clf = private(shell)
+    before = clf.mechanism
+    assert clf.get_params()["mechanism__epsilon"] == 1.0 and "mechanism__epsilon" not in clf.get_params(deep=False)
+    assert clf.set_params(mechanism__epsilon=2.0, n_rados=30) is clf
+    assert clf.mechanism == rb.Moments(2.0, sharpen=False) and before.epsilon == 1.0 and clf.n_rados == 30
+    assert clone(clf).mechanism == clf.mechanism
+    clf.set_params(**clf.get_params())
+    assert clf.mechanism == rb.Moments(2.0, sharpen=False)
+    assert clf.fit(*table).release_.statement.epsilon == pytest.approx(2.0, rel=1e-6)
+    pipeline = make_pipeline(FunctionTransformer(), clf).set_params(
+        **{f"{shell.__name__.lower()}__mechanism__delta": 1e-7}
+    )
+    assert pipeline[-1].mechanism.delta == 1e-7
+
+
+def test_mechanisms_by_name(table):
+    clf = private(mechanism="moments")
+    with pytest.raises(rb.ArgumentError, match=r"needs epsilon: give mechanism=Moments\(epsilon=1.0\), or set"):
+        clf.fit(*table)
+    clf.set_params(mechanism__epsilon=1.5)
+    assert clf.mechanism == rb.Moments(1.5)
+    again = private(mechanism=rb.Plain()).set_params(mechanism="noisy-rados", mechanism__epsilon=3, mechanism__clip=2.0)
+    assert again.mechanism == rb.NoisyRados(3, clip=2.0)
+    assert rb.MomentsClassifier(mechanism="plain", n_rados=20).fit(*table).release_.statement.epsilon == math.inf
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "changes", "message"),
+    [
+        ("momments", {"epsilon": 1.0}, "there is no mechanism 'momments'; choose one of plain"),
+        ("moments", {"sigma": 1.0}, "the mechanism moments has no 'sigma'; it has epsilon, delta"),
+        (rb.Moments(1.0), {"clip": 1.0}, "the mechanism moments has no 'clip'"),
+        (rb.Plain(), {"epsilon": 1.0}, "has no 'epsilon'; it has no parameters"),
+        (None, {"epsilon": 1.0}, "there is no mechanism whose epsilon could be set"),
+        (rb.Moments, {"epsilon": 1.0}, "there is no mechanism whose epsilon could be set"),
+        (rb.Moments(1.0), {"epsilon": -1.0}, "epsilon must be positive"),
+        ("feature-band", {"epsilon": 1.0}, "needs feature: give mechanism=FeatureBand"),
+    ],
+)
+def test_changes_that_cannot_be_are_refused(mechanism, changes, message):
+    clf = rb.MomentsClassifier(mechanism=mechanism)
+    with pytest.raises(ValueError, match=message):
+        clf.set_params(**{f"mechanism__{name}": value for name, value in changes.items()})
+
+
+# ---- fits that add up
+
+GRID = {"mechanism__epsilon": [0.5, 1.0], "mechanism__delta": [1e-6, 1e-7]}
+
+
+def test_a_grid_search_books_all_of_its_fits(table, ledger):
+    """The grid search of the review: 4 settings, 5 folds and the winner again make 21 fits, all of them booked."""
+    search = GridSearchCV(private(ledger=ledger.path), GRID, cv=5)
+    with pytest.warns(rb.BudgetWarning, match=r"a winner that was picked by exact scores .* has no finite epsilon"):
+        search.fit(*table)
+    entries = ledger.entries()
+    assert len({entry.release for entry in entries}) == 21 and len(entries) == 42  # counts of rows, and the rest
+
+    def mu_squared(params):
+        return rb.privacy.gaussian_multiplier(params["mechanism__epsilon"], params["mechanism__delta"]) ** -2
+
+    expected = 5 * sum(map(mu_squared, ParameterGrid(GRID))) + mu_squared(search.best_params_)
+    assert float(ledger.spent().mu_squared) == pytest.approx(expected, rel=1e-6)
+    total = epsilon_at(Composed(tuple(entry.event for entry in entries)), 1e-6)
+    assert total == pytest.approx(epsilon_at(Gaussian(expected**-0.5, Relation.RECORD), 1e-6), abs=1e-6)
+    assert search.best_estimator_.release_.statement.epsilon <= 1.0 + 1e-9 < total
+
+
+def test_two_processes_book_on_one_ledger(table, ledger):
+    with warnings.catch_warnings():  # the warning is the workers'
+        warnings.simplefilter("ignore", rb.BudgetWarning)
+        GridSearchCV(private(ledger=ledger), {"n_rados": [5, 6]}, cv=2, n_jobs=2).fit(*table)
+    assert len({entry.release for entry in ledger.entries()}) == 5 and ledger.problems() == []
+
+
+def test_the_same_setting_21_times_is_21_times_one(table, ledger):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rb.BudgetWarning)
+        GridSearchCV(private(ledger=ledger), {"n_rados": [5, 6, 7, 8]}, cv=5).fit(*table)
+    one = rb.privacy.gaussian_multiplier(1.0, 1e-6) ** -2
+    assert float(ledger.spent().mu_squared) == pytest.approx(21 * one, rel=1e-6)
+    total = epsilon_at(Composed(tuple(entry.event for entry in ledger.entries())), 1e-6)
+    assert total == pytest.approx(epsilon_at(Gaussian((21 * one) ** -0.5, Relation.RECORD), 1e-6), abs=1e-6)
+    # A ledger does not know of folds: a record is in 17 of the 21 fits.
+    assert pytest.approx(epsilon_at(Gaussian((17 * one) ** -0.5, Relation.RECORD), 1e-6), abs=0.01) == 4.75
+
+
+def test_a_total_stops_a_grid_search(table, tmp_path):
+    ledger = Ledger.create(tmp_path / "small.ledger", "t", epsilon=2.0)
+    with pytest.warns(rb.BudgetWarning), pytest.raises(rb.BudgetError, match="nothing was booked"):
+        GridSearchCV(private(ledger=ledger), GRID, cv=5, error_score="raise").fit(*table)
+    assert ledger.spent().within(ledger.allowance)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_ledger_survives_clones_and_pickles(shell, table, ledger):
+    clf = private(shell, ledger=ledger)
+    for twin in (clone(clf), pickle.loads(pickle.dumps(clf)), clone(clone(clf))):
+        twin.fit(*table)
+    assert len({entry.release for entry in ledger.entries()}) == 3
+    with pytest.raises(rb.ArgumentError, match="no finite cost"):
+        shell(ledger=ledger, n_rados=20).fit(*table)
+
+
+def test_without_a_ledger_the_second_private_fit_warns_once(table):
+    clf = private().fit(*table)
+    with pytest.warns(rb.BudgetWarning, match=r"has no ledger: .* add up.*no finite epsilon"):
+        clf.fit(*table)
+    clone(clf).fit(*table)  # said already; a warning would be an error here
+    private(rb.RadoBoostClassifier).fit(*table)
+    for _ in range(3):
+        rb.MomentsClassifier(n_rados=20).fit(*table)  # plain rados promise nothing, and need no warning
+    clf.score(*table)
+
+
+@pytest.mark.parametrize("splitter", ["folds", "classes"])
+def test_cross_validation_and_one_vs_rest_warn(splitter, table):
+    (X, y), three = table, np.arange(400) % 3
+    repeat = {
+        "folds": lambda: cross_val_score(private(), X, y, cv=3),
+        "classes": lambda: OneVsRestClassifier(private()).fit(X, three),
+    }[splitter]
+    with pytest.warns(rb.BudgetWarning, match=r"every fold .* every class of a one-vs-rest"):
+        repeat()
+
+
+def test_a_worker_warns_at_its_first_fit(monkeypatch):
+    monkeypatch.setattr(tuning.multiprocessing, "parent_process", lambda: "somebody")
+    with pytest.warns(rb.BudgetWarning):
+        tuning.note_fit("Shell", booked=False)
+    tuning.note_fit("Shell", booked=False)
+    tuning.note_fit("Other", booked=True)
+
+
+def test_the_shells_say_what_booking_covers():
+    for shell in SHELLS:
+        text = " ".join(shell.__doc__.split())
+        assert "a winner that was picked by exact scores on held-out rows has no finite epsilon" in text
