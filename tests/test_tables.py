@@ -350,14 +350,15 @@ def test_what_is_no_table_is_told_what_to_pass(tmp_path):
     ):
         with pytest.raises(TableError, match=message):
             rb.craft(table, [0, 1])
-        with pytest.raises(TableError, match="takes NumPy arrays, sparse matrices, data frames and files; this is a"):
+        lazy = "not a table;" not in message and "NoneType" not in message
+        with pytest.raises(TableError, match=message if lazy else r"this is a \w+: make a data frame of it"):
             open_table(table, [0, 1], row_by_row=True)
 
 
 def test_a_dict_of_columns_is_a_table():
     columns = {"age": [20.0, 30.0, 40.0], "dose": np.array([1, 2, 3]), "y": ["no", "yes", "no"]}
     assert values_of(open_table(columns, label="y")).tolist() == [[20.0, 1.0], [30.0, 2.0], [40.0, 3.0]]
-    with pytest.raises(TableError, match="this is a dict"):
+    with pytest.raises(TableError, match="this is a dict: make a data frame of it"):
         open_table(columns, label="y", row_by_row=True)  # the type of a column would depend on all its values
 
 
