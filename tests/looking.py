@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import RadoError
+from radoboost.holder.craft import craft
 from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms.contributions import contributions
 from radoboost.holder.mechanisms.moment_passes import SphereRows, SumProducts, WhitenedRows
@@ -43,6 +44,38 @@ class Seen:
     seconds: float = 0.0
 
 
+def look_at_release(table: Any, y: Any, **options: Any) -> Seen:
+    """What a whole release says of itself, but for figures that follow from noise."""
+    seen, begun = Seen(), time.process_time()
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always")
+        try:
+            release = craft(table, y, **options)
+            seen.shape = {
+                "document": _without_noise(release.to_dict()),
+                "blocks": {name: (rows.shape, str(rows.dtype)) for name, rows in release.blocks.items()},
+            }
+        except Exception as error:
+            seen.refusal = f"{type(error).__name__}: {error}"
+    seen.seconds, seen.warnings = time.process_time() - begun, _texts(notices)
+    return seen
+
+
+def _without_noise(document: dict[str, Any]) -> dict[str, Any]:
+    """The document without the grid of rados that are drawn, which follows from noise."""
+    drawn = document["signatures"]["name"] == "drawn"
+    columns = [{k: v for k, v in column.items() if k != "step" or not drawn} for column in document["columns"]]
+    return {**document, "columns": columns}
+
+
+def _texts(notices: list[Any]) -> tuple[str, ...]:
+    return tuple(
+        f"{notice.category.__name__}: {notice.message}"
+        for notice in notices
+        if notice.category.__name__ not in FOR_THE_HOLDER
+    )
+
+
 def look(table: Any, y: Any = None, *, engine: str = "kernel", classes: Any = ("no", "yes"), batch: int = 64) -> Seen:
     """Everything that private crafting makes of a table before there is noise, and how long it took."""
     seen = Seen()
@@ -55,12 +88,7 @@ def look(table: Any, y: Any = None, *, engine: str = "kernel", classes: Any = ("
             seen.refusal = f"{type(error).__name__}: {error}"
         except Exception as error:
             seen.refusal = f"not even one line: {type(error).__name__}: {error}"
-    seen.seconds = time.process_time() - begun
-    seen.warnings = tuple(
-        f"{notice.category.__name__}: {notice.message}"
-        for notice in notices
-        if notice.category.__name__ not in FOR_THE_HOLDER
-    )
+    seen.seconds, seen.warnings = time.process_time() - begun, _texts(notices)
     return seen
 
 
@@ -87,10 +115,14 @@ def _look(seen: Seen, table: Any, y: Any, name: str, classes: Any, batch_rows: i
         pieces["clipped"].append(edges)
         pieces["signs"].append(signs[:, None])
         kinds.add(str(values.dtype))
-    seen.rows = {what: np.vstack(parts or [np.zeros((0, 1), int)]).astype(np.int64) for what, parts in pieces.items()}
+    nothing = {"signs": np.zeros((0, 1), np.int64)}
+    seen.rows = {
+        what: np.vstack(parts or [nothing.get(what, np.zeros((0, 3), np.int64))]).astype(np.int64)
+        for what, parts in pieces.items()
+    }
     first = Threads(1).run(sphere, source)
     seen.sums = {"sphere": first.products, "whitened": second.products, "vector": second.vector}
-    seen.shape = {"features": source.features, "label": source.label, "kinds": sorted(kinds)}
+    seen.shape = {"features": source.features, "label": source.label, **({"kinds": sorted(kinds)} if kinds else {})}
 
 
 def differences(long: Seen, short: Seen, place: int, unit: str) -> list[str]:
@@ -98,7 +130,7 @@ def differences(long: Seen, short: Seen, place: int, unit: str) -> list[str]:
     if long.refusal != short.refusal:
         return [f"outcome: {long.refusal or 'released'} / {short.refusal or 'released'}"]
     found = [] if long.warnings == short.warnings else [f"warnings: {long.warnings} / {short.warnings}"]
-    if long.shape != short.shape:
+    if long.shape | short.shape != short.shape | long.shape:  # no rows have no type of number
         found.append(f"shape: {long.shape} / {short.shape}")
     if long.refusal is not None:
         return found

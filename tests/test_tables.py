@@ -367,6 +367,9 @@ def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "t.csv")
     with pytest.raises(TableError, match=r"t\.csv is a pipe or a device"):
         rb.craft(tmp_path / "t.csv", label="y")
+    for private in (False, True):
+        with pytest.raises(TableError, match=r"/dev/null is a pipe or a device, .* save it as a file first"):
+            open_table("/dev/null", label="y", row_by_row=private)
 
 
 def test_columns_that_only_folders_name_are_not_lost_silently(tmp_path):

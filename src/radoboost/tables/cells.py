@@ -111,20 +111,20 @@ def object_numbers(cells: Iterable[Any]) -> NDArray[np.float64]:
 
 def _number_or_text(cell: Any) -> float | bytes:
     """A number, or a text that may read as one."""
-    if isinstance(cell, np.datetime64 | np.timedelta64 | np.void):  # in some units item() would make them integers
-        return np.nan
-    if isinstance(cell, np.generic):
-        cell = cell.item()
     try:
-        if isinstance(cell, bytes):
-            return cell
+        if isinstance(cell, float | int | np.floating):
+            return float(cell)
         if isinstance(cell, str | Decimal):
             return str(cell).encode()
+        if isinstance(cell, bytes):
+            return cell
         if isinstance(cell, complex | np.complexfloating):
             return float(cell.real) if cell.imag == 0 else np.nan
-        return float(cell) if isinstance(cell, int | float | np.floating) else np.nan
+        if isinstance(cell, np.integer | np.bool_) and not isinstance(cell, np.timedelta64):
+            return float(cell)
     except (OverflowError, ValueError):  # an integer beyond any float64, half a surrogate pair
-        return np.nan
+        pass
+    return np.nan
 
 
 def array_numbers(array: NDArray[Any]) -> NDArray[Any]:

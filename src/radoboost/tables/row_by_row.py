@@ -21,7 +21,7 @@ from radoboost.errors import TableError
 from radoboost.tables.cells import array_numbers, as_column, numbers_or_nan, object_numbers
 from radoboost.tables.csv_lines import csv_names, csv_parts
 from radoboost.tables.frames import sliced
-from radoboost.tables.labels import in_one_piece, labels_array
+from radoboost.tables.labels import LONGEST_LABEL, in_one_piece, labels_array
 from radoboost.tables.paths import readable
 from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.source import Part, Source
@@ -121,23 +121,25 @@ def each_label(y: Any) -> pa.Array:
 
 
 def _label_text(value: Any) -> str | None:
-    if isinstance(value, np.datetime64 | np.timedelta64 | np.void):
-        return None
-    if isinstance(value, np.generic):
-        value = value.item()
     try:
-        if isinstance(value, bytes):
-            return value.decode()
-        if isinstance(value, complex | np.complexfloating):  # one complex number among labels makes all of them so
-            value = float(value.real) if value.imag == 0 else math.nan
-        if isinstance(value, float | np.floating):
-            return None if math.isnan(value) else repr(float(value))
         if isinstance(value, str):
             value.encode()  # half a surrogate pair is not text
             return value
-        return str(value) if isinstance(value, bool | int | Decimal) else None
+        if isinstance(value, bytes):
+            return value.decode()
+        if isinstance(value, float | np.floating):
+            return None if math.isnan(value) else repr(float(value))
+        if isinstance(value, int):  # digits of a huge one would take long
+            return str(value) if value.bit_length() <= LONGEST_LABEL else None
+        if isinstance(value, Decimal):
+            return str(value)
+        if isinstance(value, complex | np.complexfloating):  # one complex number among labels makes all of them so
+            return repr(float(value.real)) if value.imag == 0 else None
+        if isinstance(value, np.integer | np.bool_) and not isinstance(value, np.timedelta64):
+            return str(value.item())
     except ValueError:
-        return None
+        pass
+    return None
 
 
 _NOT_IN_ARROW = ("Object", "Int128", "UInt128")  # types of polars
