@@ -459,3 +459,24 @@ def test_strict_signs_refuse_what_is_of_neither_class():
             rule.signs(labels, place)
     with pytest.raises(TableError, match="has no values"):
         LabelsSeen("y").settle()
+
+
+@pytest.mark.parametrize("form", ["array", "frame", "parquet", "arrow", "csv"])
+def test_places_are_counted_from_one(form, tmp_path):
+    """The second row of a table is row 2, and line 3 of a CSV file."""
+    table = pa.table({"a": [1.0, math.nan, 3.0], "y": [0, 1, 1]})
+    where = r"\(line 3 of .*t\.csv\)" if form == "csv" else r"\(row 2\)"
+    given = table
+    if form == "array":
+        given, options = table.column("a").to_numpy()[:, None], {"y": [0, 1, 1]}
+    else:
+        options = {"label": "y"}
+    if form == "parquet":
+        pq.write_table(table, given := tmp_path / "t.parquet", row_group_size=1)
+    if form == "arrow":
+        with pa.ipc.new_file(given := tmp_path / "t.arrow", table.schema) as sink:
+            sink.write_table(table, 1)
+    if form == "csv":
+        (given := tmp_path / "t.csv").write_text("a,y\n1,0\nnan,1\n3,1\n")
+    with pytest.raises(TableError, match=where):
+        rb.craft(given, **options)
