@@ -260,6 +260,11 @@ def test_labels_are_the_same_in_every_type():
         assert rule.signs_or_zero(values).tolist() == [-1, 1, 0]
 
 
+def test_labels_may_be_longer_than_two_gibibytes_together():
+    """Arrow cuts small strings into pieces there, which cannot be read as one array."""
+    assert each_label(["yes", "no"]).type == pa.large_string()
+
+
 def test_a_huge_integer_as_label_is_not_spelled_out():
     digits = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)  # without the limit that Python has, the digits of this one take minutes

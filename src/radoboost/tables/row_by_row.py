@@ -62,8 +62,7 @@ class RowByRow:
 
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, pa.Array | None]:
         """The columns that the caller chose, and labels one by one if they come from pandas."""
-        columns, labels = take_columns(table, features, label)
-        return pa.table(columns), labels
+        return take_columns(table, features, label)
 
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
         """Refuse nothing: one value can change the type of a column."""
@@ -117,7 +116,8 @@ def each_label(y: Any) -> pa.Array:
         return y
     if isinstance(y, np.ma.MaskedArray):
         y = [None if hidden else value for value, hidden in zip(y.data, np.ma.getmaskarray(y), strict=True)]
-    return pa.array([_label_text(value) for value in y], pa.string())
+    # Beyond 2 GiB an array of small strings would come in pieces: one label more could do that.
+    return pa.array([_label_text(value) for value in y], pa.large_string())
 
 
 def _label_text(value: Any) -> str | None:
