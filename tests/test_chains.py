@@ -80,9 +80,9 @@ def test_a_chain_that_contradicts_itself_is_refused(table):
     composed = crafted(table, [a]).statement.composed
     for broken in ({"id": "x"}, {"id": "x", "digest": None, "event": {"name": "nothing"}}, 3):
         wrong = replace(b, statement=replace(b.statement, composed={**composed, "releases": [broken]}))
-        with pytest.raises(ArgumentError):
+        with pytest.raises(ReleaseError):
             chain([wrong])
-    with pytest.raises(ArgumentError, match="smaller epsilon than its own event"):
+    with pytest.raises(ReleaseError, match="do not trust it"):
         chain([replace(a, statement=replace(a.statement, epsilon=0.5))])
     with pytest.raises(ArgumentError, match="compose needs releases"):
         chain([3])

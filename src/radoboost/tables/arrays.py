@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -55,9 +54,7 @@ class ArrayPart:
     def _values(self, start: int, stop: int, place: Any) -> NDArray[Any]:
         rows = self.x[start:stop]
         rows = rows.toarray() if hasattr(rows, "toarray") else rows
-        self.reading.check_array(rows, self.features, place)
-        kind = rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
-        return np.ascontiguousarray(rows, dtype=kind)
+        return self.reading.array_values(rows, self.features, place)
 
 
 def _own_rows(
@@ -82,8 +79,7 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
     if hasattr(x, "toarray"):
         x = x.tocsr()
-    if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
-        raise TableError(f"the array must hold real numbers; its dtype is {x.dtype}; convert it first")
+    reading.check_dtype(x)
     places = {f"x{k}": k for k in range(x.shape[1])}
     features = choice.columns(list(places), "the array")
     if choice.label is not None:

@@ -1,6 +1,7 @@
 """CSV files read strictly, as Arrow reads them: quotes may hold line breaks, so a file is one part."""
 
 import gzip
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -94,6 +95,7 @@ def _complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
         return f"a row is longer than {CSV_BLOCK_BYTES >> 20} MiB"
     _, mark, rest = text.partition("In CSV column #")
     number, _, reason = rest.partition(":")
+    reason = re.sub(r"^ Row #\d+:", "", reason)  # there with one core only
     if not mark or not number.isdigit():
         return text
     return f"column {schema.names[int(number)]!r}:{reason}; text columns must be dropped or encoded first"

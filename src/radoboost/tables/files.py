@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from radoboost.errors import TableError
-from radoboost.tables.columns import Choice, check_types, column_names, row_place
+from radoboost.tables.columns import Choice, column_names, row_place
 from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, as_batches
 from radoboost.tables.paths import (
     Stamp,
@@ -204,7 +204,7 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
         with readable(path):
             names = column_names(schema)
         columns = _without_folders(choice, paths, names).columns(names, str(path))
-        check_types(schema, columns)
+        reading.check_types(schema, columns)
         features = features or columns
         if sorted(features) != sorted(columns):
             odd = sorted(set(features) ^ set(columns))[0]

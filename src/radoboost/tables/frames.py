@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.columns import Choice, check_types, column_names, row_place
+from radoboost.tables.columns import Choice, column_names, row_place
 from radoboost.tables.paths import readable
 from radoboost.tables.reading import Reading, Selection
 from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
@@ -135,7 +135,7 @@ def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     if own_labels is not None:
         labels, choice = own_labels, Choice(None, choice.features, choice.drop)
     features = choice.columns(names, "the table")
-    check_types(arrow.schema, features)
+    reading.check_types(arrow.schema, features)
     check_length(labels, arrow.num_rows)
     columns = [*features, *([] if choice.label is None else [choice.label])]
     rows = arrow.select([arrow.schema.get_field_index(name) for name in columns]).replace_schema_metadata(None)

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -95,7 +96,26 @@ def _simple(labels: pa.Array) -> pa.Array:
         labels = _simple(labels.dictionary).take(indices)
     if pa.types.is_string_view(labels.type):
         return labels.cast(pa.large_string())
+    if pa.types.is_binary_view(labels.type):
+        return labels.cast(pa.large_binary())
+    if pa.types.is_decimal32(labels.type) or pa.types.is_decimal64(labels.type):
+        return labels.cast(pa.decimal128(labels.type.precision, labels.type.scale))
     return labels.cast(pa.float32()) if pa.types.is_float16(labels.type) else labels
+
+
+def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
+    """Labels of several chunks, taken out of their dictionaries: joining those can fail on account of a value.
+
+    >>> in_one_piece(pa.chunked_array([pa.array(["no"]).dictionary_encode(), pa.array(["yes"]).dictionary_encode()]))[1]
+    <pyarrow.LargeStringScalar: 'yes'>
+    """
+    try:
+        pieces = [_simple(chunk) for chunk in chunks.chunks]
+    except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
+        return pa.nulls(len(chunks))
+    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # beyond 2 GiB, too
+    pieces = [piece.cast(wide[piece.type]) if piece.type in wide else piece for piece in pieces]
+    return pa.nulls(0) if not pieces else pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
 
 
 # ---- which classes a table has
@@ -295,6 +315,8 @@ class LabelRule:
     def _sign(self, spelling: pa.Scalar) -> int:
         try:
             text = spelling.as_py()
+            if isinstance(text, Decimal):
+                text = str(text)  # as it would be read from a file, or one by one
             if isinstance(text, str | bytes) and len(text) > LONGEST_LABEL:
                 return 0
             value = canonical_label(text.decode() if isinstance(text, bytes) else text)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from radoboost.errors import TableError
 from radoboost.tables.source import Part, Source
 
 
@@ -31,8 +32,14 @@ class Reading(Protocol):
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, pa.Array | None]:
         """A data frame as an Arrow table, and its labels where they are not a column of that."""
 
-    def check_array(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> None:
-        """Refuse rows of an array that cannot be used."""
+    def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
+        """Refuse columns on account of their types."""
+
+    def check_dtype(self, array: Any) -> None:
+        """Refuse an array on account of its type."""
+
+    def array_values(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> NDArray[Any]:
+        """Rows of an array as float32 or float64, C-contiguous."""
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[Any]:
         """A column as numbers."""
@@ -62,3 +69,14 @@ class Selection:
     def names(self) -> list[str]:
         """The columns in the order of record batches: the features, and then the label."""
         return [*self.features, *([] if self.label is None else [self.label])]
+
+
+def refuse_unread(table: Any) -> None:
+    """Refuse lazy tables and iterators, and say what to pass instead."""
+    kind = type(table).__name__
+    if hasattr(table, "collect"):
+        raise TableError(f"a {kind} is not a table yet; pass what its collect() gives")
+    if hasattr(table, "to_table"):
+        raise TableError(f"a {kind} is not a table yet; pass what its to_table() gives, or the paths of its files")
+    if isinstance(table, Iterator):
+        raise TableError(f"a {kind} can be read only once, and a table is read again; pass a list or a file")

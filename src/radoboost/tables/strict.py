@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.columns import LARGEST_INTEGER, check_integers, row_place
+from radoboost.tables.columns import LARGEST_INTEGER, check_integers, check_types, row_place
 from radoboost.tables.csv_files import CsvFile, csv_schema
 from radoboost.tables.frames import coalesced
 from radoboost.tables.labels import labels_array
 from radoboost.tables.paths import readable, stamp
-from radoboost.tables.reading import Selection
+from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.source import Part, Source
 
 
@@ -34,7 +34,7 @@ class Strict:
 
     def array(self, table: Any) -> Any:
         """Anything that NumPy can make an array of, unless a value of it is masked."""
-        _refuse_unread(table)
+        refuse_unread(table)
         if np.ma.is_masked(table):
             row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
             raise missing_value(f"x{k}", row_place(row))
@@ -51,11 +51,21 @@ class Strict:
         """All its columns."""
         return pa.table(table), None
 
-    def check_array(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> None:
-        """Refuse integers that float64 cannot tell apart."""
+    def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
+        """Refuse columns that are not of numbers."""
+        check_types(schema, features)
+
+    def check_dtype(self, array: Any) -> None:
+        """Refuse an array that is not of real numbers."""
+        if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+            raise TableError(f"the array must hold real numbers; its dtype is {array.dtype}; convert it first")
+
+    def array_values(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> NDArray[Any]:
+        """Rows of an array; integers that float64 cannot tell apart are refused."""
         if values.dtype.kind in "iu":
             for k, name in enumerate(features):
                 check_integers(values[:, k], name, place)
+        return np.ascontiguousarray(values, values.dtype if values.dtype in (np.float32, np.float64) else np.float64)
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[Any]:
         """A column as numbers, none of them missing."""
@@ -85,17 +95,6 @@ class Strict:
     def check_opened(self, source: Source) -> None:
         """Refuse a table that is known to have no rows."""
         source.check_rows(source.n_rows)
-
-
-def _refuse_unread(table: Any) -> None:
-    """Refuse lazy tables and iterators, and say what to pass instead."""
-    kind = type(table).__name__
-    if hasattr(table, "collect"):
-        raise TableError(f"a {kind} is not a table yet; pass what its collect() gives")
-    if hasattr(table, "to_table"):
-        raise TableError(f"a {kind} is not a table yet; pass what its to_table() gives, or the paths of its files")
-    if isinstance(table, Iterator):
-        raise TableError(f"a {kind} can be read only once, and a table is read again; pass a list or a file")
 
 
 def missing_value(name: str, place: str) -> TableError:

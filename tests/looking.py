@@ -1,0 +1,174 @@
+"""Looking at a table as private crafting does, and comparing what was seen of two neighbours.
+
+`look` opens a table, reads it and runs the passes of the mechanisms without noise. `differences` is the one judge: the
+pairs that are drawn and the dependences that are planted go through it alike.
+"""
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from radoboost.errors import RadoError
+from radoboost.holder.craft import craft
+from radoboost.holder.engines import get_engine
+from radoboost.holder.mechanisms.contributions import contributions
+from radoboost.holder.mechanisms.moment_passes import SphereRows, SumProducts, WhitenedRows
+from radoboost.holder.runners.kept import RowBatch
+from radoboost.holder.runners.threads import Threads
+from radoboost.release.columns import Column, constant_column
+from radoboost.tables import open_table
+from radoboost.tables.labels import LabelRule
+
+STEP = 2.0**-22
+BOUNDS = {"a": (-2.0, 12.5), "b": (0.0, 40.0)}
+WHITENING = np.array([[1.0, 0.25, -0.125], [0.25, 0.75, 0.0625], [-0.125, 0.0625, 0.5]])
+FOR_THE_HOLDER = ("ClippedWarning", "IgnoredRowsWarning")  # counts; they go into no release
+# Processor time may grow by this factor and these seconds. Half a second is a hundred times what a pair takes, and it
+# must be passed in five runs out of five, which noise of the machine does not do: processor time leaves out waiting.
+SLOWER, SECONDS, ATTEMPTS = 20.0, 0.5, 5
+
+
+@dataclass
+class Seen:
+    """What was seen of one table: an outcome, warnings, shapes, and integers by row and in all."""
+
+    refusal: str | None = None
+    warnings: tuple[str, ...] = ()
+    shape: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, Any] = field(default_factory=dict)
+    sums: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def look_at_release(table: Any, y: Any, **options: Any) -> Seen:
+    """What a whole release says of itself, but for figures that follow from noise."""
+    seen, begun = Seen(), time.process_time()
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always")
+        try:
+            release = craft(table, y, **options)
+            seen.shape = {
+                "document": _without_noise(release.to_dict()),
+                "blocks": {name: (rows.shape, str(rows.dtype)) for name, rows in release.blocks.items()},
+            }
+        except Exception as error:
+            seen.refusal = f"{type(error).__name__}: {error}"
+    seen.seconds, seen.warnings = time.process_time() - begun, _texts(notices)
+    return seen
+
+
+def _without_noise(document: dict[str, Any]) -> dict[str, Any]:
+    """The document without noisy counts of rows, and the grid of rados that are drawn, which follow from noise."""
+    drawn = document["signatures"]["name"] == "drawn"
+    columns = [{k: v for k, v in column.items() if k != "step" or not drawn} for column in document["columns"]]
+    hidden = document["n_examples"] is None
+    mechanism = {k: v for k, v in document["mechanism"].items() if k != "rows" or not hidden}
+    return {**document, "columns": columns, "mechanism": mechanism}
+
+
+def _texts(notices: list[Any]) -> tuple[str, ...]:
+    return tuple(
+        f"{notice.category.__name__}: {notice.message}"
+        for notice in notices
+        if notice.category.__name__ not in FOR_THE_HOLDER
+    )
+
+
+def look(table: Any, y: Any = None, *, engine: str = "kernel", classes: Any = ("no", "yes"), batch: int = 64) -> Seen:
+    """Everything that private crafting makes of a table before there is noise, and how long it took."""
+    seen = Seen()
+    begun = time.process_time()
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always")
+        try:
+            _look(seen, table, y, engine, classes, batch)
+        except RadoError as error:
+            seen.refusal = f"{type(error).__name__}: {error}"
+        except Exception as error:
+            seen.refusal = f"not even one line: {type(error).__name__}: {error}"
+    seen.seconds, seen.warnings = time.process_time() - begun, _texts(notices)
+    return seen
+
+
+def _look(seen: Seen, table: Any, y: Any, name: str, classes: Any, batch_rows: int) -> None:
+    engine, rule = get_engine(name), LabelRule("y", classes)
+    features = ["a", "b"] if y is None else None
+    source = open_table(table, y, label="y" if y is None else None, features=features, row_by_row=True)
+    limits = list(BOUNDS.values())
+    columns = tuple(Column(f, "bounds", STEP, *limit) for f, limit in zip(source.features, limits, strict=True))
+    sphere = SphereRows(engine, rule, columns, True)
+    whitened = WhitenedRows(sphere, WHITENING)
+    pieces: dict[str, list[Any]] = {"sphere": [], "whitened": [], "clipped": [], "signs": []}
+    moments = SumProducts(engine, 3)
+    kinds, second = set(), moments.empty()
+    for batch in source.batches(batch_rows):
+        with np.errstate(all="ignore"):
+            values, signs = batch.values(), rule.signs_or_zero(batch.labels)
+            batch = batch._replace(values=partial(np.asarray, values))  # reading once is enough here
+            edges, _ = contributions(values, signs, (*columns, constant_column(STEP)), 1.0, STEP)
+        pieces["sphere"].append(sphere.on_sphere(batch)[0].T)
+        rows = whitened.rows(batch)
+        moments.add(second, 0, RowBatch(batch.n_rows, partial(np.asarray, rows)))
+        pieces["whitened"].append(rows.T)
+        pieces["clipped"].append(edges)
+        pieces["signs"].append(signs[:, None])
+        kinds.add(str(values.dtype))
+    nothing = {"signs": np.zeros((0, 1), np.int64)}
+    seen.rows = {
+        what: np.vstack(parts or [nothing.get(what, np.zeros((0, 3), np.int64))]).astype(np.int64)
+        for what, parts in pieces.items()
+    }
+    first = Threads(1).run(sphere, source)
+    seen.sums = {"sphere": first.products, "whitened": second.products, "vector": second.vector}
+    seen.shape = {"features": source.features, "label": source.label, **({"kinds": sorted(kinds)} if kinds else {})}
+
+
+def differences(long: Seen, short: Seen, place: int, unit: str) -> list[str]:
+    """What one record changed beyond its own contribution; empty where neighbours look alike."""
+    if long.refusal != short.refusal:
+        return [f"outcome: {long.refusal or 'released'} / {short.refusal or 'released'}"]
+    found = [] if long.warnings == short.warnings else [f"warnings: {long.warnings} / {short.warnings}"]
+    if long.shape | short.shape != short.shape | long.shape:  # no rows have no type of number
+        found.append(f"shape: {long.shape} / {short.shape}")
+    if long.refusal is not None:
+        return found
+    for what, rows in long.rows.items():
+        others = np.delete(rows, place, axis=0)
+        expected = short.rows[what] if unit == "record" else np.delete(short.rows[what], place, axis=0)
+        if others.shape != expected.shape or not (others == expected).all():
+            found.append(f"other rows: {what}")
+    if found:
+        return found
+    return [
+        f"sum: {what}"
+        for what in long.sums
+        if not (_without(long, what, place) == _rest(short, what, place, unit)).all()
+    ]
+
+
+def _own(seen: Seen, what: str, place: int) -> Any:
+    row = seen.rows["whitened" if what == "vector" else what][place]
+    return row if what == "vector" else np.outer(row, row)
+
+
+def _without(seen: Seen, what: str, place: int) -> Any:
+    return seen.sums[what] - _own(seen, what, place)
+
+
+def _rest(seen: Seen, what: str, place: int, unit: str) -> Any:
+    return seen.sums[what] if unit == "record" else _without(seen, what, place)
+
+
+def slower(long_look: Any, short_look: Any, long_seconds: float, short_seconds: float) -> str | None:
+    """Whether one record costs more time than a few records of its length could: looked at again before it is said."""
+    attempts = 1
+    while long_seconds > SLOWER * short_seconds + SECONDS:
+        if attempts == ATTEMPTS:
+            return f"time: {long_seconds:.2f} s / {short_seconds:.3f} s"
+        attempts += 1
+        long_seconds, short_seconds = min(long_seconds, long_look().seconds), max(short_seconds, short_look().seconds)
+    return None
