@@ -22,11 +22,12 @@ def mechanisms(epsilon):
     for unit in ("record", "label"):
         yield f"moments, {unit}", rb.Moments(epsilon, unit=unit)
         yield f"moments, {unit}, not sharpened", rb.Moments(epsilon, unit=unit, sharpen=False)
+    yield "moments, record, private bounds", rb.Moments(epsilon)
 
 
 def run(case):
     name, mechanism, runs = case
-    return {"what": name, **audit(mechanism, runs=runs).to_dict()}
+    return {"what": name, **audit(mechanism, runs=runs, private_bounds=name.endswith("private bounds")).to_dict()}
 
 
 def main():

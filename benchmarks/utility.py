@@ -54,6 +54,7 @@ COPIES = {"n_rados": "columns + 2"}  # rados are drawn from the moments, and the
 SETTINGS = {
     "moments": {"draws": 10, **COPIES},
     "moments, generic": {"draws": 10, **COPIES},
+    "moments, private bounds": {"draws": 10, **COPIES, "bounds": "found privately"},
     "DP-SGD, rate 10, clip 0.5": {"draws": 2, "rate": 10.0, "clip": 0.5},
     "DP-SGD, rate 60, clip 0.25": {"draws": 2, "rate": 60.0, "clip": 0.25},
     "AdaSSP": {"draws": 4},
@@ -67,6 +68,7 @@ SETTINGS = {
     "moments without noise": {"draws": 1, "noise": 0, **COPIES},
 }
 WITHOUT_EPSILON = ("logistic regression", "logistic regression, C = 10000", "majority class")
+SEARCHED_EPSILONS = (0.3, 1.0)  # of the method that finds its bounds privately; benchmarks/private_bounds.py has more
 LIMIT_METHODS = {"moments at epsilon 1000": LIMIT, "moments without noise": None}
 
 
@@ -134,14 +136,9 @@ def generator(cell, draw):
 
 def released_error(domain, train, test, mechanism, classifier, **crafting):
     """Craft from some rows, learn from the release alone, and predict others, in the units of the file."""
+    crafting = {"bounds": domain.bounds.tolist(), **crafting}
     release = rb.craft(
-        domain.x[train],
-        domain.signs[train],
-        mechanism=mechanism,
-        bounds=domain.bounds.tolist(),
-        classes=(-1, 1),
-        threads=1,
-        **crafting,
+        domain.x[train], domain.signs[train], mechanism=mechanism, classes=(-1, 1), threads=1, counts=None, **crafting
     )
     return 100 * np.mean(classifier.fit_rados(release).predict(domain.x[test]) != domain.signs[test])
 
@@ -158,6 +155,8 @@ def ours(cell, domain, train, test, settings):
     else:
         mechanism = rb.Moments(epsilon or LIMIT, DELTA, sharpen=name != "moments, generic")
         crafting = {"n_rados": n_columns + 1}
+        if name == "moments, private bounds":
+            crafting["bounds"] = "private"
     draws = settings.get("draws_if_small", 0) if len(train) < SMALL else 0
     sampler = no_noise if epsilon is None else rounded_normals
     with patch("radoboost.holder.run.rounded_normals", sampler):
@@ -242,11 +241,19 @@ def kept_errors(cell, folder):
     return json.loads(path.read_text())["errors"] if path.exists() else None
 
 
+def method_epsilons(method, epsilons):
+    if method in LIMIT_METHODS:
+        return [LIMIT_METHODS[method]]
+    if method == "moments, private bounds":
+        return [epsilon for epsilon in epsilons if epsilon in SEARCHED_EPSILONS]
+    return [None] if method in WITHOUT_EPSILON else epsilons
+
+
 def all_cells(domains, epsilons, splits):
     for method in SETTINGS:
         limit = method in LIMIT_METHODS
         for domain in sorted({*(DOMAINS + SMALL_DOMAINS if limit else DOMAINS)} & {*domains}):
-            for epsilon in [LIMIT_METHODS[method]] if limit else [None] if method in WITHOUT_EPSILON else epsilons:
+            for epsilon in method_epsilons(method, epsilons):
                 yield from (Cell(method, domain, epsilon, split) for split in range(1, splits + 1))
 
 

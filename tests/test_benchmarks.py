@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-WITH_AN_AIM = ("audits", "crafting", "learning", "predicting", "protocol", "signatures", "utility", "versions")
+WITH_AN_AIM = (
+    "audits",
+    "crafting",
+    "learning",
+    "predicting",
+    "private_bounds",
+    "protocol",
+    "signatures",
+    "utility",
+    "versions",
+)
 
 
 @pytest.fixture
@@ -99,7 +109,7 @@ def test_audits(benchmark, monkeypatch, holds, code):
 
     monkeypatch.setattr(module, "ProcessPoolExecutor", InTurn)
     ends_with(module, code)
-    assert len(kept["audits"]) == 14
+    assert len(kept["audits"]) == 16
 
 
 @pytest.mark.parametrize(("peak", "code"), [(400.0, 0), (600.0, 1)])
@@ -121,3 +131,18 @@ def test_utility(monkeypatch):
         if row["method"].startswith("DP-SGD"):
             row["error"] /= 2
     assert any("moments has the lowest mean error" in line for line in page.not_seen(results))
+
+
+def test_private_bounds(monkeypatch):
+    """The page has the kept numbers; and bounds that would cost a point more fall short."""
+    monkeypatch.syspath_prepend(FOLDER)
+    module = importlib.import_module("private_bounds")
+    results = json.loads((FOLDER.parent / "experiments" / "results" / "private_bounds.json").read_text())["results"]
+    assert module.rendered(results) == module.PAGE.read_text(), "run benchmarks/private_bounds.py --report"
+    assert module.not_seen(results) == []
+    large = {epsilon: list(domains) for epsilon, domains, _, _ in module.aims(results)}
+    assert large == {1.0: ["abalone", "eeg", "higgs_sample", "magic", "wine_white"], 0.3: ["magic"]}
+    for row in results["errors"]:
+        if row["method"].endswith("private bounds"):
+            row["splits"] = [error + 1.5 for error in row["splits"]]
+    assert len(module.not_seen(results)) == 2

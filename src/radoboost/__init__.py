@@ -35,7 +35,7 @@
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims; then plain and feature_band, by two_passes; noisy_rados and
 #                 noisy_examples, by records and contributions; moments, with moment_budget, moment_stages,
-#                 moment_passes, drawn_rados
+#                 moment_passes, private_bounds, drawn_rados
 #                 craft: check, open, make, release; table_check, for the holder; expected_error and costs, without
 #                 data
 #

@@ -66,9 +66,12 @@ def audit(
     n_examples: int = 1000,
     runs: int | None = None,
     key: bytes | None = None,
+    private_bounds: bool = False,
     progress: bool = False,
 ) -> Audit:
     """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
+
+    With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
 
@@ -82,8 +85,13 @@ def audit(
     attack = _AUDITS.get(mechanism.law)
     if attack is None:
         raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
+    options: dict[str, Any] = {"n_rados": n_rados, "n_examples": n_examples, "runs": runs, "key": key}
+    if private_bounds:
+        if not hasattr(mechanism, "bounds_share"):
+            raise ArgumentError(f"{mechanism.name} does not find bounds privately; leave that out")
+        options["private_bounds"] = True
     with show_progress("runs") if progress else no_progress() as bar:
-        return attack(mechanism, n_rados=n_rados, n_examples=n_examples, runs=runs, key=key, bar=bar)
+        return attack(mechanism, **options, bar=bar)
 
 
 def _enough_runs(epsilon: float | None) -> int:
@@ -136,6 +144,7 @@ def audit_moments(
     key: bytes | None = None,
     run: type[Run] = Run,
     bar: Progress = silent,
+    private_bounds: bool = False,
     **others: Any,
 ) -> Audit:
     """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
@@ -145,7 +154,9 @@ def audit_moments(
     >>> audit_moments(Moments(epsilon=4.0, unit="label"), runs=1000, key=bytes(32)).holds
     True
     """
-    return _audit(mechanism, moments_runs(mechanism, runs=runs, key=key, run=run, bar=bar))
+    return _audit(
+        mechanism, moments_runs(mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds)
+    )
 
 
 def audit_feature_band(

@@ -235,8 +235,11 @@ def moments_runs(
     run: type[Run] = Run,
     bar: Progress = silent,
     going: Going = always,
+    private_bounds: bool = False,
 ) -> Runs:
     """Scores of releases with the canary, and of those without it or with its label turned over.
+
+    With `private_bounds` the mechanism finds the bounds itself.
 
     >>> scores = moments_runs(Moments(epsilon=4.0, sharpen=False), runs=100, key=bytes(32))
     >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
@@ -247,9 +250,9 @@ def moments_runs(
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, mechanism.relation)
 
-    *tables, event = attack_moments(mechanism, runs, key, run, bar, going)
+    *tables, event = attack_moments(mechanism, runs, key, run, bar, going, private_bounds)
     scored = (
-        {"all stages": statistics[:, :5].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
+        {"all stages": statistics[:, :6].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
         for statistics in tables
     )
     return Runs(event, family, *scored)

@@ -5,12 +5,15 @@ starts from hardly leans either way, and the canary has nearly the largest weigh
 round. Given what was released before, a stage is a known vector, plus noise, plus the canary's contribution if it is
 there: the log-likelihood ratio of each stage follows, and those of the stages add up.
 
+Where bounds are found privately, the adversary is given the noisy counts of bins as well, which no release contains:
+the promise covers them, and bounds follow from nothing else.
+
 What is run is the mechanism's `make`, whole, as crafting runs it.
 """
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -24,26 +27,27 @@ from radoboost.holder.mechanisms import Asked, Made, Moments
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS
-from radoboost.holder.run import Run
+from radoboost.holder.mechanisms.private_bounds import Binned, CountBins
+from radoboost.holder.run import Noise, Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Event
 from radoboost.progress import Progress
+from radoboost.release.columns import Column
 from radoboost.tables import Source, open_table
 
 _ROW = (6.0, 4.0)  # far beyond the bounds, and with the constant three columns in all
 _BOUNDS = np.array([[-1.0, 1.0]] * len(_ROW))
 _PULL = 80.0  # records for each column in units of the noise: few enough for the smaller number of rounds
 STATISTICS = (
-    "counts", "second moments", "sum", "whitened moments", "mean rados",
-    "sum less a mean rado", "mean rados apart", "numbers without noise",
+    "counts", "bounds", "second moments", "sum", "whitened moments", "mean rados",
+    "sum less a mean rado", "mean rados apart", "searches apart", "numbers without noise",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class _Knowledge:
-    """What the adversary knows: the canary's row on the sphere, and how many pairs of other records there are."""
+    """What the adversary knows: how many pairs of other records there are, and what is protected."""
 
-    row: NDArray[np.int32]
     pairs: int
     label_unit: bool
     engine: Engine
@@ -56,34 +60,60 @@ def attack_moments(
     run: type[Run],
     bar: Progress,
     going: Callable[[], bool],
+    private_bounds: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Event]:
     """Statistics of `runs` releases with the canary and of as many without, a row each; and the event of the claim.
 
-    `run` lets tests attack faulty noise. No run begins once `going` returns False.
+    `run` lets tests attack faulty noise. No run begins once `going` returns False. With `private_bounds` none are
+    declared.
     """
     d = len(_ROW) + 1
-    pairs = max(1, round(_PULL * d / mechanism.distance(Shape(d)) / 2))
+    shape = Shape(d, len(_ROW) * private_bounds)
+    pairs = max(1, round(_PULL * d / mechanism.distance(shape) / 2))
     others = [1] * pairs + [0] * pairs
     label_unit = mechanism.unit == "label"
     tables = [_table(labels) for labels in ([*others, 1], [*others, 0] if label_unit else others)]
     engine = get_engine("auto")
-    knowledge = _Knowledge(_on_sphere(engine), pairs, label_unit, engine)
+    knowledge = _Knowledge(pairs, label_unit, engine)
+    listening = _listening(run)
     statistics = np.empty((2, runs, len(STATISTICS)))
     n_done, rounds = 0, FEW_ROUNDS[0] if mechanism.sharpen else 0
     while n_done < runs and going():
         for which, table in enumerate(tables):
-            made = _make(mechanism, run(table, engine, Threads(1), _key(key, which, n_done)))
-            statistics[which, n_done] = _statistics(made, knowledge)
+            listener = listening(table, engine, Threads(1), _key(key, which, n_done))
+            made = _make(mechanism, listener, private_bounds)
+            statistics[which, n_done] = _statistics(made, knowledge, listener.heard)
             rounds = made.parameters["rounds"]
         n_done += 1
         if n_done % 100 == 0:
             bar("releases with and without the canary", n_done, runs)
-    return statistics[0, :n_done], statistics[1, :n_done], mechanism.event(Shape(d), rounds)
+    return statistics[0, :n_done], statistics[1, :n_done], mechanism.event(shape, rounds)
 
 
-def _make(mechanism: Moments, run: Run) -> Made:
+def _listening(run: type[Run]) -> Any:
+    """A run that also keeps the noisy counts of the searches for bounds, with what was counted."""
+
+    class Listening(run):  # type: ignore[valid-type, misc]
+        def __init__(self, *about: Any) -> None:
+            super().__init__(*about)
+            self.heard: list[tuple[CountBins, NDArray[np.int64]]] = []
+
+        def sum(self, task: Any, source: Any = None) -> Any:
+            self._task = task
+            return super().sum(task, source)
+
+        def add_noise(self, total: Any, *noises: Noise) -> None:
+            super().add_noise(total, *noises)
+            if isinstance(total, Binned):
+                self.heard.append((self._task, total.bins.copy()))
+
+    return Listening
+
+
+def _make(mechanism: Moments, run: Run, private_bounds: bool) -> Made:
     """What the mechanism makes of a table, in the way that `craft` calls it, with as few rados as possible."""
-    asked = Asked(n_rados=1, signature_key=bytes(32), declared=Declared(_BOUNDS), classes=(0, 1))
+    declared = Declared({}, all_private=True) if private_bounds else Declared(_BOUNDS)
+    asked = Asked(n_rados=1, signature_key=bytes(32), declared=declared, classes=(0, 1))
     mechanism.check(asked)
     return mechanism.make(asked, run)
 
@@ -92,9 +122,9 @@ def _table(labels: list[int]) -> Source:
     return open_table(np.tile(_ROW, (len(labels), 1)), np.array(labels), row_by_row=True)
 
 
-def _on_sphere(engine: Engine) -> NDArray[np.int32]:
-    """The canary on the sphere, shape (columns, 1)."""
-    low, high = _BOUNDS.T
+def _on_sphere(engine: Engine, columns: Sequence[Column]) -> NDArray[np.int32]:
+    """The canary on the sphere, shape (columns, 1), by the bounds of a release."""
+    low, high = np.array([column.constants[:2] for column in columns[: len(_ROW)]]).T
     rows, _ = engine.sphere(np.array([_ROW]), np.ones(1, np.int8), low.copy(), high.copy(), CONSTANT_VALUE, GRID)
     return rows
 
@@ -105,11 +135,12 @@ def _key(key: bytes | None, which: int, run: int) -> bytes:
     return hashlib.sha256(b"radoboost/audit/moments/" + bytes([which]) + run.to_bytes(8, "little") + key).digest()
 
 
-def _statistics(made: Made, knowledge: _Knowledge) -> list[float]:
+def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBins, NDArray[np.int64]]]) -> list[float]:
     """Log-likelihood ratios by stage, and differences that should tell nothing more."""
     blocks, noise, others = made.blocks, made.parameters["noise"], 2 * knowledge.pairs + knowledge.label_unit
-    edge = knowledge.engine.whiten(knowledge.row, blocks["whitening"], np.ones(1, np.int8), GRID)
-    q, e = knowledge.row[:, 0].astype(np.float64), edge[:, 0].astype(np.float64)
+    row = _on_sphere(knowledge.engine, made.columns)
+    edge = knowledge.engine.whiten(row, blocks["whitening"], np.ones(1, np.int8), GRID)
+    q, e = row[:, 0].astype(np.float64), edge[:, 0].astype(np.float64)
     opposite = -e if knowledge.label_unit else np.zeros_like(e)  # the canary's part where it is absent
     parts: list[tuple[Any, Any, float]] = [(blocks["moment:b"][0] * GRID - opposite, e - opposite, noise["sum"] * GRID)]
     for mean, theta in zip(*_rounds(made), strict=True):
@@ -125,14 +156,31 @@ def _statistics(made: Made, knowledge: _Knowledge) -> list[float]:
     second, whitened = (_ratio(*square) for square in squares)
     good = np.array([made.parameters["rows"]["good"] * GRID - others * GRID])
     counted = _ratio(good, np.full(1, 0.0 if knowledge.label_unit else GRID), noise["counts"] * GRID)
+    searches = [
+        (bins - others * change, change * (not knowledge.label_unit), noise[f"bounds {task.number}"] * GRID)
+        for (task, bins), change in zip(heard, _canary_bins(heard), strict=True)
+    ]
     total, *means = (_ratio(*part) for part in parts)
-    bare = sum(_bare(rest, change) for rest, change, sigma in (*squares, *parts) if sigma)
+    bare = sum(_bare(rest, change) for rest, change, sigma in (*searches, *squares, *parts) if sigma)
     apart = sum(float((r - s) @ (u - v)) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(parts[1:]))
+    searched_apart = sum(
+        float(((r - s) * (u - v)).sum()) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(searches[1:]) if sigma
+    )
     against = 0.0
     if means:
         (r, u, sigma), (s, v, tau) = parts[:2]
         against = float((r / sigma - s / tau) @ (u / sigma - v / tau))
-    return [counted, second, total, whitened, sum(means), against, apart, bare]
+    found = sum(_ratio(*search) for search in searches)
+    return [counted, found, second, total, whitened, sum(means), against, apart, searched_apart, bare]
+
+
+def _canary_bins(heard: Sequence[tuple[CountBins, NDArray[np.int64]]]) -> Iterator[NDArray[np.float64]]:
+    """What the canary adds to the counts of bins, in each search."""
+    for task, bins in heard:
+        change = np.zeros(bins.shape)
+        for column, value in enumerate(_ROW):
+            change[column, task.kind.numbers(np.array([value]), column)] = GRID
+        yield change
 
 
 def _rounds(made: Made) -> Iterator[NDArray[np.float64]]:

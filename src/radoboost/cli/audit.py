@@ -21,6 +21,10 @@ def audit(
     unit: Annotated[
         str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
     ] = None,
+    bounds: Annotated[
+        str | None,
+        typer.Option(metavar="private", help="Let moments find its bounds privately, and attack that as well."),
+    ] = None,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
     runs: Annotated[
         int | None,
@@ -36,6 +40,7 @@ def audit(
     Examples:
       rado audit --epsilon 4
       rado audit --epsilon 4 --unit label
+      rado audit --epsilon 4 --bounds private
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
@@ -47,7 +52,12 @@ def audit(
     fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
     options = {"delta": delta, "unit": unit, "epsilon": epsilon if "epsilon" in fields else None}
     options["feature"] = "x" if "feature" in fields else None  # the canary's column has any name
-    result = attack(chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, runs=runs, progress=not as_json)
+    if bounds not in (None, "private"):
+        raise ArgumentError(f"--bounds takes the word private here, or is left out; it is {bounds!r}")
+    result = attack(
+        chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, runs=runs,
+        private_bounds=bounds is not None, progress=not as_json,
+    )  # fmt: skip
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
     if not result.holds:
         raise ArgumentError(f"the audit shows more than {name} claims: do not use it, and report this")

@@ -16,7 +16,9 @@ def check(
     ],
     bounds: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="The declaration: bounds, and perhaps label and classes."),
+        typer.Option(
+            metavar="FILE|private", help="The declaration: bounds, and perhaps label and classes; or the word private."
+        ),
     ],
     label: Annotated[
         str | None, typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes.")

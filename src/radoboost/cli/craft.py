@@ -56,6 +56,12 @@ def craft(
     sharpen: Annotated[
         bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
     ] = None,
+    bounds_share: Annotated[
+        float | None,
+        typer.Option(
+            metavar="F", help="The part of its budget that moments spends on --bounds private; 0.1 by default."
+        ),
+    ] = None,
     protect: Annotated[
         str | None, typer.Option(metavar="COL", help="The binary column of the mechanism feature-band.")
     ] = None,
@@ -65,7 +71,10 @@ def craft(
     scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
     bounds: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="JSON file of bounds; rado bounds writes a template."),
+        typer.Option(
+            metavar="FILE|private",
+            help="JSON file of bounds; rado bounds writes a template. The word private lets moments find them itself.",
+        ),
     ] = None,
     classes: Annotated[
         tuple[str, str] | None, typer.Option(metavar="NEG POS", help="The label values that mean -1 and +1.")
@@ -126,14 +135,18 @@ def craft(
       rado craft patients.csv --label outcome --classes alive dead --json
       rado craft patients.csv --epsilon 1 --bounds patients.bounds.json
       rado craft patients.csv --epsilon 1 --bounds patients.bounds.json --ledger clinic.ledger
+      rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
     """
     import radoboost as rb
 
     options = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
-    protection = chosen_mechanism(mechanism, {**options, "unit": unit, "sharpen": sharpen})
+    protection = chosen_mechanism(
+        mechanism, {**options, "unit": unit, "sharpen": sharpen, "bounds_share": bounds_share}
+    )
     if protection.private and bounds is None:
         say("rado: a promise about records needs declared bounds, because bounds read off the table reveal some of it")
         say(f"rado: run: rado bounds {table[0]} --label COL; fill that in from public knowledge; give it with --bounds")
+        say("rado: or let the mechanism moments find them by noisy counts, within its epsilon: --bounds private")
         raise typer.Exit(1)
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)

@@ -27,7 +27,7 @@ def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
     fields = {field.name: field for field in dataclasses.fields(MECHANISMS[name])}  # type: ignore[arg-type]
     for key in values:
         if key not in fields:
-            option = {"feature": "--protect", "noise_std": "--noise-std"}.get(key, f"--{key}")
+            option = "--protect" if key == "feature" else f"--{key.replace('_', '-')}"
             raise ArgumentError(f"the mechanism {name} has no {option}; leave it out, or choose another mechanism")
     for key, field in fields.items():
         if field.default is dataclasses.MISSING and key not in values:

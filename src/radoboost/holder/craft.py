@@ -73,9 +73,11 @@ def craft(
         The two label values; by default the larger or later one is positive.
     features, drop : sequences of str, optional
         The columns to use, or to leave out.
-    bounds : mapping of column to (low, high), array (n_features, 2), or a JSON file, optional
+    bounds : mapping of column to (low, high), array (n_features, 2), JSON file, or "private", optional
         Values beyond their bounds are clipped, and counted: in a `ClippedWarning`, or for a private mechanism in
         `counts`.
+        "private", for all columns or in place of a column's (low, high), lets `Moments` find them by noisy counts, as
+        part of its promise.
     rows : int, optional
         About how many rows there are, from public knowledge. `Moments` refuses an epsilon that so few cannot carry,
         and says what error to expect, before it is spent. A `DeltaWarning` says where delta is too large for so many.

@@ -6,6 +6,10 @@ A declaration is a mapping of column to (low, high), an array with a row for eac
     {"radoboost_bounds": 1, "from_data": false, "label": "readmitted", "classes": ["no", "yes"],
      "columns": {"age": {"type": "number", "low": 0, "high": 120}, ...}}
 
+In place of (low, high) a column may have the word "private", in a template as both `low` and `high`; and the word in
+place of the whole declaration stands for all columns of the table. The mechanism `moments` then looks for bounds
+itself, by noisy counts that are part of its promise.
+
 A template names columns, and their storage types where the file has any (CSV does not). The holder fills in the rest
 from public knowledge, and deletes columns that are not to be used. With `from_data` it was filled in from the table
 itself: this reveals some of the table, so private mechanisms refuse it.
@@ -14,7 +18,7 @@ itself: this reveals some of the table, so private mechanisms refuse it.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +32,54 @@ from radoboost.tables import open_table, table_types
 from radoboost.tables.labels import LabelsSeen
 
 BOUNDS_VERSION = 1
-Bounds = Mapping[str, Sequence[float]] | NDArray[np.float64] | str | Path | None
+Bounds = Mapping[str, Sequence[float] | str] | NDArray[np.float64] | str | Path | None
+PRIVATE = "private"  # in place of bounds: to be found by noisy counts
 _KEY = "radoboost_bounds"
 
 
 @dataclass(frozen=True, eq=False)
 class Declared:
-    """A declaration, not checked yet: `limits` by column or by position, and what else a template says."""
+    """A declaration, not checked yet: `limits` by column or by position, and what else a template says.
+
+    With `all_private` there are no limits: those of all columns of the table are to be found privately.
+    """
 
     limits: Mapping[str, Any] | NDArray[np.float64]
     label: str | None = None
     classes: tuple[Any, Any] | None = None
     from_data: bool = False
+    all_private: bool = False
 
     @property
     def names(self) -> list[str] | None:
-        """The declared columns; None where bounds go by position."""
-        return list(self.limits) if isinstance(self.limits, Mapping) else None
+        """The declared columns; None where bounds go by position, or the table says which columns there are."""
+        return list(self.limits) if isinstance(self.limits, Mapping) and not self.all_private else None
+
+    def searched(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns among `names` whose bounds are to be found privately.
+
+        >>> Declared({"age": (0, 120), "dose": "private"}).searched(["age", "dose"])
+        ('dose',)
+        """
+        if self.all_private:
+            return tuple(names)
+        limits = self.limits
+        return tuple(name for name in names if isinstance(limits, Mapping) and _is_private(limits.get(name)))
+
+    def with_found(self, found: Mapping[str, tuple[float, float]]) -> "Declared":
+        """The declaration with bounds in place of the word "private"."""
+        return replace(self, limits={**dict(self.limits), **found}, all_private=False) if found else self
+
+    def refuse_private(self) -> None:
+        """Refuse bounds that are to be found privately, for those who cannot."""
+        if self.all_private or (self.names is not None and self.searched(self.names)):
+            raise ArgumentError(
+                "only the mechanism moments finds bounds privately; take it, or declare low and high of every column"
+            )
+
+
+def _is_private(limits: Any) -> bool:
+    return isinstance(limits, str) and limits == PRIVATE
 
 
 def read_bounds(bounds: Bounds) -> Declared:
@@ -56,7 +91,7 @@ def read_bounds(bounds: Bounds) -> Declared:
     if bounds is None:
         return Declared({})
     if isinstance(bounds, str | Path):
-        return _read_file(Path(bounds))
+        return Declared({}, all_private=True) if str(bounds) == PRIVATE else _read_file(Path(bounds))
     if isinstance(bounds, Mapping):
         return Declared(bounds)
     try:
@@ -65,7 +100,8 @@ def read_bounds(bounds: Bounds) -> Declared:
         pairs = np.zeros(0)
     if pairs.ndim != 2:
         raise ArgumentError(
-            "bounds must be a mapping of column to (low, high), a JSON file, or a pair of numbers for each feature"
+            "bounds must be a mapping of column to (low, high), a JSON file, a pair of numbers for each feature, or "
+            "the word private"
         )
     return Declared(pairs)
 
@@ -87,18 +123,22 @@ def _read_file(path: Path) -> Declared:
             f"{BOUNDS_VERSION}; upgrade radoboost"
         )
     try:
-        limits = {name: (entry["low"], entry["high"]) for name, entry in parsed["columns"].items()}
+        limits = {name: _pair(entry["low"], entry["high"]) for name, entry in parsed["columns"].items()}
         classes = None if None in parsed["classes"] else tuple(parsed["classes"])
         declared = Declared(limits, parsed["label"], classes, bool(parsed["from_data"]))
     except (LookupError, TypeError, AttributeError):
         raise ArgumentError(f"the bounds file {path} is incomplete; make it again with rado bounds") from None
-    unfilled = [name for name, pair in limits.items() if None in pair]
+    unfilled = [name for name, pair in limits.items() if pair != PRIVATE and None in pair]
     if unfilled:
         raise ArgumentError(
-            f"the bounds file {path} has no low and high for {unfilled[0]!r} yet; fill them in from public knowledge, "
-            "or delete columns that are not to be used"
+            f"the bounds file {path} has no low and high for {unfilled[0]!r} yet; fill them in from public knowledge "
+            '(or both with the word "private"), or delete columns that are not to be used'
         )
     return declared
+
+
+def _pair(low: Any, high: Any) -> Any:
+    return PRIVATE if _is_private(low) and _is_private(high) else (low, high)
 
 
 def check_bounds(declared: Declared, names: Sequence[str], scale: str) -> dict[str, tuple[float, float]]:
@@ -107,6 +147,7 @@ def check_bounds(declared: Declared, names: Sequence[str], scale: str) -> dict[s
     >>> check_bounds(Declared({"age": (0, 120)}), ["age", "dose"], "standard")
     {'age': (0.0, 120.0)}
     """
+    declared.refuse_private()
     bounds = declared.limits
     if isinstance(bounds, np.ndarray):
         if bounds.shape != (len(names), 2):

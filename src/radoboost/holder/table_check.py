@@ -1,7 +1,7 @@
 """The holder's own look at a table beside a declaration, before anything is spent: outside any promise."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from radoboost.progress import no_progress, show_progress
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, open_table
 from radoboost.tables.labels import LabelRule
+
+_ENDLESS = 2.0**1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +98,15 @@ def check_table(
         features=features,
         drop=drop,
     )
-    check_declared(asked)
+    check_declared(asked, may_search=True)
     assert asked.classes is not None
     names = declared_features(asked)
     chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
     with (show_progress if progress else no_progress)() as bar:
         source = open_table(table, y, label=asked.label, features=chosen, drop=dropped, row_by_row=True)
-        columns = declared_columns(asked, source.features, 1.0)[: len(source.features)]
+        # Bounds that are to be found cannot be checked: nothing is beyond these.
+        declared = declared.with_found(dict.fromkeys(declared.searched(source.features), (-_ENDLESS, _ENDLESS)))
+        columns = declared_columns(replace(asked, declared=declared), source.features, 1.0)[: len(source.features)]
         rule = LabelRule(asked.label_name, asked.classes)
         counts = Threads(1, bar).run(CheckRows(columns, rule), source)
     return TableCheck(counts, source.features, asked.label_name)

@@ -229,7 +229,7 @@ def _noisy_rows(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple
 
 
 def _noisy_moments(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple[str, ...]]:
-    scores = moments_runs(mechanism, **settings.common)
+    scores = moments_runs(mechanism, **settings.common, private_bounds=getattr(mechanism, "n_searched", 0) > 0)
     return scores, scores.event, _GRANTED[mechanism.law]
 
 

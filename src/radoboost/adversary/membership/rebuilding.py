@@ -16,7 +16,7 @@ from radoboost.adversary.membership.plain_laws import PlainTable
 from radoboost.adversary.membership.roc import Claim
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.mechanisms import Moments, NoisyExamples, NoisyRados
-from radoboost.holder.mechanisms.moment_budget import Shape
+from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
@@ -66,7 +66,10 @@ def _moments(release: Release) -> "_Released":
     parameters = release.mechanism
     # A release of before has no noisy counts: those of the attack then tell nothing.
     said = {"counts": LARGEST_SCALE / GRID, **parameters["noise"]}
-    noise = tuple((stage, float(said[stage])) for stage in ("counts", "second", "sum", "whitened", "rounds"))
+    n_searched = len(parameters.get("searched", ()))
+    searches = [f"bounds {j + 1}" for j in range(len(SEARCHES))] if n_searched else []
+    names = ["counts", *searches, "second", "sum", "whitened", "rounds"]
+    noise = tuple((stage, float(said[stage])) for stage in names)
     _expect(release, grid=GRID, constant=CONSTANT_VALUE)
     mechanism = _Released(
         1.0,
@@ -75,6 +78,7 @@ def _moments(release: Release) -> "_Released":
         parameters["sharpen"],
         noise=noise,
         noise_rounds=parameters["rounds"],
+        n_searched=n_searched,
     )
     _expect_around(release, "drawn", hides_size=mechanism.hides_size)
     if (parameters["rounds"], parameters["eta"]) not in (
@@ -114,11 +118,18 @@ class _Released(Moments):
 
     noise: tuple[tuple[str, float], ...] = ()
     noise_rounds: int = 0
+    n_searched: int = 0
 
     def scales(self, n_rounds: int, shape: Shape = Shape()) -> dict[str, float]:  # noqa: B008 - it is frozen
-        """The noise in grid steps. That of the mean rados is for as many as the release has: fewer get less each."""
-        unit = {"counts": GRID, "second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": GRID}
-        scales = {stage: noise * unit[stage] for stage, noise in self.noise}
+        """The noise in grid steps.
+
+        That of the mean rados is for as many as the release has: fewer get less each. So do fewer searched columns.
+        """
+        unit = {"second": GRID**2, "whitened": GRID**2}
+        scales = {stage: noise * unit.get(stage, GRID) for stage, noise in self.noise}
+        for stage in scales:
+            if stage.startswith("bounds"):
+                scales[stage] *= math.sqrt(shape.n_searched / self.n_searched)
         scales["rounds"] *= math.sqrt(n_rounds / self.noise_rounds) if self.noise_rounds else 0.0
         return scales
 
@@ -130,6 +141,8 @@ class _Released(Moments):
         if self.unit == "record":
             reach |= {"counts": 1, "second": 1, "whitened": 1}
         noise = dict(self.noise)
+        if self.unit == "record":
+            reach |= {stage: math.sqrt(self.n_searched) for stage in noise if stage.startswith("bounds")}
         parts = [reach[stage] / noise[stage] if noise[stage] else math.inf for stage in reach if reach[stage]]
         return min(math.hypot(*parts), _LARGEST_DISTANCE)
 

@@ -13,8 +13,9 @@ from radoboost.holder.noise import TOTAL_VARIATION, round_scale_up
 from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated
 
 COUNTS_SHARE = 0.01  # of the noisy counts of good and spoiled rows
+POWER_BINS, EQUAL_BINS = 130, 64  # of a column: powers of two from 2**-64 to 2**64, and zero; equal bins within them
 # Searches for bounds: how many bins a column has in each, and its part of their share.
-SEARCHES = ((164, 0.25), (64, 0.25), (64, 0.25), (64, 0.25))
+SEARCHES = ((POWER_BINS, 0.25), (EQUAL_BINS, 0.25), (EQUAL_BINS, 0.25), (EQUAL_BINS, 0.25))
 _SHARES = {
     ("record", True): {"second": 0.1, "sum": 0.1, "whitened": 0.1, "rounds": 0.7},
     ("record", False): {"second": 0.2, "sum": 0.5, "whitened": 0.3, "rounds": 0.0},

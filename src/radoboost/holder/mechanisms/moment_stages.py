@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 from radoboost import memory
 from radoboost.errors import TableError
 from radoboost.holder.counts import RowCounts
-from radoboost.holder.mechanisms.moment_budget import Shape, Stage, released_noise
+from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, Stage, released_noise
 from radoboost.holder.mechanisms.moment_passes import GRID, MeanRado, SphereRows, SumProducts, WhitenedRows
 from radoboost.holder.passes import Readable
 from radoboost.holder.run import Noise, Run
@@ -53,14 +53,46 @@ class Budget(Protocol):
         """What the stages do, `but` some, with the number of mean rados that costs more."""
 
 
-class Stages:
-    """The stages of one release; their results are in `blocks`, and the noisy numbers of rows in `rows`."""
+def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str, float]:
+    """The noisy numbers of good and spoiled rows, and the rest of the budget booked (M10).
 
-    def __init__(self, budget: Budget, shape: Shape, run: Run, sphere: SphereRows) -> None:
+    It stops here if most of the budget would be spent on nothing. The counts are booked on their own, so that nothing
+    else is spent then.
+    """
+    scale = budget.scales(0, shape)["counts"]
+    if scale:
+        (stage,) = (stage for stage in budget.stages(shape, 0) if stage.name == "counts")
+        run.book(stage.event(budget.distance(shape), budget.relation))
+    exact = GRID * np.array([[counts.n_rows - counts.spoiled, counts.spoiled]])
+    good, spoiled = ((exact + run.noise(scale, (1, 2)))[0] / GRID).tolist()
+    deviation = scale / GRID
+    excess = spoiled - MOST_SPOILED * (good + spoiled)
+    spread = deviation * np.hypot(1 - MOST_SPOILED, MOST_SPOILED)
+    if excess > 3 * spread and spoiled > 6 * deviation:
+        raise TableError(
+            f"about {spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: a value is "
+            "missing or not finite, or the class is not one of those declared; correct the declaration (rado "
+            "check shows the holder which column it is). These counts have noise of deviation "
+            f"{deviation:,.0f}, and are all that was spent"
+        )
+    run.book(budget.dearest(shape, but=["counts"]))
+    return {"good": good, "spoiled": spoiled}
+
+
+class Stages:
+    """The stages of one release; their results are in `blocks`, and the noisy numbers of rows in `rows`.
+
+    Where bounds were searched for, `rows` were counted before, and all of it is booked.
+    """
+
+    def __init__(
+        self, budget: Budget, shape: Shape, run: Run, sphere: SphereRows, rows: dict[str, float] | None = None
+    ) -> None:
         self._budget, self._shape, self._run, self._sphere = budget, shape, run, sphere
         self.d = sphere.width
         self.counts = RowCounts.zeros(len(sphere.columns))
-        self.rows: dict[str, float] = {}
+        self.rows = rows or {}
+        self._searches = len(SEARCHES) if shape.n_searched else 0
         self.rounds, self.eta = 0, 0.0
         self.blocks: dict[str, NDArray[np.float64]] = {}
 
@@ -78,12 +110,12 @@ class Stages:
             8 * self.d**2 * (3 * self._run.threads + 6), f"moments of {self.d:,} columns", "use fewer columns"
         )
         sharpen, run = self._budget.sharpen, self._run
-        run.expect(2 + (1 + FEW_ROUNDS[0]) * sharpen)
+        run.expect(self._searches + 2 + (1 + FEW_ROUNDS[0]) * sharpen)
         scales = self._budget.scales(FEW_ROUNDS[0] if sharpen else 0, self._shape)
         first = run.sum(self._sphere)
         self.counts = first.counts
-        self._count(scales["counts"])
-        run.book(self._budget.dearest(self._shape, but=["counts"]))
+        if not self.rows:
+            self.rows = begin(self._budget, self._shape, run, self.counts)
         run.add_noise(first, Noise("products", scales["second"], symmetric=True))
         second = first.products / GRID**2
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
@@ -101,33 +133,11 @@ class Stages:
             hessian = inverse_power(whitened, noise_floor(scales["whitened"] / GRID**2, self.d, HESSIAN_FLOOR), 1.0)
             self._sharpen(edges, hessian, total, float(np.trace(second)))
 
-    def _count(self, scale: float) -> None:
-        """Count good and spoiled rows with noise, and stop here if most of the budget would be spent on nothing (M10).
-
-        This is booked on its own, so that where it stops, nothing else is spent.
-        """
-        if scale:
-            (stage,) = (stage for stage in self._budget.stages(self._shape, 0) if stage.name == "counts")
-            self._run.book(stage.event(self._budget.distance(self._shape), self._budget.relation))
-        exact = GRID * np.array([[self.counts.n_rows - self.counts.spoiled, self.counts.spoiled]])
-        good, spoiled = ((exact + self._run.noise(scale, (1, 2)))[0] / GRID).tolist()
-        self.rows = {"good": good, "spoiled": spoiled}
-        deviation = scale / GRID
-        excess = spoiled - MOST_SPOILED * (good + spoiled)
-        spread = deviation * np.hypot(1 - MOST_SPOILED, MOST_SPOILED)
-        if excess > 3 * spread and spoiled > 6 * deviation:
-            raise TableError(
-                f"about {spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: a value is "
-                "missing or not finite, or the class is not one of those declared; correct the declaration (rado "
-                "check shows the holder which column it is). These counts have noise of deviation "
-                f"{deviation:,.0f}, and are all that was spent"
-            )
-
     def _sharpen(self, edges: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64], size: float) -> None:
         """Mean rados under the current logistic weights; how many, the first release decides (M6)."""
         few = size * self._budget.distance(self._shape) / self.d < _MANY
         self.rounds, self.eta = FEW_ROUNDS if few else MANY_ROUNDS
-        self._run.expect(3 + self.rounds)
+        self._run.expect(self._searches + 3 + self.rounds)
         scale = self._budget.scales(self.rounds, self._shape)["rounds"]
         theta = [_snapped(4 * hessian @ total)]
         means = []

@@ -4,7 +4,7 @@ Proof: docs/proofs/moments.md, steps M1 to M10. What is done in each stage is in
 contributes in `moment_passes`, and how much noise each stage gets in `moment_budget`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -19,7 +19,8 @@ from radoboost.holder.mechanisms.drawn_rados import draw_rados
 from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, SphereRows
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, Stages
-from radoboost.holder.mechanisms.records import check_declared, declared_columns
+from radoboost.holder.mechanisms.private_bounds import bounds_in_words, check_rows_carry, find_bounds
+from radoboost.holder.mechanisms.records import check_declared, check_width, declared_columns, declared_features
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
 from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, epsilon_at, gaussian_multiplier
@@ -77,17 +78,26 @@ class Moments:
             raise ArgumentError("moments has no signatures for a seed to fix; leave the seed out")
         if not asked.subsets.by_coins:
             raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
-        n_columns = check_declared(asked)
-        if n_columns is not None:
-            self.distance(Shape(n_columns))
-        if asked.rows is not None:
-            self._check_carries(asked.rows, len(asked.declared.limits) + asked.intercept)
+        check_declared(asked, may_search=True)
+        if not asked.declared.all_private:
+            names = declared_features(asked)
+            features: Sequence[Any] = range(len(asked.declared.limits)) if names is None else names
+            self._check_shape(asked, Shape(len(features) + asked.intercept, len(asked.declared.searched(features))))
 
-    def _check_carries(self, rows: int, n_columns: int) -> None:
+    def _check_shape(self, asked: Asked, shape: Shape) -> None:
+        """Refuse noise that cannot be sampled, or an epsilon that so few declared rows cannot carry."""
+        mu = self.distance(shape)
+        if asked.rows is not None:
+            self._check_carries(asked.rows, shape)
+            if shape.n_searched and self.unit == "record":
+                cost = f"epsilon {self.epsilon:g} and delta {self.delta:g}, for {self.relation.value}"
+                check_rows_carry(asked.rows, mu, shape.n_searched, self.bounds_share, cost)
+
+    def _check_carries(self, rows: int, shape: Shape) -> None:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
         from radoboost.holder.expected_error import expect
 
-        expectation = expect(self, rows, n_columns)
+        expectation = expect(self, rows, shape.n_columns, shape.n_searched)
         if not expectation.carries:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, would be "
@@ -97,11 +107,16 @@ class Moments:
     def make(self, asked: Asked, run: Run) -> Made:
         """Stages, each with its noise, and rados drawn from what they released."""
         assert asked.classes is not None
-        columns = declared_columns(asked, run.source.features, 1.0)
+        names, rule, rows = run.source.features, LabelRule(asked.label_name, asked.classes), None
+        searched = asked.declared.searched(names)
+        shape = Shape(check_width(len(names) + asked.intercept), len(searched))
+        if searched:
+            self._check_shape(asked, shape)
+            found, rows = find_bounds(self, shape, run, rule, searched)
+            asked = replace(asked, declared=asked.declared.with_found(found))
+        columns = declared_columns(asked, names, 1.0)
         features = columns[: len(columns) - asked.intercept]
-        rule = LabelRule(asked.label_name, asked.classes)
-        shape = Shape(len(columns))
-        stages = Stages(self, shape, run, SphereRows(run.engine, rule, features, asked.intercept))
+        stages = Stages(self, shape, run, SphereRows(run.engine, rule, features, asked.intercept), rows)
         stages.run()
         blocks = stages.blocks
         rados = draw_rados(blocks["moment:b"][0], blocks["moment:C2"], blocks["whitening"], asked.n_rados)
@@ -113,10 +128,13 @@ class Moments:
             blocks={RADOS: np.rint(rados / step) * step, **blocks},
             columns=tuple(replace(column, step=step) for column in columns),
             classes=(rule.negative, rule.positive),
-            circumstances=Circumstances("bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier),
+            circumstances=Circumstances(
+                "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched
+            ),
             parameters={
                 "unit": self.unit, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
                 "noise": stages.noise(), "rows": stages.rows, "rounds": stages.rounds, "eta": stages.eta,
+                **({"searched": list(searched)} if searched else {}),
             },
             signatures={"name": "drawn"},
             counts=stages.counts,
@@ -166,14 +184,18 @@ class Moments:
         """Joint (epsilon, delta) of everything in the release (M9)."""
         shape = Shape(circumstances.n_columns, len(circumstances.searched), circumstances.max_rows)
         record = self.unit == "record"
+        promises = list(_RECORD_PROMISES if record else _LABEL_PROMISES)
+        exposed = list(_RECORD_EXPOSED if record else _LABEL_EXPOSED)
+        if circumstances.searched:  # in the label unit they are no part of the promise
+            (promises if record else exposed).append(bounds_in_words(circumstances.searched, self.unit))
         return make_statement(
             self.name,
             self.dearest(shape),
             self.delta,
             circumstances,
             unit=RECORD_UNIT if record else _LABEL_UNIT,
-            promises=_RECORD_PROMISES if record else _LABEL_PROMISES,
-            not_protected=(*(_RECORD_EXPOSED if record else _LABEL_EXPOSED), *COMMON),
+            promises=promises,
+            not_protected=(*exposed, _OTHERS_DECLARED if circumstances.searched else _DECLARED, *COMMON),
         )
 
     @classmethod
@@ -219,8 +241,6 @@ _RECORD_PROMISES = (
 )
 _RECORD_EXPOSED = (
     "What all records say together: that is what a release is for.",
-    "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
-    "read off the table would tell of it.",
     "A person with several rows: k rows have k times the mu of one; rado show has the epsilons of 2, 5 and 10.",
 )
 _LABEL_UNIT = "the label of one row; a person with k rows is protected as a group of k"
@@ -232,5 +252,12 @@ _LABEL_EXPOSED = (
     "Features are not protected at all: their second moments are in the release exactly, and so is the number of "
     "examples. Nor is it protected whether a row has one of the two classes at all; only which of them it has.",
     "What all labels say together: that is what a release is for.",
-    "Column names, declared bounds and the two classes are in the release, as they were declared.",
+)
+_DECLARED = (
+    "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
+    "read off the table would tell of it."
+)
+_OTHERS_DECLARED = (
+    "Column names, the two classes and the bounds of other columns are in the release, as they were declared. Bounds "
+    "that were read off the table would tell of it."
 )

@@ -26,12 +26,16 @@ from radoboost.tables.labels import LabelRule
 MAX_COLUMNS = 2**18
 NO_BOUNDS = (
     "a promise about records needs declared bounds: bounds read off the table would reveal some of it; "
-    "write a template with: rado bounds TABLE --label COL, fill that in from public knowledge, and give it as bounds"
+    "write a template with: rado bounds TABLE --label COL, fill that in from public knowledge, and give it as bounds; "
+    "or give bounds='private', and the mechanism moments finds them by noisy counts"
 )
 
 
-def check_declared(asked: Asked) -> int | None:
-    """Refuse a declaration with gaps, and return the number of columns; None where bounds go by position."""
+def check_declared(asked: Asked, *, may_search: bool = False) -> int | None:
+    """Refuse a declaration with gaps, and return the number of columns; None where only the table knows it.
+
+    With `may_search` the mechanism can find bounds privately.
+    """
     if asked.seeded and not asked.may_seed:
         raise ArgumentError(
             "a seed makes the signatures known, and every promise with it; leave it out, or say i_know"
@@ -47,7 +51,9 @@ def check_declared(asked: Asked) -> int | None:
             "these bounds were read off the table (from_data), so they reveal some of it; fill in a template from "
             "public knowledge instead, made by rado bounds without --from-data"
         )
-    if len(asked.declared.limits) == 0:
+    if not may_search:
+        asked.declared.refuse_private()
+    if len(asked.declared.limits) == 0 and not asked.declared.all_private:
         raise ArgumentError(NO_BOUNDS)
     if asked.classes is None:
         raise ArgumentError(
@@ -58,13 +64,14 @@ def check_declared(asked: Asked) -> int | None:
     if names is None:
         return None
     check_names(names, asked.intercept)
-    limits = dict(asked.declared.limits)
-    check_bounds(replace(asked.declared, limits={name: limits[name] for name in names}), names, "bounds")
+    limits, searched = dict(asked.declared.limits), asked.declared.searched(names)
+    fixed = [name for name in names if name not in searched]
+    check_bounds(replace(asked.declared, limits={name: limits[name] for name in fixed}), fixed, "bounds")
     return check_width(len(names) + asked.intercept)
 
 
 def declared_features(asked: Asked) -> list[str] | None:
-    """The declared columns to use; None where bounds go by position."""
+    """The declared columns to use; None where bounds go by position, or all columns of the table are meant."""
     declared, features = asked.declared, asked.features
     if declared.names is None:
         return None

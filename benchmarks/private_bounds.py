@@ -1,0 +1,173 @@
+"""What it costs to find bounds privately: test error beside that with public quantiles, and how few rows carry it.
+
+    python benchmarks/private_bounds.py --data FOLDER [--jobs 2] [--again]
+    python benchmarks/private_bounds.py --report
+
+Both methods are run on the same splits, as in `utility.py`, whose cells these are: finished ones are kept, and a run
+that was killed goes on where it was. --again forgets them. Then parts of some domains are taken, so small that the
+rows hardly carry the search.
+
+It writes experiments/results/private_bounds.json and its parts of docs/choosing-epsilon.md; --report does the latter
+alone. Exits with 1 where private bounds cost more than they may.
+"""
+
+import argparse
+import json
+import math
+import os
+import warnings
+
+import numpy as np
+
+import radoboost as rb
+import utility
+from measuring import RESULTS, fill_page, keep, shortfalls
+from radoboost.holder.mechanisms.moment_budget import Shape
+from radoboost.holder.mechanisms.private_bounds import LEAST_PULL
+from utility_page import PAGE, signed, table
+
+PUBLIC, PRIVATE = "moments", "moments, private bounds"
+ENOUGH = 300  # rows to learn from, times epsilon, for each column and the constant: from here on there is an aim
+WANTED = {1.0: 0.4, 0.3: 0.8}  # points, averaged over the domains that have enough
+PULLS = (8, 12, 16, 24, 32, 48)
+CARRYING = ("abalone", "banknote", "magic", "transfusion", "wine_red", "wine_white")
+CARRY_SPLITS, CARRY_DRAWS = 5, 4
+
+
+def enough(size, epsilon):
+    return size["train"] * epsilon / (size["columns"] + 1)
+
+
+def errors_by_domain(folder, jobs, again):
+    """Mean errors of both methods, for each domain and epsilon."""
+    cells = [
+        cell
+        for cell in utility.all_cells(utility.DOMAINS, list(WANTED), utility.SPLITS)
+        if cell.method in (PUBLIC, PRIVATE)
+    ]
+    if again:
+        for cell in cells:
+            utility.cell_file(cell, folder).unlink(missing_ok=True)
+    utility.run(cells, folder, jobs)
+    found = utility.document(cells, folder, utility.SPLITS, [])["results"]
+    return found["domains"], found["errors"]
+
+
+def rows_for(pull, n_columns):
+    """How many rows have this pull at epsilon 1: see `check_rows_carry`."""
+    mechanism = rb.Moments(1.0, utility.DELTA)
+    mu = mechanism.distance(Shape(n_columns + 1, n_columns))
+    return round(pull / (mu * math.sqrt(mechanism.bounds_share / n_columns)))
+
+
+def costs_of_few_rows(folder):
+    """Errors with public and with private bounds, of ever larger parts of each domain."""
+    warnings.simplefilter("ignore", rb.ClippedWarning)
+    found = []
+    for name in CARRYING:
+        domain = utility.load_domain(folder, name)
+        n_columns = domain.x.shape[1]
+        for pull in PULLS:
+            n_rows, errors = rows_for(pull, n_columns), {"public": [], "private": []}
+            for split in range(1, CARRY_SPLITS + 1):
+                train, test = utility.split_rows(len(domain.x), split)
+                if n_rows > len(train):
+                    break
+                for _ in range(CARRY_DRAWS):
+                    for which, bounds in (("public", {}), ("private", {"bounds": "private"})):
+                        error = utility.released_error(
+                            domain, train[:n_rows], test, rb.Moments(1.0, utility.DELTA), rb.MomentsClassifier(),
+                            n_rados=n_columns + 2, **bounds,
+                        )  # fmt: skip
+                        errors[which].append(error)
+            if errors["public"]:
+                means = {which: round(float(np.mean(values)), 4) for which, values in errors.items()}
+                found.append({"domain": name, "pull": pull, "rows": n_rows, **means})
+                print(found[-1], flush=True)
+    return found
+
+
+# ---- what it says
+
+
+def gaps(results, epsilon):
+    """By domain: public, private, the difference in points, its standard error, and rows * epsilon / columns."""
+    rows = {(row["method"], row["domain"]): row for row in results["errors"] if row["epsilon"] == epsilon}
+    found = {}
+    for name, size in results["domains"].items():
+        public, private = rows[PUBLIC, name], rows[PRIVATE, name]
+        apart = np.subtract(private["splits"], public["splits"])
+        spread = float(np.std(apart, ddof=1) / math.sqrt(len(apart)))
+        found[name] = (public["error"], private["error"], float(apart.mean()), spread, enough(size, epsilon))
+    return found
+
+
+def aims(results):
+    """For each epsilon: the domains that have enough rows, the mean difference there, and what it may be."""
+    for epsilon, most in WANTED.items():
+        large = {name: gap for name, (_, _, gap, _, size) in gaps(results, epsilon).items() if size >= ENOUGH}
+        yield epsilon, large, float(np.mean(list(large.values()))), most
+
+
+def not_seen(results):
+    return [
+        f"private bounds at epsilon {epsilon:g}: {mean:+.2f} points over {', '.join(large)}, and {most} are allowed"
+        for epsilon, large, mean, most in aims(results)
+        if mean > most
+    ]
+
+
+def rendered(results):
+    """The page with the parts that are from here."""
+    head = ["domain", "epsilon", "rows * epsilon / (columns + 1)", "public quantiles", "private bounds", "difference"]
+    lines = []
+    for epsilon in sorted(WANTED):
+        for name, (public, private, gap, spread, size) in gaps(results, epsilon).items():
+            name = f"**{name}**" if size >= ENOUGH else name
+            difference = f"{signed(gap, 1)} ± {spread:.1f}"
+            lines.append([name, f"{epsilon:g}", f"{size:,.0f}", f"{public:.1f}", f"{private:.1f}", difference])
+    words = []
+    for epsilon, large, mean, most in sorted(aims(results)):
+        seen = "Seen" if mean <= most else "**Not seen**"
+        words.append(
+            f"- {seen}: at epsilon {epsilon:g} private bounds cost at most {most} points over the domains with enough "
+            f"rows\n  ({', '.join(large)}): {signed(mean, 2)}."
+        )
+    few = []
+    for pull in PULLS:
+        costs = [row["private"] - row["public"] for row in results["few_rows"] if row["pull"] == pull]
+        few.append([pull, len(costs), *(signed(value, 1) for value in (float(np.mean(costs)), min(costs), max(costs)))])
+    few_head = [f"pull (below {LEAST_PULL:g} it is refused)", "domains", "mean cost in points", "least", "most"]
+    parts = {
+        "private bounds": table(head, lines),
+        "private bounds, aims": "\n".join(words),
+        "few rows": table(few_head, few, left=0),
+    }
+    return fill_page(PAGE, parts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default=os.environ.get("RADO_DATA"), help="folder of the domains [RADO_DATA]")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes [cores]")
+    parser.add_argument("--again", action="store_true", help="forget what was kept")
+    parser.add_argument("--report", action="store_true", help="run nothing: the page from the results")
+    options = parser.parse_args()
+    if options.report:
+        results = json.loads((RESULTS / "private_bounds.json").read_text())["results"]
+    else:
+        if not options.data:
+            raise SystemExit("where are the domains? give --data, or set RADO_DATA")
+        domains, errors = errors_by_domain(options.data, options.jobs, options.again)
+        protocol = {"neighbours": "one record added or removed", "delta": utility.DELTA, "quantiles": utility.QUANTILES}
+        results = {"protocol": protocol, "domains": domains, "errors": errors}
+        results["few_rows"] = costs_of_few_rows(options.data)
+        keep("private_bounds", results)
+    PAGE.write_text(rendered(results))
+    for epsilon, large, mean, most in aims(results):
+        print(f"epsilon {epsilon:g}: {mean:+.2f} points over {', '.join(large)}; wanted: at most {most}")
+    shortfalls(not_seen(results))
+
+
+if __name__ == "__main__":
+    main()

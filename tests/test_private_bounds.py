@@ -1,0 +1,460 @@
+"""Bounds found privately: bins, sensitivities, noise, what is found, and what is refused."""
+
+import json
+import math
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import radoboost as rb
+from radoboost.adversary.membership.rebuilding import rebuilt
+from radoboost.holder.declared import Declared, read_bounds
+from radoboost.holder.engines import ENGINES, get_engine
+from radoboost.holder.keystream import make_key
+from radoboost.holder.mechanisms import Asked
+from radoboost.holder.mechanisms.moment_budget import EQUAL_BINS, POWER_BINS, SEARCHES, Shape
+from radoboost.holder.mechanisms.moment_passes import GRID
+from radoboost.holder.mechanisms.private_bounds import (
+    FALLBACK,
+    HELD,
+    LEAST_PULL,
+    Binned,
+    CountBins,
+    EqualBins,
+    Powers,
+    largest_power,
+    rounded_outwards,
+    shortest_run,
+)
+from radoboost.holder.passes import merged
+from radoboost.holder.run import Run
+from radoboost.holder.runners.threads import Threads
+from radoboost.holder.table_check import check_table
+from radoboost.privacy import Composed, epsilon_at
+from radoboost.tables import open_table
+from radoboost.tables.labels import LabelRule
+
+RULE = LabelRule("y", (0, 1))
+finite = st.floats(allow_nan=False, allow_infinity=False)
+KEY = bytes(range(32))
+
+
+# ---- bins (B1)
+
+
+@given(finite)
+def test_every_number_is_in_one_power_of_two(value):
+    (number,) = Powers().numbers(np.array([value]), 0)
+    exact = abs(Fraction(value))
+    if exact < Fraction(2) ** -64:
+        assert number == 0
+    else:
+        at_least, below = Fraction(2) ** (int(number) - 65), Fraction(2) ** (int(number) - 64)
+        assert 1 <= number < POWER_BINS and at_least <= exact and (exact < below or number == POWER_BINS - 1)
+
+
+@given(finite, finite, st.floats(2.0**-60, 2.0**60))
+def test_every_number_is_in_one_of_the_equal_bins(value, low, width):
+    low = math.fmod(low, 2.0**65)
+    high = low + max(width, abs(low) * 2.0**-20)
+    (number,) = EqualBins(np.array([low]), np.array([high])).numbers(np.array([value]), 0)
+    exact = (Fraction(value) - Fraction(low)) * EQUAL_BINS / (Fraction(high) - Fraction(low))
+    assert 0 <= number < EQUAL_BINS
+    assert abs(min(max(exact, 0), EQUAL_BINS) - number - Fraction(1, 2)) <= Fraction(1, 2) + Fraction(1, 10**6)
+
+
+# ---- what a record contributes (B2, B3)
+
+
+def counted(x, y, kind, places, rows=None):
+    source = open_table(np.asarray(x, dtype=np.float64).reshape(-1, 3), np.asarray(y, dtype=int), row_by_row=True)
+    task, parts, first = CountBins(RULE, len(source.features), places, kind), [], 0
+    for batch in source.batches(rows):
+        sums = task.empty()
+        task.add(sums, first, batch)
+        parts.append(sums)
+        first += batch.n_rows
+    return merged([task.empty(), *parts])
+
+
+odd = st.one_of(finite, st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]))
+tables = st.integers(1, 12).flatmap(
+    lambda m: st.tuples(
+        st.lists(st.lists(odd, min_size=3, max_size=3), min_size=m, max_size=m),
+        st.lists(st.sampled_from([0, 1, 7]), min_size=m, max_size=m),
+    )
+)
+
+
+@given(tables, st.sampled_from(["powers", "equal"]), st.integers(1, 5))
+def test_a_good_record_is_in_one_bin_of_each_searched_column(table, which, rows):
+    """And a bad one in none; so a record moves the counts by sqrt(columns) at most, and no other record matters."""
+    x, y = table
+    kind = Powers() if which == "powers" else EqualBins(np.array([-1.0, 0.0]), np.array([1.0, 100.0]))
+    everything, others = counted(x, y, kind, (0, 2)), counted(x[1:], y[1:], kind, (0, 2))
+    change = everything.bins - others.bins
+    good = all(map(math.isfinite, x[0])) and y[0] in (0, 1)
+    assert sorted(change[change != 0].tolist()) == [GRID] * (2 * good)
+    assert change.sum(axis=1).tolist() == [GRID * good] * 2
+    assert np.linalg.norm(change) <= GRID * math.sqrt(2)
+    # The same in any cut, and the count of good rows with it.
+    again = counted(x, y, kind, (0, 2), rows)
+    assert (again.bins == everything.bins).all() and again.counts.spoiled == everything.counts.spoiled
+    flipped = counted(x, [1 - label if label in (0, 1) else label for label in y], kind, (0, 2))
+    assert (flipped.bins == everything.bins).all()  # B7
+
+
+def test_passes_can_be_pickled():
+    task = CountBins(RULE, 2, (1,), EqualBins(np.array([0.0]), np.array([1.0])), 2)
+    again = pickle.loads(pickle.dumps(task))
+    assert (again.places, again.title, again.kind.high.tolist()) == ((1,), "looking for bounds, 2 of 4", [1.0])
+
+
+# ---- noise, budget, order (B4, B5)
+
+
+def asked(bounds="private", **others):
+    options = {"n_rados": 10, "signature_key": make_key(None), "classes": (0, 1), **others}
+    return Asked(declared=read_bounds(bounds), **options)
+
+
+def make(x, y, mechanism=None, *, engine="auto", threads=1, key=KEY, run=Run, ledger=None, **others):
+    mechanism = mechanism or rb.Moments(1.0)
+    source = open_table(x, np.asarray(y), row_by_row=True)
+    mechanism.check(asked(**others))
+    return mechanism.make(asked(**others), run(source, get_engine(engine), Threads(threads), key, ledger))
+
+
+@pytest.fixture
+def table(rng):
+    x = np.column_stack([rng.normal(4300, 40, 4000), rng.exponential(2.0, 4000), rng.integers(0, 2, 4000)])
+    x[::400, 0] = 7e5
+    return x, (x[:, 1] + rng.normal(size=4000) > 1.5).astype(int)
+
+
+def test_all_is_booked_before_the_noise_of_a_search(table):
+    booked = []
+
+    class Watching(Run):
+        def noise(self, scale, shape):
+            steps.append((len(booked), shape))
+            return super().noise(scale, shape)
+
+    steps = []
+    mechanism = rb.Moments(1.0)
+    made = make(*table, mechanism, run=Watching, ledger=booked.append)
+    shape = Shape(4, 3)
+    assert steps[0] == (1, (1, 2)) and [step for step in steps if step[1][0] == 3] == [
+        (2, (3, bins)) for bins, _ in SEARCHES
+    ]
+    statement = mechanism.statement(made.circumstances)
+    assert epsilon_at(Composed(tuple(booked)), 1e-6) == pytest.approx(statement.epsilon, rel=1e-9)
+    mu, noise = mechanism.distance(shape), made.parameters["noise"]
+    for j, (_, part) in enumerate(SEARCHES):
+        assert noise[f"bounds {j + 1}"] == pytest.approx(math.sqrt(3) / (mu * math.sqrt(0.1 * part)), rel=1e-6)
+    shares = [stage.share for stage in mechanism.stages(shape, 8)]
+    assert sum(shares) == pytest.approx(1.0) and epsilon_at(mechanism.dearest(shape), 1e-6) <= 1.0
+    deviates = sum(stage.deviates for stage in mechanism.stages(shape, 8) if stage.name.startswith("bounds"))
+    assert deviates == 3 * sum(bins for bins, _ in SEARCHES) == 3 * 322
+
+
+class Heard(Run):
+    """A run that keeps the noisy counts."""
+
+    def __init__(self, *about):
+        super().__init__(*about)
+        self.bins = []
+        HEARD.append(self)
+
+    def add_noise(self, total, *noises):
+        before = total.bins.copy() if isinstance(total, Binned) else None
+        super().add_noise(total, *noises)
+        if before is not None:
+            self.bins.append((before, total.bins.copy()))
+
+
+HEARD = []
+
+
+def test_every_bin_has_noise_of_its_own(table):
+    """Empty ones too. The false-alarm probability is below 1e-6: 966 deviates, 6 deviations, and no two alike."""
+    made = make(*table, run=Heard)
+    noise = np.concatenate([(after - before).ravel() for before, after in HEARD[-1].bins])
+    deviation = made.parameters["noise"]["bounds 1"] * GRID
+    assert len(noise) == 966 and np.abs(noise).max() < 6 * deviation
+    assert 0.85 < noise.std() / deviation < 1.15  # 6.6 standard errors
+    assert len(set(noise.tolist())) > 960
+
+
+def test_bounds_follow_from_noisy_counts_alone(table):
+    """Two tables whose noisy counts are made the same get the same bounds, whatever is in them."""
+    make(*table, run=Heard)
+    answers = [after for _, after in HEARD[-1].bins]
+
+    class Replayed(Run):
+        def add_noise(self, total, *noises):
+            super().add_noise(total, *noises)
+            if isinstance(total, Binned):
+                total.bins[:] = waiting.pop(0)
+
+        def noise(self, scale, shape):
+            noise = super().noise(scale, shape)
+            return GRID * np.array([[4000 - n_rows, 0]]) if shape == (1, 2) else noise  # 4000 rows, with noise
+
+    found = []
+    for x, y in (table, (np.zeros((50, 3)), np.arange(50) % 2), (np.full((9, 3), 1e9), np.arange(9) % 2)):
+        waiting, n_rows = list(answers), len(x)
+        found.append([(c.low, c.high) for c in make(x, y, run=Replayed).columns[:-1]])
+        assert waiting == []
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_bits_by_any_engine_on_any_threads(table, engine, threads):
+    expected, made = make(*table), make(*table, engine=engine, threads=threads)
+    assert made.columns == expected.columns and made.parameters["rows"] == expected.parameters["rows"]
+    for name, block in expected.blocks.items():
+        if name != "rados":  # drawn by a key of their own
+            np.testing.assert_array_equal(made.blocks[name], block)
+
+
+def test_the_same_bounds_from_one_file_or_many(table, tmp_path):
+    x, y = table
+    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(y=y)
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    for k in range(3):
+        frame[k * 1500 : (k + 1) * 1500].to_csv(tmp_path / f"part{k}.csv", index=False)
+    bounds = []
+    for path in (tmp_path / "all.csv", str(tmp_path / "part*.csv")):
+        source = open_table(path, label="y", row_by_row=True)
+        mechanism = rb.Moments(1.0)
+        made = mechanism.make(asked(label="y"), Run(source, get_engine("auto"), Threads(2), KEY))
+        bounds.append(made.columns)
+    assert bounds[0] == bounds[1] and [column.name for column in bounds[0]] == ["a", "b", "c", "(constant)"]
+
+
+# ---- what is found (B6)
+
+
+def test_runs_of_bins():
+    assert shortest_run(np.array([0.0, 3.0, 0.0, 3.0, 9.0]), 12.0) == (3, 4)
+    assert shortest_run(np.array([0.0, 3.0, 0.0, 3.0, 9.0]), 12.0, caution=1.0) == (1, 4)
+    assert shortest_run(np.ones(5), 6.0) is None and shortest_run(np.ones(5), 3.0, longest=2) is None
+    counts = np.zeros(POWER_BINS)
+    counts[[0, 60, 70]] = 500, 450, 40
+    assert largest_power(counts, 900, noise=1.0) == 60  # zeros count for it, and so does not what is far above
+    assert largest_power(counts, 980, noise=1.0) == 60  # no eight powers hold so much: the most that stands out
+    counts[0] = 950
+    assert largest_power(counts, 900, noise=1.0) is None
+
+
+@given(st.floats(-1e18, 1e18), st.floats(2.0**-80, 1e18))
+def test_rounding_goes_outwards_and_not_far(low, width):
+    high = low + max(width, abs(low) * 1e-5)
+    below, above = rounded_outwards(low, high)
+    assert below <= low < high <= above and above - below <= 1.03 * (high - low)
+    assert math.copysign(1, below) == 1 or below < 0
+
+
+def odd_columns(rng, n):
+    yield "near 4300, few wild values", np.where(rng.random(n) < 0.002, 7e5, rng.normal(4300, 40, n)), (4100, 4500)
+    yield "near a city", 52.5 + 0.1 * rng.normal(size=n), (52.0, 53.0)
+    yield "0 or 1", rng.integers(0, 2, n), (-0.1, 1.1)
+    yield "few integers", rng.integers(1, 6, n), (0.5, 5.5)
+    yield "one value", np.full(n, 5.0), (4.99, 5.01)
+    yield "zeros", np.zeros(n), FALLBACK
+    yield "rarely not zero", (rng.random(n) < 0.03) * 1e6, FALLBACK
+    yield "negative", -rng.exponential(1.0, n), (-8.0, 0.3)
+    yield "heavy tails", rng.standard_cauchy(n), (-25.0, 25.0)
+    yield "tiny", rng.normal(size=n) * 1e-12, (-5e-12, 5e-12)
+    yield "beyond all powers", np.full(n, 1e200), (0.0, 2.0**66)
+    yield "all powers", 10.0 ** rng.uniform(-15, 15, n), (-1e19, 1e19)
+
+
+def test_odd_columns_get_sane_bounds(rng):
+    names, columns, ranges = zip(*odd_columns(rng, 20_000), strict=True)
+    x = np.column_stack(columns)
+    y = rng.integers(0, 2, len(x))
+    for unit in ("record", "label"):
+        made = make(x, y, rb.Moments(1.0, unit=unit))
+        for name, values, (least, most), column in zip(names, x.T, ranges, made.columns[:-1], strict=True):
+            assert least <= column.low < column.high <= most, (unit, name, column)
+            if not name.startswith(("beyond", "rarely", "all")):
+                within = np.mean((values >= column.low) & (values <= column.high))
+                assert within >= 0.75, (unit, name, within)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 50])
+@pytest.mark.parametrize("epsilon", [0.03, 1.0, 50.0])
+def test_tables_with_next_to_no_rows_get_some_bounds(rng, n_rows, epsilon):
+    """Noise chooses them, and a release comes out all the same."""
+    x, y = 100 * rng.normal(size=(n_rows, 3)), np.arange(n_rows) % 2
+    for unit in ("record", "label"):
+        for column in make(x, y, rb.Moments(epsilon, unit=unit)).columns[:-1]:
+            assert -(2.0**66) < column.low < column.high < 2.0**66
+
+
+def test_a_model_is_as_good_as_with_known_bounds(table):
+    x, y = table
+    errors = {}
+    for name, bounds in (("declared", [[4200, 4400], [0, 8], [0, 1]]), ("found", "private"), ("wild", None)):
+        bounds = bounds or np.column_stack([x.min(axis=0), x.max(axis=0)])
+        release = rb.craft(x, y, bounds=bounds, classes=(0, 1), n_rados=10, mechanism=rb.Moments(1.0), counts=None)
+        errors[name] = np.mean(rb.MomentsClassifier().fit_rados(release).predict(x) != y)
+    assert errors["found"] < errors["declared"] + 0.03
+
+
+# ---- declarations and refusals
+
+
+def test_chosen_columns_only(table, tmp_path):
+    x, y = table
+    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(ill=y)
+    options = {"label": "ill", "classes": (0, 1), "n_rados": 10, "mechanism": rb.Moments(1.0), "counts": None}
+    declared = {"a": "private", "c": (0, 1), "b": "private"}
+    template = {"radoboost_bounds": 1, "from_data": False, "label": "ill", "classes": [0, 1]}
+    entries = {"a": {"low": "private", "high": "private"}, "c": {"low": 0, "high": 1}}
+    entries["b"] = entries["a"]
+    (tmp_path / "t.json").write_text(json.dumps({**template, "columns": entries}))
+    (tmp_path / "short.json").write_text(json.dumps({"a": "private", "c": [0, 1], "b": "private"}))
+    for bounds in (declared, tmp_path / "t.json", str(tmp_path / "short.json")):
+        release = rb.craft(frame, bounds=bounds, **options)
+        found = {column.name: (column.low, column.high) for column in release.columns[:-1]}
+        assert found["c"] == (0, 1) and 4000 < found["a"][0] < 4300 < found["a"][1] < 4600
+        assert release.mechanism["searched"] == ["a", "b"]
+        assert "The bounds of 'a', 'b' were found privately" in release.statement.promises[2]
+        assert any("the bounds of other columns" in line for line in release.statement.not_protected)
+        assert release.statement.epsilon <= 1.0
+        assert release.mechanism["noise"]["bounds 1"] == pytest.approx(
+            math.sqrt(2) / (rb.Moments(1.0).distance(Shape(4, 2)) * math.sqrt(0.025)), rel=1e-6
+        )
+        release.save(tmp_path / "r.rado.parquet")
+        assert rb.load(tmp_path / "r.rado.parquet").columns == release.columns
+    one = rb.craft(frame, bounds=declared, features=["b", "c"], **options)
+    assert one.mechanism["searched"] == ["b"]
+    whole = rb.craft(frame, bounds="private", drop=["c"], **options)
+    assert whole.mechanism["searched"] == ["a", "b"]
+    none = rb.craft(frame, bounds=declared, features=["c"], **options)
+    assert "searched" not in none.mechanism and "declared bounds" in "".join(none.statement.not_protected)
+
+
+def test_the_label_unit_reads_bounds_off_the_features(table):
+    x, y = table
+    mechanism = rb.Moments(1.0, unit="label")
+    one, other = make(x, y, mechanism), make(x, 1 - y, mechanism)
+    assert [(c.low, c.high) for c in one.columns] == [(c.low, c.high) for c in other.columns]
+    assert {noise for stage, noise in one.parameters["noise"].items() if stage.startswith("bounds")} == {0.0}
+    statement = mechanism.statement(one.circumstances)
+    assert any("were found in the table, exactly" in line for line in statement.not_protected)
+    assert not any("bounds" in line for line in statement.promises)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [rb.NoisyRados(1.0), rb.NoisyExamples(1.0), rb.Plain(), rb.FeatureBand("x0", 1.0), None],
+    ids=lambda m: getattr(m, "name", "none"),
+)
+@pytest.mark.parametrize("bounds", ["private", {"x0": (0, 1), "x1": "private"}])
+def test_other_mechanisms_refuse(mechanism, bounds):
+    with pytest.raises(rb.ArgumentError, match="only the mechanism moments finds bounds privately"):
+        rb.craft(np.eye(2), [0, 1], classes=(0, 1), bounds=bounds, mechanism=mechanism)
+
+
+def test_adaboost_refuses():
+    with pytest.raises(rb.ArgumentError, match="only the mechanism moments"):
+        rb.AdaBoostSSClassifier(bounds="private").fit(np.eye(4), [0, 1, 0, 1])
+
+
+def test_half_a_declaration_is_refused(tmp_path):
+    template = {"radoboost_bounds": 1, "from_data": False, "label": None, "classes": [0, 1]}
+    (tmp_path / "t.json").write_text(json.dumps({**template, "columns": {"x0": {"low": 0, "high": "private"}}}))
+    for bounds in (tmp_path / "t.json", {"x0": "privat"}, {"x0": (0, "private")}):
+        with pytest.raises(rb.ArgumentError, match="'x0' must be two numbers"):
+            rb.craft(np.eye(2), [0, 1], classes=(0, 1), bounds=bounds, mechanism=rb.Moments(1.0))
+    with pytest.raises(rb.ArgumentError, match="needs the classes declared"):
+        rb.craft(np.eye(2), [0, 1], bounds="private", mechanism=rb.Moments(1.0))
+    assert Declared({}, all_private=True).names is None
+
+
+@pytest.mark.parametrize("share", [0, 1.5, True, "0.1"])
+def test_shares_that_make_no_sense(share):
+    with pytest.raises(rb.ArgumentError, match="bounds_share"):
+        rb.Moments(1.0, bounds_share=share)
+
+
+def test_rows_that_do_not_carry_the_search_are_refused_before_anything_is_spent(table):
+    x, y = table
+    mu = rb.Moments(1.0).distance(Shape(4, 3))
+    enough = math.ceil(LEAST_PULL / (mu * math.sqrt(0.1 / 3)))
+    options = {"bounds": "private", "classes": (0, 1), "n_rados": 10, "mechanism": rb.Moments(1.0), "counts": None}
+    with pytest.raises(rb.ArgumentError, match=r"rows do not carry the search .* one record added or removed") as error:
+        rb.craft(x, y, rows=enough - 1, **options)
+    assert "declare bounds, take a larger epsilon or fewer columns" in str(error.value)
+    assert f"{enough:,}"[:2] in str(error.value)
+    rb.craft(x, y, rows=enough, **options)
+    rb.craft(x[:50], y[:50], **options)  # without rows nothing is refused
+    # By name it is known before the table is opened.
+    with pytest.raises(rb.ArgumentError, match="do not carry the search"):
+        rb.craft("not-there.csv", label="y", rows=100, **{**options, "bounds": dict.fromkeys("abc", "private")})
+    booked = []
+    with pytest.raises(rb.ArgumentError, match="do not carry"):
+        make(x, y, ledger=booked.append, rows=100)
+    assert booked == []
+
+
+def test_spoiled_rows_stop_it_as_they_always_do(table):
+    x, y = table
+    x[:3000, 2] = np.nan
+    booked = []
+    with pytest.raises(rb.TableError, match="rows would contribute nothing"):
+        make(x, y, ledger=booked.append)
+    assert len(booked) == 1  # the counts alone
+
+
+def test_a_table_can_be_checked_beside_bounds_that_are_to_be_found(table):
+    x, y = table
+    x[5, 1] = np.inf
+    check = check_table(x, y, classes=(0, 1), bounds="private")
+    assert check.counts.spoiled == 1 and not check.counts.clipped.any()
+    mixed = check_table(x, y, classes=(0, 1), bounds={"x0": (0, 5000), "x1": "private", "x2": (0, 1)})
+    assert mixed.counts.clipped.tolist() == [10, 0, 0]
+
+
+def test_a_mechanism_is_rebuilt_with_the_noise_of_its_searches(table):
+    x, y = table
+    mechanism = rb.Moments(4.0)
+    release = rb.craft(x, y, bounds="private", classes=(0, 1), n_rados=10, mechanism=mechanism, counts=None)
+    again, rounds = rebuilt(release), release.mechanism["rounds"]
+    shape = Shape(4, 3)
+    assert again.scales(rounds, shape) == pytest.approx(mechanism.scales(rounds, shape), rel=1e-6)
+    assert again.distance(shape) == pytest.approx(mechanism.distance(shape), rel=1e-6)
+    two = again.scales(rounds, replace(shape, n_searched=2))["bounds 1"]
+    assert two == pytest.approx(math.sqrt(2 / 3) * again.scales(rounds, shape)["bounds 1"])
+
+
+def test_the_command(rado, clinic):
+    options = ("--label", "readmitted", "--classes", "no", "yes", "-n", 20)
+    code, out, err = rado("craft", clinic, "--epsilon", 1, "--bounds", "private", *options)
+    assert (code, err) == (0, "") and "for one record added or removed as neighbours" in out
+    release = rb.load("clinic.rado.parquet")
+    assert release.mechanism["searched"] == ["age", "dose"]
+    assert "were found privately" in rado("show", "clinic.rado.parquet")[1]
+    code, _, err = rado("craft", clinic, "--epsilon", 1, "--bounds", "private", "--rows", 60, *options)
+    assert code == 1 and err.count("\n") == 1
+    code, _, err = rado("craft", clinic, "--epsilon", 1, *options)
+    assert code == 1 and "--bounds private" in err
+    code, _, err = rado("craft", clinic, "--mechanism", "noisy-rados", "--epsilon", 1, "--bounds-share", 0.2, *options)
+    assert code == 1 and "has no --bounds-share" in err
+    code, out, _ = rado("check", clinic, "--bounds", "private", "--label", "readmitted", "--classes", "no", "yes")
+    assert code == 0 and "60 of 60 rows contribute" in out
+
+
+def test_the_parts_that_must_be_held_go_with_the_searches():
+    assert len(HELD) == len(SEARCHES) and sum(part for _, part in SEARCHES) == pytest.approx(1.0)
