@@ -14,7 +14,13 @@ if sys.argv[1] == "without":
     sys.modules["numba"] = None
 import numpy as np
 import radoboost as rb
+from radoboost.holder.declared import read_bounds
+from radoboost.holder.engines import get_engine
+from radoboost.holder.mechanisms import Asked
 from radoboost.holder.noise import rounded_normals
+from radoboost.holder.run import Run
+from radoboost.holder.runners.threads import Threads
+from radoboost.tables import open_table
 from radoboost.learner.boost import boost
 from radoboost.paper.protocol import best_on_examples
 
@@ -23,6 +29,9 @@ y = x @ [1.0, -2.0, 0.5] > 0
 options = {"n_rados": 20, "seed": 3, "engine": "reference"}
 plain = rb.craft(x, y, **options)
 half = rb.craft(x, y, signatures=rb.FixedSupport(31), **options)
+asked = Asked(n_rados=5, signature_key=bytes(32), declared=read_bounds("private"), classes=(False, True))
+run = Run(open_table(x, y, row_by_row=True), get_engine("reference"), Threads(1), bytes(32))
+found = rb.Moments(8.0).make(asked, run)
 rounds = boost(plain.rados, n_rounds=40).rounds
 edges = np.where(y, 1.0, -1.0)[:, None] * np.column_stack([x, np.ones(150)])
 print(json.dumps({
@@ -33,6 +42,7 @@ print(json.dumps({
         plain.rados.tolist(),
         half.rados.tolist(),
         rounds.feature.tolist(),
+        [(column.low, column.high) for column in found.columns],
     ],
     "close": [*rounds.leverage.tolist(), *best_on_examples(rounds, edges, 4).tolist()],
 }))

@@ -146,8 +146,8 @@ def craft(
     if protection.private and bounds is None:
         say("rado: a promise about records needs declared bounds, because bounds read off the table reveal some of it")
         say(
-            f"rado: run: rado bounds {table[0]} --label COL; fill that in from public knowledge; give it with --bounds; "
-            "or let the mechanism moments find them, within its epsilon, with --bounds private"
+            f"rado: run: rado bounds {table[0]} --label COL; fill that in from public knowledge; give it with --bounds"
+            "; or let the mechanism moments find them, within its epsilon, with --bounds private"
         )
         raise typer.Exit(1)
     place = output or default_output(table[0], "rado.parquet")
