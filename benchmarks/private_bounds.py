@@ -4,8 +4,9 @@
     python benchmarks/private_bounds.py --report
 
 Both methods are run on the same splits, as in `utility.py`, whose cells these are: finished ones are kept, and a run
-that was killed goes on where it was. --again forgets them. Then parts of some domains are taken, so small that the
-rows hardly carry the search.
+that was killed goes on where it was. --again forgets them. The search was tuned on these splits, so the domains with
+enough rows are split in other ways as well. Then parts of some domains are taken, so small that the rows hardly carry
+the search.
 
 It writes experiments/results/private_bounds.json and its parts of docs/choosing-epsilon.md; --report does the latter
 alone. Exits with 1 where private bounds cost more than they may.
@@ -15,7 +16,6 @@ import argparse
 import json
 import math
 import os
-import warnings
 
 import numpy as np
 
@@ -32,6 +32,7 @@ WANTED = {1.0: 0.4, 0.3: 0.8}  # points, averaged over the domains that have eno
 PULLS = (8, 12, 16, 24, 32, 48)
 CARRYING = ("abalone", "banknote", "magic", "transfusion", "wine_red", "wine_white")
 CARRY_SPLITS, CARRY_DRAWS = 5, 4
+OTHER_SPLITS, OTHER_DRAWS = range(11, 16), 4  # which the search was not tuned on
 
 
 def enough(size, epsilon):
@@ -53,6 +54,35 @@ def errors_by_domain(folder, jobs, again):
     return found["domains"], found["errors"]
 
 
+def both_errors(domain, train, test, epsilon, draws):
+    """Mean errors with public and with private bounds, in turns."""
+    mechanism, n_rados = rb.Moments(epsilon, utility.DELTA), domain.x.shape[1] + 2
+    errors = [
+        [
+            utility.released_error(domain, train, test, mechanism, rb.MomentsClassifier(), n_rados=n_rados, **bounds)
+            for bounds in ({}, {"bounds": "private"})
+        ]
+        for _ in range(draws)
+    ]
+    return np.mean(errors, axis=0)
+
+
+def errors_on_other_splits(folder, domains):
+    """Both errors for the domains that have enough rows, on splits that nothing was tuned on."""
+    found = []
+    for epsilon in WANTED:
+        for name in [name for name, size in domains.items() if enough(size, epsilon) >= ENOUGH]:
+            domain = utility.load_domain(folder, name)
+            errors = [
+                both_errors(domain, *utility.split_rows(len(domain.x), split), epsilon, OTHER_DRAWS)
+                for split in OTHER_SPLITS
+            ]
+            public, private = (round(float(error), 4) for error in np.mean(errors, axis=0))
+            found.append({"domain": name, "epsilon": epsilon, "public": public, "private": private})
+            print(found[-1], flush=True)
+    return found
+
+
 def rows_for(pull, n_columns):
     """How many rows have this pull at epsilon 1: see `check_rows_carry`."""
     mechanism = rb.Moments(1.0, utility.DELTA)
@@ -61,29 +91,20 @@ def rows_for(pull, n_columns):
 
 
 def costs_of_few_rows(folder):
-    """Errors with public and with private bounds, of ever larger parts of each domain."""
-    warnings.simplefilter("ignore", rb.ClippedWarning)
+    """Both errors, of ever larger parts of each domain."""
     found = []
     for name in CARRYING:
         domain = utility.load_domain(folder, name)
         n_columns = domain.x.shape[1]
         for pull in PULLS:
-            n_rows, errors = rows_for(pull, n_columns), {"public": [], "private": []}
-            for split in range(1, CARRY_SPLITS + 1):
-                train, test = utility.split_rows(len(domain.x), split)
-                if n_rows > len(train):
-                    break
-                for _ in range(CARRY_DRAWS):
-                    for which, bounds in (("public", {}), ("private", {"bounds": "private"})):
-                        error = utility.released_error(
-                            domain, train[:n_rows], test, rb.Moments(1.0, utility.DELTA), rb.MomentsClassifier(),
-                            n_rados=n_columns + 2, **bounds,
-                        )  # fmt: skip
-                        errors[which].append(error)
-            if errors["public"]:
-                means = {which: round(float(np.mean(values)), 4) for which, values in errors.items()}
-                found.append({"domain": name, "pull": pull, "rows": n_rows, **means})
-                print(found[-1], flush=True)
+            n_rows = rows_for(pull, n_columns)
+            splits = [utility.split_rows(len(domain.x), split) for split in range(1, CARRY_SPLITS + 1)]
+            if n_rows > len(splits[0][0]):
+                break
+            errors = [both_errors(domain, train[:n_rows], test, 1.0, CARRY_DRAWS) for train, test in splits]
+            public, private = (round(float(error), 4) for error in np.mean(errors, axis=0))
+            found.append({"domain": name, "pull": pull, "rows": n_rows, "public": public, "private": private})
+            print(found[-1], flush=True)
     return found
 
 
@@ -109,11 +130,16 @@ def aims(results):
         yield epsilon, large, float(np.mean(list(large.values()))), most
 
 
+def other_mean(results, epsilon):
+    """The mean difference on other splits."""
+    return float(np.mean([row["private"] - row["public"] for row in results["others"] if row["epsilon"] == epsilon]))
+
+
 def not_seen(results):
     return [
         f"private bounds at epsilon {epsilon:g}: {mean:+.2f} points over {', '.join(large)}, and {most} are allowed"
         for epsilon, large, mean, most in aims(results)
-        if mean > most
+        if max(mean, other_mean(results, epsilon)) > most
     ]
 
 
@@ -131,7 +157,8 @@ def rendered(results):
         seen = "Seen" if mean <= most else "**Not seen**"
         words.append(
             f"- {seen}: at epsilon {epsilon:g} private bounds cost at most {most} points over the domains with enough "
-            f"rows\n  ({', '.join(large)}): {signed(mean, 2)}."
+            f"rows\n  ({', '.join(large)}): {signed(mean, 2)}. On splits that nothing was tuned on: "
+            f"{signed(other_mean(results, epsilon), 2)}."
         )
     few = []
     for pull in PULLS:
@@ -161,6 +188,7 @@ def main():
         domains, errors = errors_by_domain(options.data, options.jobs, options.again)
         protocol = {"neighbours": "one record added or removed", "delta": utility.DELTA, "quantiles": utility.QUANTILES}
         results = {"protocol": protocol, "domains": domains, "errors": errors}
+        results["others"] = errors_on_other_splits(options.data, domains)
         results["few_rows"] = costs_of_few_rows(options.data)
         keep("private_bounds", results)
     PAGE.write_text(rendered(results))

@@ -91,7 +91,7 @@ class Moments:
             self._check_carries(asked.rows, shape)
             if shape.n_searched and self.unit == "record":
                 cost = f"epsilon {self.epsilon:g} and delta {self.delta:g}, for {self.relation.value}"
-                check_rows_carry(asked.rows, mu, shape.n_searched, self.bounds_share, cost)
+                check_rows_carry(asked.rows, mu / shape.max_rows, shape.n_searched, self.bounds_share, cost)
 
     def _check_carries(self, rows: int, shape: Shape) -> None:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
