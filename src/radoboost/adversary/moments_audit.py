@@ -122,10 +122,10 @@ def _statistics(made: Made, knowledge: _Knowledge) -> list[float]:
         (blocks[name] * unit - others * np.outer(v, v), np.outer(v, v), noise[stage] * unit)
         for name, v, stage in (("moment:C", q, "second"), ("moment:C2", e, "whitened"))
     ]
-    second, whitened = (_ratio(*square) for square in squares)
+    second, whitened = (log_ratio(*square) for square in squares)
     good = np.array([made.parameters["rows"]["good"] * GRID - others * GRID])
-    counted = _ratio(good, np.full(1, 0.0 if knowledge.label_unit else GRID), noise["counts"] * GRID)
-    total, *means = (_ratio(*part) for part in parts)
+    counted = log_ratio(good, np.full(1, 0.0 if knowledge.label_unit else GRID), noise["counts"] * GRID)
+    total, *means = (log_ratio(*part) for part in parts)
     bare = sum(_bare(rest, change) for rest, change, sigma in (*squares, *parts) if sigma)
     apart = sum(float((r - s) @ (u - v)) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(parts[1:]))
     against = 0.0
@@ -142,7 +142,7 @@ def _rounds(made: Made) -> Iterator[NDArray[np.float64]]:
     yield made.blocks.get("theta", np.empty((1, d)))[:-1]
 
 
-def _ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
+def log_ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
     """Log-likelihood ratio of `rest` being `change` plus noise, against noise alone.
 
     It holds for matrices too: off the diagonal the noise is smaller by sqrt(2), and every entry is there twice. Without

@@ -22,6 +22,10 @@ def audit(
         str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
     ] = None,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="Attack a person with 40 rows, of which at most K contribute; for moments."),
+    ] = None,
     runs: Annotated[
         int | None,
         typer.Option(help="Runs of each of two neighbouring tables; more show more. The default depends on epsilon."),
@@ -36,6 +40,7 @@ def audit(
     Examples:
       rado audit --epsilon 4
       rado audit --epsilon 4 --unit label
+      rado audit --epsilon 4 --max-rows 4 --runs 1000
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
@@ -47,7 +52,10 @@ def audit(
     fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
     options = {"delta": delta, "unit": unit, "epsilon": epsilon if "epsilon" in fields else None}
     options["feature"] = "x" if "feature" in fields else None  # the canary's column has any name
-    result = attack(chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, runs=runs, progress=not as_json)
+    result = attack(
+        chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
+        progress=not as_json,
+    )  # fmt: skip
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
     if not result.holds:
         raise ArgumentError(f"the audit shows more than {name} claims: do not use it, and report this")

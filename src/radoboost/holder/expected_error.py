@@ -56,8 +56,10 @@ class Expectation:
         return f"; from {' or '.join(ways)} on, noise costs at most {100 * (NEAR - TYPICAL):.0f} points" if ways else ""
 
 
-def expected_error(mechanism: Moments, n_examples: int, n_columns: int, best_error: float) -> float:
+def expected_error(mechanism: Moments, n_examples: int, n_columns: int, best_error: float, max_rows: int = 1) -> float:
     """The error to expect, where the same rows without noise would have `best_error`; columns count the constant.
+
+    Of one person there are at most `max_rows` rows.
 
     >>> round(expected_error(Moments(1.0), 1000, 11, 0.2), 3)
     0.203
@@ -70,23 +72,26 @@ def expected_error(mechanism: Moments, n_examples: int, n_columns: int, best_err
         raise ArgumentError(f"the error without noise must lie between 0 and 1/2; it is {best_error!r}")
     t = -float(ndtri(best_error))
     length = n_examples * t / math.sqrt(n_columns * (1 + t**2))
-    cosine2 = length**2 / (length**2 + max(n_columns - 1, 1) * _noise_on_sum(mechanism, n_columns) ** 2)
+    noise = _noise_on_sum(mechanism, Shape(n_columns, max_rows=max_rows))
+    cosine2 = length**2 / (length**2 + max(n_columns - 1, 1) * noise**2)
     return float(ndtr(-t * math.sqrt(cosine2 / (1 + t**2 * (1 - cosine2)))))
 
 
-def _noise_on_sum(mechanism: Moments, n_columns: int) -> float:
+def _noise_on_sum(mechanism: Moments, shape: Shape) -> float:
     """Noise in each direction, as if all of it were on the sum of the edge vectors.
 
     A mean rado without a classifier is half the sum, and the classifier is a mean over the second half of the rounds.
     """
     if not mechanism.sharpen:
-        return mechanism.scales(0, Shape(n_columns))["sum"] / GRID
+        return mechanism.scales(0, shape)["sum"] / GRID
     rounds = FEW_ROUNDS[0]
-    return 2 * mechanism.scales(rounds, Shape(n_columns))["rounds"] / GRID / math.sqrt(rounds / 2)
+    return 2 * mechanism.scales(rounds, shape)["rounds"] / GRID / math.sqrt(rounds / 2)
 
 
-def expect(mechanism: Moments, n_examples: int, n_columns: int) -> Expectation:
+def expect(mechanism: Moments, n_examples: int, n_columns: int, max_rows: int = 1) -> Expectation:
     """What to expect of a table with so many rows and columns, the constant among them.
+
+    `n_examples` are rows that contribute, at most `max_rows` of each person.
 
     >>> expectation = expect(Moments(0.1), 100, 10)
     >>> expectation.carries, expectation.sentence()[:60]
@@ -97,12 +102,12 @@ def expect(mechanism: Moments, n_examples: int, n_columns: int) -> Expectation:
             raise ArgumentError(f"the number of {name} must be a whole number of at least 1; it is {value!r}")
 
     def near_with_rows(rows: int) -> bool:
-        return expected_error(mechanism, rows, n_columns, TYPICAL) <= NEAR
+        return expected_error(mechanism, rows, n_columns, TYPICAL, max_rows) <= NEAR
 
     def near_with(epsilon: float) -> bool:
         other = Moments(epsilon, mechanism.delta, mechanism.unit, mechanism.sharpen)
         try:
-            return expected_error(other, n_examples, n_columns, TYPICAL) <= NEAR
+            return expected_error(other, n_examples, n_columns, TYPICAL, max_rows) <= NEAR
         except ArgumentError:  # it takes more noise than can be sampled
             return False
 
@@ -120,7 +125,7 @@ def expect(mechanism: Moments, n_examples: int, n_columns: int) -> Expectation:
             between = math.sqrt(small * large)
             small, large = (small, between) if near_with(between) else (between, large)
         enough_epsilon = large
-    errors = tuple((best, expected_error(mechanism, n_examples, n_columns, best)) for best in BEST_ERRORS)
+    errors = tuple((best, expected_error(mechanism, n_examples, n_columns, best, max_rows)) for best in BEST_ERRORS)
     return Expectation(n_examples, n_columns, errors, enough_rows, enough_epsilon)
 
 

@@ -36,8 +36,7 @@ class Budget(Protocol):
     def sharpen(self) -> bool:
         """Whether mean rados follow."""
 
-    @property
-    def relation(self) -> Relation:
+    def relation_for(self, shape: Shape) -> Relation:
         """Which tables are neighbours."""
 
     def distance(self, shape: Shape) -> float:
@@ -108,11 +107,19 @@ class Stages:
         """
         if scale:
             (stage,) = (stage for stage in self._budget.stages(self._shape, 0) if stage.name == "counts")
-            self._run.book(stage.event(self._budget.distance(self._shape), self._budget.relation))
+            mu, relation = self._budget.distance(self._shape), self._budget.relation_for(self._shape)
+            self._run.book(stage.event(mu, relation, self._shape.person))
         exact = GRID * np.array([[self.counts.n_rows - self.counts.spoiled, self.counts.spoiled]])
         good, spoiled = ((exact + self._run.noise(scale, (1, 2)))[0] / GRID).tolist()
         self.rows = {"good": good, "spoiled": spoiled}
         deviation = scale / GRID
+        if self._shape.person and good + spoiled <= 3 * np.hypot(deviation, deviation):
+            raise TableError(
+                f"about {good + spoiled:,.0f} rows have a person in {self._shape.person!r}, give or take "
+                f"{max(1, np.hypot(deviation, deviation)):,.0f}, so there may be none: name the column that says whose "
+                "row it is (rado check counts exactly, for the holder), or take a larger epsilon. These noisy counts "
+                "are all that was spent"
+            )
         excess = spoiled - MOST_SPOILED * (good + spoiled)
         spread = deviation * np.hypot(1 - MOST_SPOILED, MOST_SPOILED)
         if excess > 3 * spread and spoiled > 6 * deviation:
@@ -125,7 +132,7 @@ class Stages:
 
     def _sharpen(self, edges: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64], size: float) -> None:
         """Mean rados under the current logistic weights; how many, the first release decides (M6)."""
-        few = size * self._budget.distance(self._shape) / self.d < _MANY
+        few = size * self._budget.distance(self._shape) / (self.d * self._shape.max_rows) < _MANY
         self.rounds, self.eta = FEW_ROUNDS if few else MANY_ROUNDS
         self._run.expect(3 + self.rounds)
         scale = self._budget.scales(self.rounds, self._shape)["rounds"]

@@ -19,12 +19,18 @@ from radoboost.holder.mechanisms.drawn_rados import draw_rados
 from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, SphereRows
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, Stages
-from radoboost.holder.mechanisms.records import check_declared, declared_columns
+from radoboost.holder.mechanisms.person_claims import protected
+from radoboost.holder.mechanisms.records import (
+    check_declared,
+    declared_columns,
+    declared_rule,
+    limit_persons,
+    person_parameters,
+)
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
 from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, epsilon_at, gaussian_multiplier
 from radoboost.release import RADOS, Statement
-from radoboost.tables.labels import LabelRule
 
 UNITS = ("record", "label")
 
@@ -68,8 +74,14 @@ class Moments:
 
     @property
     def relation(self) -> Relation:
-        """Which tables are neighbours."""
+        """Which tables are neighbours, where no column says whose row it is."""
         return Relation.RECORD if self.unit == "record" else Relation.LABEL
+
+    def relation_for(self, shape: Shape) -> Relation:
+        """Which tables are neighbours; those of persons, if a column says whose row it is."""
+        if not shape.person:
+            return self.relation
+        return Relation.PERSON if self.unit == "record" else Relation.PERSON_LABELS
 
     def check(self, asked: Asked) -> None:
         """Refuse a declaration with gaps, noise that cannot be sampled, or an epsilon that so few rows cannot carry."""
@@ -79,15 +91,15 @@ class Moments:
             raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
         n_columns = check_declared(asked)
         if n_columns is not None:
-            self.distance(Shape(n_columns))
+            self.distance(_shape(asked, n_columns))
         if asked.rows is not None:
-            self._check_carries(asked.rows, len(asked.declared.limits) + asked.intercept)
+            self._check_carries(asked.rows, len(asked.declared.limits) + asked.intercept, asked.max_rows)
 
-    def _check_carries(self, rows: int, n_columns: int) -> None:
+    def _check_carries(self, rows: int, n_columns: int, max_rows: int) -> None:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
         from radoboost.holder.expected_error import expect
 
-        expectation = expect(self, rows, n_columns)
+        expectation = expect(self, rows, n_columns, max_rows)
         if not expectation.carries:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, would be "
@@ -96,11 +108,10 @@ class Moments:
 
     def make(self, asked: Asked, run: Run) -> Made:
         """Stages, each with its noise, and rados drawn from what they released."""
-        assert asked.classes is not None
         columns = declared_columns(asked, run.source.features, 1.0)
         features = columns[: len(columns) - asked.intercept]
-        rule = LabelRule(asked.label_name, asked.classes)
-        shape = Shape(len(columns))
+        rule, shape = declared_rule(asked), _shape(asked, len(columns))
+        persons = limit_persons(asked, run, rule, with_label=self.unit == "record")
         stages = Stages(self, shape, run, SphereRows(run.engine, rule, features, asked.intercept))
         stages.run()
         blocks = stages.blocks
@@ -113,13 +124,17 @@ class Moments:
             blocks={RADOS: np.rint(rados / step) * step, **blocks},
             columns=tuple(replace(column, step=step) for column in columns),
             classes=(rule.negative, rule.positive),
-            circumstances=Circumstances("bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier),
+            circumstances=Circumstances(
+                "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, person=asked.person,
+                max_rows=asked.max_rows,
+            ),
             parameters={
+                **person_parameters(asked),
                 "unit": self.unit, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
                 "noise": stages.noise(), "rows": stages.rows, "rounds": stages.rounds, "eta": stages.eta,
             },
             signatures={"name": "drawn"},
-            counts=stages.counts,
+            counts=replace(stages.counts, persons=persons),
         )  # fmt: skip
 
     def stages(self, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
@@ -135,8 +150,8 @@ class Moments:
         mu = (1 - 1e-9) / gaussian_multiplier(self.epsilon, self.delta, self.relation, total_variation=variation)
         if max(stage.scale(mu) for stage in most) > LARGEST_SCALE:
             raise ArgumentError(
-                f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, takes more noise than "
-                "can be sampled; take a larger epsilon"
+                f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation_for(shape).value}, takes more "
+                f"noise than can be sampled; take a larger epsilon{' or fewer max_rows' if shape.person else ''}"
             )
         return mu
 
@@ -150,30 +165,37 @@ class Moments:
 
     def event(self, shape: Shape, n_rounds: int) -> Event:
         """What all stages together do, with `n_rounds` mean rados (M8)."""
-        return composed(self.stages(shape, n_rounds), self.distance(shape), self.relation)
+        return composed(self.stages(shape, n_rounds), self.distance(shape), self.relation_for(shape), shape.person)
 
     def dearest(self, shape: Shape, *, but: Collection[str] = ()) -> Event:
         """What the stages do, `but` some, with the number of mean rados that costs more, whichever are made (M6)."""
         rounds = (FEW_ROUNDS[0], MANY_ROUNDS[0]) if self.sharpen else (0,)
-        mu = self.distance(shape)
+        mu, relation = self.distance(shape), self.relation_for(shape)
         events = (
-            composed([stage for stage in self.stages(shape, k) if stage.name not in but], mu, self.relation)
+            composed([stage for stage in self.stages(shape, k) if stage.name not in but], mu, relation, shape.person)
             for k in rounds
         )
         return max(events, key=lambda event: epsilon_at(event, self.delta))
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
-        shape = Shape(circumstances.n_columns, len(circumstances.searched), circumstances.max_rows)
+        shape = Shape(
+            circumstances.n_columns, len(circumstances.searched), circumstances.max_rows, circumstances.person or ""
+        )
         record = self.unit == "record"
+        whom = (
+            protected(circumstances, "record", RECORD_UNIT, _SEVERAL_ROWS)
+            if record
+            else protected(circumstances, "label", _LABEL_UNIT)
+        )
         return make_statement(
             self.name,
             self.dearest(shape),
             self.delta,
             circumstances,
-            unit=RECORD_UNIT if record else _LABEL_UNIT,
-            promises=_RECORD_PROMISES if record else _LABEL_PROMISES,
-            not_protected=(*(_RECORD_EXPOSED if record else _LABEL_EXPOSED), *COMMON),
+            unit=whom.unit,
+            promises=[promise.format(whom.anyone) for promise in (_RECORD_PROMISES if record else _LABEL_PROMISES)],
+            not_protected=(*(_RECORD_EXPOSED if record else _LABEL_EXPOSED), *whom.not_protected, *COMMON),
         )
 
     @classmethod
@@ -197,6 +219,10 @@ class Moments:
         return mechanism.dearest(shape), {"noise": {**few, "rounds": rounds}, **expected}
 
 
+def _shape(asked: Asked, n_columns: int) -> Shape:
+    return Shape(n_columns, max_rows=asked.max_rows, person=asked.person or "")
+
+
 def _expected(mechanism: Moments, rows: int, features: int) -> dict[str, Any]:
     from radoboost.holder.expected_error import expect
 
@@ -213,7 +239,7 @@ def _expected(mechanism: Moments, rows: int, features: int) -> dict[str, Any]:
 
 
 _RECORD_PROMISES = (
-    "Whether any one record was in the table changes the probability of no outcome by more than a factor of "
+    "Whether {} was in the table changes the probability of no outcome by more than a factor of "
     "exp(epsilon), up to delta. This is about everything in the release together, and any number of rados.",
     "The number of examples is protected in the same sense, and is in the release only as a noisy figure.",
 )
@@ -221,11 +247,13 @@ _RECORD_EXPOSED = (
     "What all records say together: that is what a release is for.",
     "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
     "read off the table would tell of it.",
-    "A person with several rows: k rows have k times the mu of one; rado show has the epsilons of 2, 5 and 10.",
+)
+_SEVERAL_ROWS = (
+    "A person with several rows: k rows have k times the mu of one; rado show has the epsilons of 2, 5 and 10."
 )
 _LABEL_UNIT = "the label of one row; a person with k rows is protected as a group of k"
 _LABEL_PROMISES = (
-    "Which of the two classes any one row has changes the probability of no outcome by more than a factor of "
+    "Which of the two classes {} changes the probability of no outcome by more than a factor of "
     "exp(epsilon), up to delta. This is about everything in the release together, and any number of rados.",
 )
 _LABEL_EXPOSED = (
