@@ -29,7 +29,7 @@ def total(release):
 
 
 def test_a_chain_counts_every_release_once(table, tmp_path):
-    """The figures of the review: 1.8138 for A, B, C, of epsilon 1 each; 1.4547 would forget A."""
+    """A, B and C of epsilon 1 each amount to 1.8138; 1.4547 would forget A."""
     a = crafted(table)
     b = crafted(table, [a])
     c = crafted(table, [b])

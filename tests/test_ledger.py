@@ -119,7 +119,16 @@ def test_a_pair_of_mu_and_delta0_covers_the_curve_everywhere(noise, probability,
 
 
 def test_the_pair_of_the_proof_page():
-    assert sampled_mu(SubsampledGaussian(18.75, 0.5), 100, 1e-10) == pytest.approx(0.26843, abs=5e-6)
+    assert sampled_mu(SubsampledGaussian(18.75, 0.5), 100, 1e-10) == pytest.approx(0.26845, abs=5e-6)
+
+
+def test_more_rados_than_the_accountant_resolves_take_a_larger_delta0():
+    total = Filter(3.0, 1e-6)
+    few, many = (
+        total.cost(Repeated(SubsampledGaussian(noise, 0.5), n)) for noise, n in ((66.9, 1000), (211.3, 10_000))
+    )
+    assert many.delta0 == 8 * few.delta0 and float(many.delta0) == pytest.approx(8e-10)
+    assert float(many.mu_squared) == pytest.approx(float(few.mu_squared), rel=0.01)
 
 
 @pytest.mark.parametrize(

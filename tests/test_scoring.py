@@ -2,10 +2,14 @@
 
 import json
 import math
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import binom, chi2, norm
 
 import radoboost as rb
@@ -51,6 +55,40 @@ def test_files_and_frames_are_scored(tmp_path):
     assert counted(np.array([[1e300], [1.0]]), np.array([1, 1]), big) == (0, 1)  # one without a score stops nobody
     noisy = rb.score(MODEL, path, label="ill", epsilon=60.0)  # noise of 0.13: 0.9 is seven deviations
     assert abs(noisy.errors - 1) < 0.95 and abs(noisy.hits - 2) < 0.95
+
+
+ODD = [
+    "",
+    "nan",
+    "inf",
+    "-1e999",
+    "much",
+    '"',
+    '"1',
+    "1,2",
+    "\x00",
+    "\ufeff",
+    "1" * 400,
+    "0x1",
+    "1e5e5",
+    "é",
+    ";",
+    "\t1",
+]
+cells = st.one_of(st.sampled_from(ODD), st.integers(-3, 3).map(str))
+
+
+@given(st.lists(st.tuples(st.sampled_from("01"), st.integers(-3, 3)), max_size=6), cells, cells, st.integers(0, 6))
+def test_one_line_changes_one_count_by_one_whatever_it_holds(rows, label, cell, place):
+    lines = [f"{label},{value}" for label, value in rows]
+    more = [*lines[:place], f"{label},{cell}", *lines[place:]]
+    with tempfile.TemporaryDirectory() as folder:
+        counts = []
+        for k, table in enumerate((lines, more)):
+            path = Path(folder) / f"{k}.csv"
+            path.write_text("\n".join(["ill,x0", *table]) + "\n", encoding="utf-8")
+            counts.append(counted(path, label="ill"))
+    assert np.subtract(*reversed(counts)).tolist() in ([0, 0], [1, 0], [0, 1])
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 50.0])

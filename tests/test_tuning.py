@@ -92,7 +92,7 @@ GRID = {"mechanism__epsilon": [0.5, 1.0], "mechanism__delta": [1e-6, 1e-7]}
 
 
 def test_a_grid_search_books_all_of_its_fits(table, ledger):
-    """The grid search of the review: 4 settings, 5 folds and the winner again make 21 fits, all of them booked."""
+    """4 settings, 5 folds and the winner again make 21 fits, all of them booked."""
     search = GridSearchCV(private(ledger=ledger.path), GRID, cv=5)
     with pytest.warns(rb.BudgetWarning, match=r"a winner that was picked by exact scores .* has no finite epsilon"):
         search.fit(*table)

@@ -35,8 +35,9 @@ from radoboost.privacy.events import (
 # Of the total's delta, in advance: for all delta0 together, and for total variation (L6).
 DELTA0_SHARE, VARIATION_SHARE = Fraction(1, 100), Fraction(1, 10_000)
 _MOST_DELTA0 = 100  # that many bookings with a delta0 of their own use its share up
+_COARSER = 8  # times that, where the accountant cannot resolve so small a delta0
 LARGEST_EPSILON = 50.0  # of a total; beyond, total variation, which counts e^epsilon times, leaves no room
-_POINTS = 1024  # at which a curve is compared
+_POINTS = 256  # at which a curve is compared
 _SLACK = 1e-12  # relative, above the error of a normal tail and of exp
 _FINEST = 1e-7  # how closely the least mu is found, relatively
 
@@ -138,6 +139,8 @@ def _allowance(epsilon: float, delta: float) -> Cost:
 def cost(event: Event, relation: Relation, delta0: float = 1e-10) -> Cost:
     """What an event costs under a relation: exactly for Gaussians, and by a pair (mu, `delta0`) for Poisson samples.
 
+    Where the accountant cannot resolve so small a `delta0`, eight times as much is booked.
+
     Whatever has no such cost is refused: a claim about one column's marginal, or something that is not private.
 
     >>> few = cost(Repeated(SubsampledGaussian(18.75, 0.5), 100), Relation.RECORD)
@@ -172,7 +175,12 @@ def _leaf_cost(leaf: Leaf, count: int, delta0: float) -> Cost:
         # A replacement moves a sum by up to two norms, and a group of records by as many as there are.
         reach = leaf.group * (1 if leaf.relation in ADDED else 2)
         return Cost(count * (reach / Fraction(leaf.noise_multiplier)) ** 2, total_variation=variation)
-    mu = sampled_mu(replace(leaf, total_variation=0.0), count, delta0)
+    bare = replace(leaf, total_variation=0.0)
+    try:
+        mu = sampled_mu(bare, count, delta0)
+    except ArgumentError:  # so small a delta0 may be below what the accountant resolves for so many uses
+        delta0 *= _COARSER
+        mu = sampled_mu(bare, count, delta0)
     return Cost(Fraction(mu) ** 2, Fraction(delta0), variation)
 
 
@@ -188,8 +196,8 @@ def sampled_mu(leaf: SubsampledGaussian, count: int, delta0: float) -> float:
     if isinf(last) or last > 200:
         raise ArgumentError(
             f"{count:,} sums over samples with noise {leaf.noise_multiplier:.4g} have no pair of mu and delta0 "
-            f"{delta0:.3g} that covers them, for {leaf.relation.value}, so they cannot be booked: take more noise, or "
-            "fewer rados"
+            f"{delta0:.3g} that covers them, for {leaf.relation.value}, as far as the accountant resolves it, so they "
+            "cannot be booked: take fewer rados, or more noise"
         )
     ends = np.linspace(0.0, last, _POINTS)
     curve = delta_curve(event, ends)
