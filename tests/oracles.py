@@ -593,3 +593,40 @@ def total_delta(spent: tuple[float, float, float], epsilon: float) -> float:
     mu = math.sqrt(spent[0])
     gaussian = _upper_tail(epsilon / mu - mu / 2) - math.exp(epsilon) * _upper_tail(epsilon / mu + mu / 2) if mu else 0
     return gaussian + spent[1] + (1 + math.exp(epsilon)) * spent[2]
+
+
+# ---- rows of persons
+
+
+def person_hash(key: bytes, person: bytes) -> bytes:
+    """Whose rows go together."""
+    return hashlib.blake2b(person, key=key, digest_size=16).digest()
+
+
+def row_hash(key: bytes, values, label: int | None) -> int:
+    """63 bits of what a row holds, by SplitMix64's finaliser, one word at a time; without a label it is left out."""
+    start, step = struct.unpack("<QQ", hashlib.blake2b(b"row", key=key, digest_size=16).digest())
+    words = [struct.unpack("<Q", struct.pack("<d", value + 0.0))[0] for value in values]
+    words += [] if label is None else [int(label > 0)]
+    state, full = start, 2**64 - 1
+    for word in words:
+        state = ((state ^ word) + step) & full
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & full
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & full
+        state ^= state >> 31
+    return state >> 1
+
+
+def chosen_rows(people, values, labels, most: int, key: bytes, *, with_label: bool) -> list[int]:
+    """The rows that contribute: of each person the first `most`, good ones first, then by hash, then by number.
+
+    People are bytes, or None where a row has no person; a label is -1, 1, or 0 if it is of no declared class.
+    """
+    rows_of: dict[bytes, list[tuple[bool, int, int]]] = {}
+    for number, (person, row, label) in enumerate(zip(people, values, labels, strict=True)):
+        if person is None:
+            continue
+        spoiled = label == 0 or not all(math.isfinite(value) for value in row)
+        order = 0 if spoiled else row_hash(key, row, label if with_label else None)
+        rows_of.setdefault(person_hash(key, person), []).append((spoiled, order, number))
+    return sorted(number for rows in rows_of.values() for _, _, number in sorted(rows)[:most])

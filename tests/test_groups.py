@@ -30,7 +30,7 @@ from radoboost.privacy import (
     subsampled_multiplier,
 )
 
-RECORD, EDGE, LABEL, VALUE = Relation
+RECORD, EDGE, LABEL, VALUE, *_ = Relation
 
 
 def test_the_figures_of_one_sum_are_those_of_k_distances():
@@ -182,4 +182,4 @@ def test_refusals_are_one_line(make):
 
 def test_the_neighbours_of_a_group_are_named():
     for relation in Relation:
-        assert group_words(relation, 1) == relation.value and group_words(relation.value, 3).startswith("3 ")
+        assert group_words(relation, 1) == relation.value and "3 " in group_words(relation.value, 3)

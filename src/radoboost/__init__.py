@@ -18,7 +18,8 @@
 #   progress      a bar for long work
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
-#                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells, labels
+#                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells, labels,
+#                 persons
 #   release       what leaves the building, and its file; columns, laws, spectra; statements: checking, words; chain:
 #                 several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
@@ -30,12 +31,12 @@
 #   holder        declared, counts, grid, keystream, subsets, signatures, noise
 #     engines     what is computed for a block of rows: reference and reference_rows first, then kernel, kernel_rows and
 #                 vectors
-#                 passes: one sum over rows, as data
+#                 passes: one sum over rows, as data; persons: which rows of each contribute
 #     runners     where passes run: threads, with kept rows
 #                 run: the table as a mechanism sees it
-#     mechanisms  what protects a release: contract, claims; then plain and feature_band, by two_passes; noisy_rados and
-#                 noisy_examples, by records and contributions; moments, with moment_budget, moment_stages,
-#                 moment_passes, private_bounds, drawn_rados
+#     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
+#                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
+#                 moment_stages, moment_passes, private_bounds, drawn_rados
 #                 craft: check, open, make, release; table_check, for the holder; expected_error and costs, without
 #                 data
 #
@@ -50,9 +51,10 @@
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
-#   adversary     what an adversary gets: audits with canaries, moments_audit and rates. With signatures known:
-#                 reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak; membership, with
-#                 plain_laws, rebuilding, roc and its findings. Then known, studies, and the page on a release
+#   adversary     what an adversary gets: audits with canaries, moments_audit, person_audit and rates. With signatures
+#                 known: reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak;
+#                 membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and the page on a
+#                 release
 #   paper         protocol: folds, the iterate kept, errors, t-tests. What the experiments share: domains, cells,
 #                 comparing; the experiments: table1 with sampled and printed_weights, table3, feature_privacy with
 #                 banded_rados, gaussian with noisy_copies, and theory with a module for each of its theorems:

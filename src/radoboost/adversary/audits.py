@@ -23,6 +23,7 @@ from radoboost.adversary.rates import CHOOSING, CONFIDENCE, LEAST_RUNS, rate_abo
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
+from radoboost.holder.mechanisms.records import check_person
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import size_weights
 from radoboost.privacy import Event, band, epsilon_at, trade_off
@@ -64,6 +65,7 @@ def audit(
     *,
     n_rados: int = 100,
     n_examples: int = 1000,
+    max_rows: int | None = None,
     runs: int | None = None,
     key: bytes | None = None,
     private_bounds: bool = False,
@@ -71,7 +73,8 @@ def audit(
 ) -> Audit:
     """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
 
-    With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well.
+    With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well. With
+    `max_rows` the canary is a whole person, of whom that many rows contribute at most.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
 
@@ -91,7 +94,22 @@ def audit(
             raise ArgumentError(f"{mechanism.name} does not find bounds privately; leave that out")
         options["private_bounds"] = True
     with show_progress("runs") if progress else no_progress() as bar:
+        if max_rows is not None:
+            return _audit_person(mechanism, max_rows, private_bounds, runs=runs, key=key, bar=bar)
         return attack(mechanism, **options, bar=bar)
+
+
+def _audit_person(
+    mechanism: Any, max_rows: int, private_bounds: bool, *, runs: int, key: bytes | None, bar: Progress
+) -> Audit:
+    from radoboost.adversary.person_audit import audit_person, few_visits
+
+    if private_bounds:
+        raise ArgumentError("the attack on a person does not attack private bounds; leave one of the two out")
+    if mechanism.law != "noisy moments":
+        raise ArgumentError(f"the attack on a person is on moments, not on {mechanism.name}; leave max_rows out")
+    check_person("person", max_rows)
+    return audit_person(mechanism, few_visits(mechanism, max_rows), max_rows, runs=runs, key=key, bar=bar)
 
 
 def _enough_runs(epsilon: float | None) -> int:
@@ -221,13 +239,14 @@ def _exact_epsilon(law: dict[int, Fraction], shift: int, delta: float) -> float:
 
 
 def _audit(mechanism: Mechanism, runs: Runs) -> Audit:
+    """What the scores of runs prove, by the score that proves most, beside what the mechanism claims."""
     delta: float = getattr(mechanism, "delta", DEFAULT_DELTA)
     relation = runs.event.relation
     assert relation is not None
     proved, without_model, best = 0.0, 0.0, next(iter(runs.present))
     for name, present in runs.present.items():
         alarms, hits = _rates(present, runs.absent[name], (1 - CONFIDENCE) / (2 * len(runs.present)))
-        epsilon = _least_epsilon(runs.family, (alarms, hits), delta)
+        epsilon = least_epsilon(runs.family, (alarms, hits), delta)
         if epsilon > proved:
             proved, best = epsilon, name
         if hits - delta > alarms:
@@ -258,7 +277,7 @@ def _rates(hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float) 
     return rate_above(false_alarms, n, risk), rate_below(true_hits, n, risk)
 
 
-def _least_epsilon(family: Callable[[float], Event], rates: tuple[float, float], delta: float) -> float:
+def least_epsilon(family: Callable[[float], Event], rates: tuple[float, float], delta: float) -> float:
     """The epsilon of the family's member with the most noise that could have such rates."""
     alarms, hits = rates
     if hits <= alarms:

@@ -153,14 +153,14 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
         (blocks[name] * unit - others * np.outer(v, v), np.outer(v, v), noise[stage] * unit)
         for name, v, stage in (("moment:C", q, "second"), ("moment:C2", e, "whitened"))
     ]
-    second, whitened = (_ratio(*square) for square in squares)
+    second, whitened = (log_ratio(*square) for square in squares)
     good = np.array([made.parameters["rows"]["good"] * GRID - others * GRID])
-    counted = _ratio(good, np.full(1, 0.0 if knowledge.label_unit else GRID), noise["counts"] * GRID)
+    counted = log_ratio(good, np.full(1, 0.0 if knowledge.label_unit else GRID), noise["counts"] * GRID)
     searches = [
         (bins - others * change, change * (not knowledge.label_unit), noise[f"bounds {task.number}"] * GRID)
         for (task, bins), change in zip(heard, _canary_bins(heard), strict=True)
     ]
-    total, *means = (_ratio(*part) for part in parts)
+    total, *means = (log_ratio(*part) for part in parts)
     bare = sum(_bare(rest, change) for rest, change, sigma in (*searches, *squares, *parts) if sigma)
     apart = sum(float((r - s) @ (u - v)) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(parts[1:]))
     searched_apart = sum(
@@ -170,7 +170,7 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
     if means:
         (r, u, sigma), (s, v, tau) = parts[:2]
         against = float((r / sigma - s / tau) @ (u / sigma - v / tau))
-    found = sum(_ratio(*search) for search in searches)
+    found = sum(log_ratio(*search) for search in searches)
     return [counted, found, second, total, whitened, sum(means), against, apart, searched_apart, bare]
 
 
@@ -190,7 +190,7 @@ def _rounds(made: Made) -> Iterator[NDArray[np.float64]]:
     yield made.blocks.get("theta", np.empty((1, d)))[:-1]
 
 
-def _ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
+def log_ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
     """Log-likelihood ratio of `rest` being `change` plus noise, against noise alone.
 
     It holds for matrices too: off the diagonal the noise is smaller by sqrt(2), and every entry is there twice. Without

@@ -26,6 +26,10 @@ def audit(
         typer.Option(metavar="private", help="Let moments find its bounds privately, and attack that as well."),
     ] = None,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="Attack a person with 40 rows, of which at most K contribute; for moments."),
+    ] = None,
     runs: Annotated[
         int | None,
         typer.Option(help="Runs of each of two neighbouring tables; more show more. The default depends on epsilon."),
@@ -41,6 +45,7 @@ def audit(
       rado audit --epsilon 4
       rado audit --epsilon 4 --unit label
       rado audit --epsilon 4 --bounds private
+      rado audit --epsilon 4 --max-rows 4 --runs 1000
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
@@ -55,7 +60,7 @@ def audit(
     if bounds not in (None, "private"):
         raise ArgumentError(f"--bounds takes the word private here, or is left out; it is {bounds!r}")
     result = attack(
-        chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, runs=runs,
+        chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
         private_bounds=bounds is not None, progress=not as_json,
     )  # fmt: skip
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))

@@ -32,6 +32,12 @@ def check(
     drop: Annotated[
         list[str] | None, typer.Option("--drop", metavar="COL", help="A column to leave out; repeat for more.")
     ] = None,
+    person: Annotated[
+        str | None, typer.Option(metavar="COL", help="The column that says whose row it is. Needs --max-rows.")
+    ] = None,
+    max_rows: Annotated[
+        int | None, typer.Option(metavar="K", help="How many rows of each person contribute at most.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Count which rows would contribute to a private release, before anything is spent.
@@ -44,12 +50,13 @@ def check(
     Examples:
       rado check patients.csv --bounds patients.bounds.json
       rado check patients.csv --bounds patients.bounds.json --label readmitted --classes no yes --json
+      rado check visits.csv --bounds visits.bounds.json --person patient_id --max-rows 4
     """
     from radoboost.holder.table_check import check_table
 
     result = check_table(
         list(table), label=label, classes=classes, features=feature or None, drop=drop or (), bounds=bounds,
-        progress=True,
+        person=person, max_rows=max_rows, progress=True,
     )  # fmt: skip
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))

@@ -39,6 +39,17 @@ def craft(
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow; needs --bounds.")] = None,
     delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="The column that says whose row it is: the promise is then about persons. Needs --max-rows.",
+        ),
+    ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="How many rows of each person contribute at most; noise grows with it."),
+    ] = None,
     rows: Annotated[
         int | None,
         typer.Option(
@@ -131,7 +142,8 @@ def craft(
     \b
     Examples:
       rado craft patients.csv --label readmitted
-      rado craft 'visits/*.parquet' --label readmitted -n 5000 --drop patient_id -o visits.rado.parquet
+      rado craft 'visits/*.parquet' --label readmitted --person patient_id --max-rows 4 --epsilon 1 \\
+        --bounds visits.bounds.json -o visits.rado.parquet
       rado craft patients.csv --label outcome --classes alive dead --json
       rado craft patients.csv --epsilon 1 --bounds patients.bounds.json
       rado craft patients.csv --epsilon 1 --bounds patients.bounds.json --ledger clinic.ledger
@@ -168,6 +180,8 @@ def craft(
             scale=None if scale == "none" else scale,
             bounds=bounds,
             intercept=intercept,
+            person=person,
+            max_rows=max_rows,
             rows=rows,
             seed=seed,
             i_know=i_know,

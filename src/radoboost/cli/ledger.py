@@ -34,7 +34,9 @@ def complete_table(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_relation(incomplete: str) -> list[str]:
     """Short names of relations that begin with `incomplete`."""
-    return [name for name in ("record", "edge", "label") if name.startswith(incomplete)]
+    from radoboost.privacy.ledger import SHORT_NAMES
+
+    return [name for name in SHORT_NAMES if name.startswith(incomplete)]
 
 
 LedgerOption = Annotated[
@@ -80,7 +82,8 @@ def create(
         typer.Option(
             metavar="NAME",
             autocompletion=complete_relation,
-            help="Which tables are neighbours: record (added or removed), edge (vector replaced) or label (flipped).",
+            help="Which tables are neighbours: record (added or removed), edge (vector replaced) or label (flipped); "
+            "person, person-rows or person-labels for releases with --person.",
         ),
     ] = "record",
     as_json: JsonFlag = False,

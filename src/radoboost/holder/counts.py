@@ -21,19 +21,62 @@ Where = Literal["terminal"] | str | os.PathLike[str] | None
 _SHOWN = 8  # columns in a line on the terminal
 
 
+@dataclass(frozen=True)
+class PersonCounts:
+    """What became of the rows of persons, where at most `max_rows` rows of each contribute.
+
+    There were `rows` in all, of so many `people`: `nobody` of them were without a person, and `beyond` were left out
+    because their person had others. Choosing took so many `passes`: several where memory was short.
+    """
+
+    people: int
+    rows: int
+    nobody: int
+    beyond: int
+    max_rows: int
+    passes: int = 1
+
+    def to_dict(self) -> dict[str, int]:
+        """The counts as JSON data."""
+        return {
+            "all_rows": self.rows,
+            "people": self.people,
+            "without_a_person": self.nobody,
+            "beyond_max_rows": self.beyond,
+            "max_rows": self.max_rows,
+        }
+
+    def in_words(self) -> list[str]:
+        """The counts as lines.
+
+        >>> PersonCounts(people=3, rows=10, nobody=1, beyond=4, max_rows=2).in_words()[0]
+        '5 of 10 rows are taken, at most 2 of each of 3 people'
+        """
+        taken = self.rows - self.nobody - self.beyond
+        lines = [
+            f"{taken:,} of {self.rows:,} rows are taken, at most {self.max_rows:,} of each of {self.people:,} people"
+        ]
+        if self.nobody:
+            lines.append(f"without a person, so they give nothing: {self.nobody:,} rows")
+        if self.passes > 1:
+            lines.append(f"memory was short, so the table was read {self.passes:,} times to choose them")
+        return lines
+
+
 @dataclass
 class RowCounts:
     """How many rows there were, how many gave nothing, and on account of which column.
 
     `alone` has an entry for each feature and one for the label: how many rows that one alone spoils, by a value that is
     missing or not finite, or a class that is not declared. `clipped` counts by feature the values of good rows beyond
-    their bounds.
+    their bounds. With `persons`, these are counts of the rows that were taken of each.
     """
 
     clipped: NDArray[np.int64]
     alone: NDArray[np.int64]
     n_rows: int = 0
     spoiled: int = 0
+    persons: PersonCounts | None = None
 
     @classmethod
     def zeros(cls, n_features: int) -> "RowCounts":
@@ -51,6 +94,7 @@ class RowCounts:
             self.alone + other.alone,
             self.n_rows + other.n_rows,
             self.spoiled + other.spoiled,
+            self.persons or other.persons,
         )
 
     def see(self, values: NDArray[Any], signs: NDArray[np.int8], good: NDArray[np.bool_]) -> None:
@@ -70,6 +114,7 @@ class RowCounts:
             "contribute": self.n_rows - self.spoiled,
             "spoiled_by_this_alone": dict(zip([*features, label], self.alone.tolist(), strict=True)),
             "beyond_bounds": dict(zip(features, self.clipped.tolist(), strict=True)),
+            **({} if self.persons is None else {"persons": self.persons.to_dict()}),
         }
 
     def in_words(self, features: Sequence[str], label: str) -> list[str]:
@@ -83,7 +128,8 @@ class RowCounts:
         """
         good = self.n_rows - self.spoiled
         share = f" ({100 * good / self.n_rows:.3g} %)" if self.n_rows else ""
-        lines = [f"{good:,} of {self.n_rows:,} rows contribute{share}"]
+        lines = [] if self.persons is None else self.persons.in_words()
+        lines.append(f"{good:,} of {self.n_rows:,} rows contribute{share}")
         if self.spoiled:
             spoilers = _named([*features, label], self.alone) or "none; such rows have several faults"
             lines.append(f"spoiled by one column alone (missing, not finite or not a declared class): {spoilers}")

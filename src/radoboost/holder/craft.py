@@ -16,7 +16,7 @@ from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
-from radoboost.holder.mechanisms.records import declared_features
+from radoboost.holder.mechanisms.records import check_person, declared_features
 from radoboost.holder.run import Run
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.threads import Threads, check_threads
@@ -39,6 +39,8 @@ def craft(
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     bounds: Bounds = None,
+    person: str | None = None,
+    max_rows: int | None = None,
     rows: int | None = None,
     mechanism: Mechanism | None = None,
     columns: str = "linear",
@@ -78,9 +80,14 @@ def craft(
         `counts`.
         "private", for all columns or in place of a column's (low, high), lets `Moments` find them by noisy counts, as
         part of its promise.
+    person, max_rows : str and int, optional
+        The column that says whose row it is, and how many rows of each person contribute at most: the promise is then
+        about persons. `max_rows` rows are chosen by a keyed hash of their content; a row without a person gives
+        nothing. Two spellings of an id are two persons.
     rows : int, optional
-        About how many rows there are, from public knowledge. `Moments` refuses an epsilon that so few cannot carry,
-        and says what error to expect, before it is spent. A `DeltaWarning` says where delta is too large for so many.
+        About how many rows there are, from public knowledge; with a person, about how many contribute. `Moments`
+        refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. A `DeltaWarning`
+        says where delta is too large for so many.
     mechanism : Mechanism, optional
         What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, for
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
@@ -143,6 +150,8 @@ def craft(
         seeded=seed is not None,
         may_seed=i_know,
         rows=rows,
+        person=person,
+        max_rows=check_person(person, max_rows),
         earlier=chain(compose),
     )
     machine, n_threads, books = get_engine(engine), check_threads(threads), as_ledger(ledger)
@@ -186,7 +195,9 @@ def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:
     """Open the table; for a private mechanism only its declared columns, read row by row."""
     names = declared_features(asked) if private else None
     features, drop = (asked.features, asked.drop) if names is None else (names, ())
-    return open_table(table, y, label=asked.label, features=features, drop=drop, row_by_row=private)
+    return open_table(
+        table, y, label=asked.label, features=features, drop=drop, person=asked.person, row_by_row=private
+    )
 
 
 def warn_clipped(columns: Sequence[Column], clipped: NDArray[np.int64], *, stacklevel: int) -> None:
@@ -205,7 +216,11 @@ def _check_books(books: Ledger, mechanism: Mechanism, asked: Asked) -> None:
             "take one that does, such as Moments, or leave the ledger out"
         )
     n_columns = max(2, len(asked.declared.limits) + asked.intercept)
-    statement = mechanism.statement(Circumstances("bounds", asked.seeded, asked.n_rados, n_columns, n_examples=1))
+    statement = mechanism.statement(
+        Circumstances(
+            "bounds", asked.seeded, asked.n_rados, n_columns, n_examples=1, person=asked.person, max_rows=asked.max_rows
+        )
+    )
     books.check(event_from_dict(statement.event))
 
 

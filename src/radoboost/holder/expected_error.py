@@ -57,11 +57,12 @@ class Expectation:
 
 
 def expected_error(
-    mechanism: Moments, n_examples: int, n_columns: int, best_error: float, n_searched: int = 0
+    mechanism: Moments, n_examples: int, n_columns: int, best_error: float, n_searched: int = 0, max_rows: int = 1
 ) -> float:
     """The error to expect, where the same rows without noise would have `best_error`; columns count the constant.
 
-    Bounds of `n_searched` columns are found privately, which leaves less for the rest.
+    Bounds of `n_searched` columns are found privately, which leaves less for the rest. Of one person there are at most
+    `max_rows` rows.
 
     >>> round(expected_error(Moments(1.0), 1000, 11, 0.2), 3)
     0.203
@@ -74,7 +75,7 @@ def expected_error(
         raise ArgumentError(f"the error without noise must lie between 0 and 1/2; it is {best_error!r}")
     t = -float(ndtri(best_error))
     length = n_examples * t / math.sqrt(n_columns * (1 + t**2))
-    noise = _noise_on_sum(mechanism, Shape(n_columns, n_searched))
+    noise = _noise_on_sum(mechanism, Shape(n_columns, n_searched, max_rows))
     cosine2 = length**2 / (length**2 + max(n_columns - 1, 1) * noise**2)
     return float(ndtr(-t * math.sqrt(cosine2 / (1 + t**2 * (1 - cosine2)))))
 
@@ -90,8 +91,10 @@ def _noise_on_sum(mechanism: Moments, shape: Shape) -> float:
     return 2 * mechanism.scales(rounds, shape)["rounds"] / GRID / math.sqrt(rounds / 2)
 
 
-def expect(mechanism: Moments, n_examples: int, n_columns: int, n_searched: int = 0) -> Expectation:
+def expect(mechanism: Moments, n_examples: int, n_columns: int, n_searched: int = 0, max_rows: int = 1) -> Expectation:
     """What to expect of a table with so many rows and columns, the constant among them.
+
+    `n_examples` are rows that contribute, at most `max_rows` of each person.
 
     >>> expectation = expect(Moments(0.1), 100, 10)
     >>> expectation.carries, expectation.sentence()[:60]
@@ -102,12 +105,12 @@ def expect(mechanism: Moments, n_examples: int, n_columns: int, n_searched: int 
             raise ArgumentError(f"the number of {name} must be a whole number of at least 1; it is {value!r}")
 
     def near_with_rows(rows: int) -> bool:
-        return expected_error(mechanism, rows, n_columns, TYPICAL, n_searched) <= NEAR
+        return expected_error(mechanism, rows, n_columns, TYPICAL, n_searched, max_rows) <= NEAR
 
     def near_with(epsilon: float) -> bool:
         other = replace(mechanism, epsilon=epsilon)
         try:
-            return expected_error(other, n_examples, n_columns, TYPICAL, n_searched) <= NEAR
+            return expected_error(other, n_examples, n_columns, TYPICAL, n_searched, max_rows) <= NEAR
         except ArgumentError:  # it takes more noise than can be sampled
             return False
 
@@ -125,7 +128,9 @@ def expect(mechanism: Moments, n_examples: int, n_columns: int, n_searched: int 
             between = math.sqrt(small * large)
             small, large = (small, between) if near_with(between) else (between, large)
         enough_epsilon = large
-    errors = tuple((best, expected_error(mechanism, n_examples, n_columns, best, n_searched)) for best in BEST_ERRORS)
+    errors = tuple(
+        (best, expected_error(mechanism, n_examples, n_columns, best, n_searched, max_rows)) for best in BEST_ERRORS
+    )
     return Expectation(n_examples, n_columns, errors, enough_rows, enough_epsilon)
 
 

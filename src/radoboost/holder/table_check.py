@@ -1,5 +1,6 @@
 """The holder's own look at a table beside a declaration, before anything is spent: outside any promise."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,14 @@ from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked
 from radoboost.holder.mechanisms.contributions import beyond_bounds
-from radoboost.holder.mechanisms.records import check_declared, declared_columns, declared_features
+from radoboost.holder.mechanisms.records import (
+    check_declared,
+    check_person,
+    declared_columns,
+    declared_features,
+    declared_rule,
+)
+from radoboost.holder.persons import choose_rows
 from radoboost.holder.runners.threads import Threads
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.columns import Column
@@ -72,12 +80,15 @@ def check_table(
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     bounds: Bounds = None,
+    person: str | None = None,
+    max_rows: int | None = None,
     progress: bool = False,
 ) -> TableCheck:
     """Count which rows would contribute to a private release, and which column spoils or clips the others.
 
     Nothing is added to these counts: they are for the holder's eyes, to see that a declaration fits before an epsilon
-    is spent. To choose a declaration by them is to derive it from the table, which no promise covers.
+    is spent. To choose a declaration by them is to derive it from the table, which no promise covers. With a `person`,
+    the counts are of at most `max_rows` rows of each, good ones first.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"age": [30.0, None, 200.0], "ill": ["no", "yes", "Yes"]})
@@ -97,16 +108,19 @@ def check_table(
         classes=declared.classes if classes is None else classes,
         features=features,
         drop=drop,
+        person=person,
+        max_rows=check_person(person, max_rows),
     )
     check_declared(asked, may_search=True)
-    assert asked.classes is not None
     names = declared_features(asked)
     chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
     with (show_progress if progress else no_progress)() as bar:
-        source = open_table(table, y, label=asked.label, features=chosen, drop=dropped, row_by_row=True)
+        source = open_table(table, y, label=asked.label, features=chosen, drop=dropped, person=person, row_by_row=True)
         # Bounds that are to be found cannot be checked: nothing is beyond these.
         declared = declared.with_found(dict.fromkeys(declared.searched(source.features), (-_ENDLESS, _ENDLESS)))
         columns = declared_columns(replace(asked, declared=declared), source.features, 1.0)[: len(source.features)]
-        rule = LabelRule(asked.label_name, asked.classes)
-        counts = Threads(1, bar).run(CheckRows(columns, rule), source)
+        run, rule, persons = Threads(1, bar).run, declared_rule(asked), None
+        if person is not None:
+            source, persons = choose_rows(source, run, rule, asked.max_rows, secrets.token_bytes(32))
+        counts = replace(run(CheckRows(columns, rule), source), persons=persons)
     return TableCheck(counts, source.features, asked.label_name)

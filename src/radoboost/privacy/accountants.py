@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.privacy.events import (
+    ADDED,
     Event,
     Gaussian,
     Leaf,
@@ -262,7 +263,7 @@ def _curve(counts: tuple[tuple[Leaf, int], ...]) -> _Curve:
     others = [(leaf, count) for leaf, count in counts if not _as_gaussian(leaf)]
     if not others:
         return _Curve(partial(_gaussian_delta, _mu(gaussians)), inf)
-    if others[0][0].relation in (Relation.EDGE, Relation.LABEL):
+    if others[0][0].relation not in (*ADDED, Relation.VALUE):
         step = _curve(_halved(counts)).at
 
         def of_two(epsilon: float) -> float:
@@ -279,7 +280,7 @@ def _halved(counts: tuple[tuple[Leaf, int], ...]) -> tuple[tuple[Leaf, int], ...
     steps: dict[Leaf, int] = {}
     for leaf, count in counts:
         if isinstance(leaf, SubsampledGaussian) and leaf.probability < 1:
-            step: Leaf = replace(leaf, relation=Relation.RECORD)
+            step: Leaf = replace(leaf, relation=Relation.RECORD, person="")
         elif isinstance(leaf, SubsampledGaussian):
             step = Gaussian(leaf.noise_multiplier / leaf.group * (1 - 2 * _UNIT), Relation.RECORD)
         else:
@@ -298,7 +299,7 @@ def _mu(gaussians: Iterable[tuple[Leaf, int]]) -> float:
     for leaf, count in gaussians:
         assert isinstance(leaf, (Gaussian, SubsampledGaussian))
         # Without sampling a replacement moves the sum by up to twice a record's norm.
-        double = isinstance(leaf, SubsampledGaussian) and leaf.relation != Relation.RECORD
+        double = isinstance(leaf, SubsampledGaussian) and leaf.relation not in ADDED
         group = leaf.group if isinstance(leaf, SubsampledGaussian) else 1
         parts.append((1 + double) * group * sqrt(count) / leaf.noise_multiplier)
     return hypot(*parts) * (1 + 8 * _UNIT)

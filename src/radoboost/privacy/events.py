@@ -25,12 +25,27 @@ class Relation(StrEnum):
     EDGE = "one edge vector replaced"
     LABEL = "one label flipped"
     VALUE = "one value of one column changed, seen in that column's marginal"
+    PERSON = "one person added or removed"
+    PERSON_ROWS = "the rows of one person replaced"
+    PERSON_LABELS = "labels of one person flipped"
 
 
+OF_PERSONS = (Relation.PERSON, Relation.PERSON_ROWS, Relation.PERSON_LABELS)
+ADDED = (Relation.RECORD, Relation.PERSON)  # in the others something is replaced, which is charged as two steps (A4)
 MOST_IN_A_GROUP = 1000  # each is one more component of a mixture, or one more logarithm of a loss
 _MOST_TIMES = 2**53  # beyond, a count is not exact as a float
-_JOINT = (Relation.RECORD, Relation.EDGE, Relation.LABEL)
+_JOINT = (Relation.RECORD, Relation.EDGE, Relation.LABEL, *OF_PERSONS)
+# How many steps of the first relation one of the second takes, where that is proved (A4, P7).
+_STEPS = {
+    (Relation.RECORD, Relation.EDGE): 2,
+    (Relation.RECORD, Relation.LABEL): 2,
+    (Relation.EDGE, Relation.LABEL): 1,
+    (Relation.PERSON, Relation.PERSON_ROWS): 2,
+    (Relation.PERSON, Relation.PERSON_LABELS): 2,
+    (Relation.PERSON_ROWS, Relation.PERSON_LABELS): 1,
+}
 _TWO_COLUMNS = "claims about the marginals of different columns do not add up: each release exposes the other's column"
+_TWO_PERSONS = "claims about persons by different columns do not add up: one person may be several by the other"
 _MARGINAL_WITH_JOINT = "a claim about one column's marginal says nothing about the columns together"
 
 
@@ -82,12 +97,19 @@ def _relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
     return relation
 
 
+def _check_person(column: Any, relation: Relation) -> None:
+    """Refuse a column of persons where the relation is about something else."""
+    if not isinstance(column, str) or (column and relation not in OF_PERSONS):
+        raise ArgumentError(f"person names a column, under a relation about persons only; it is {column!r}")
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """Gaussian noise of `noise_multiplier` times the L2 sensitivity under `relation` (A2).
 
     `total_variation` is how far the sampler may be from that noise on any input (A9). `own_noise` says that every
-    record has noise of its own, so that k of them together move by sqrt(k) sensitivities; else it is k (A12).
+    record has noise of its own, so that k of them together move by sqrt(k) sensitivities; else it is k (A12). `person`
+    is the column that says whose row it is, where the relation is about persons.
 
     >>> Gaussian(4.0, Relation.LABEL).noise_multiplier
     4.0
@@ -97,12 +119,14 @@ class Gaussian:
     relation: Relation
     total_variation: float = 0.0
     own_noise: bool = False
+    person: str = ""
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
         _set(self, relation=_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
         if not isinstance(self.own_noise, bool):
             raise ArgumentError(f"own_noise must be true or false; it is {self.own_noise!r}")
+        _check_person(self.person, self.relation)
 
 
 @dataclass(frozen=True)
@@ -110,8 +134,9 @@ class SubsampledGaussian:
     """A sum over a Poisson sample of the records, with Gaussian noise (A5).
 
     Each record is in with `probability`, on its own; `noise_multiplier` is the noise over the largest norm of one
-    record. Under a relation other than RECORD it is charged as two steps (A4). With a `group` of k, neighbours differ
-    in up to k records, each in the sample by its own coin (A12).
+    record. Under a relation in which something is replaced it is charged as two steps (A4). With a `group` of k,
+    neighbours differ in up to k records, each in the sample by its own coin (A12). `person` is the column that says
+    whose record it is, where the relation is about persons.
 
     >>> SubsampledGaussian(18.75, 0.5).relation.value
     'one record added or removed'
@@ -122,6 +147,7 @@ class SubsampledGaussian:
     total_variation: float = 0.0
     relation: Relation = Relation.RECORD
     group: int = 1
+    person: str = ""
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
@@ -130,6 +156,7 @@ class SubsampledGaussian:
         if self.probability > 1:
             raise ArgumentError(f"probability must lie in (0, 1]; it is {self.probability}")
         _set(self, group=_group(self.group, "group"))
+        _check_person(self.person, self.relation)
 
 
 @dataclass(frozen=True)
@@ -259,7 +286,8 @@ EVENTS: dict[str, type[Event]] = {
 }
 
 
-_LATER = {"own_noise": False, "group": 1, "shift": 1}  # fields that are written only where they say something
+# Fields that are written only where they say something.
+_LATER = {"own_noise": False, "group": 1, "shift": 1, "person": ""}
 
 
 def _set(event: Any, **values: Any) -> None:
@@ -289,7 +317,20 @@ def flatten(event: Event) -> dict[Leaf, int]:
         return {NotPrivate(_MARGINAL_WITH_JOINT, joint): 1}
     if len({leaf.column for leaf in counts if isinstance(leaf, TruncatedBinomialShift)}) > 1:
         return {NotPrivate(_TWO_COLUMNS, Relation.VALUE): 1}
+    if len({leaf.person for leaf in counts if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}) > 1:
+        return {NotPrivate(_TWO_PERSONS, next(iter(relations))): 1}
     return counts
+
+
+def person_column(event: Event) -> str | None:
+    """The column that says whose row it is, for an event about persons; None for any other.
+
+    >>> person_column(Repeated(Gaussian(4.0, Relation.PERSON, person="patient_id"), 2))
+    'patient_id'
+    """
+    leaves = flatten(event)
+    columns = {leaf.person for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}
+    return next(iter(columns), None)
 
 
 def _count(event: Event, times: int, counts: dict[Leaf, int]) -> None:
@@ -307,7 +348,8 @@ def _count(event: Event, times: int, counts: dict[Leaf, int]) -> None:
 def converted(event: Event, relation: Relation) -> Event:
     """The same computation under another relation, where its protection follows (A4); refused otherwise.
 
-    To replace a record is to remove one and to add one; to flip a label is to replace its edge vector.
+    To replace a record is to remove one and to add one; to flip a label is to replace its edge vector. The same holds
+    for persons; between records and persons nothing follows (P7 of docs/proofs/persons.md).
 
     >>> converted(Gaussian(4.0, Relation.RECORD), Relation.LABEL).noise_multiplier
     2.0
@@ -320,12 +362,7 @@ def converted(event: Event, relation: Relation) -> Event:
         return Composed(tuple(converted(part, relation) for part in event.events))
     if event.relation == relation:
         return event
-    steps = {
-        (Relation.RECORD, Relation.EDGE): 2,
-        (Relation.RECORD, Relation.LABEL): 2,
-        (Relation.EDGE, Relation.LABEL): 1,
-    }
-    group = steps.get((event.relation, relation))
+    group = _STEPS.get((event.relation, relation))
     if group is None or isinstance(event, TruncatedBinomialShift):
         raise ArgumentError(f"protection of {event.relation.value!r} does not give protection of {relation.value!r}")
     if isinstance(event, Gaussian):

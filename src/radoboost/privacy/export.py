@@ -3,7 +3,15 @@
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.privacy.events import Composed, Event, Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian
+from radoboost.privacy.events import (
+    ADDED,
+    Composed,
+    Event,
+    Gaussian,
+    NotPrivate,
+    Repeated,
+    SubsampledGaussian,
+)
 
 
 def to_dp_accounting(event: Event) -> Any:
@@ -37,9 +45,9 @@ def _sampled(event: SubsampledGaussian) -> Any:
     import dp_accounting
 
     if event.probability == 1:
-        steps = event.group * (1 if event.relation == Relation.RECORD else 2)
+        steps = event.group * (1 if event.relation in ADDED else 2)
         return dp_accounting.GaussianDpEvent(event.noise_multiplier / steps)
-    if event.group > 1 or event.relation != Relation.RECORD:
+    if event.group > 1 or event.relation not in ADDED:
         raise ArgumentError(
             "dp-accounting has no event for a sample in which several records differ, or one is replaced; export it as "
             "json"
@@ -51,6 +59,7 @@ def _sampled(event: SubsampledGaussian) -> Any:
 def dp_accounting_text(event: Event) -> str:
     """A Python program that makes the event of `to_dp_accounting`, with what it leaves out as a comment.
 
+    >>> from radoboost.privacy.events import Relation
     >>> print(dp_accounting_text(Gaussian(4.0, Relation.LABEL)))
     # between tables with one label flipped; compute epsilon for neighbours of one record added or removed
     from dp_accounting import GaussianDpEvent

@@ -18,6 +18,7 @@ from radoboost.errors import ArgumentError
 from radoboost.privacy.accountants import checked_delta, delta_curve, epsilon_at
 from radoboost.privacy.calibrate import gaussian_multiplier
 from radoboost.privacy.events import (
+    ADDED,
     Event,
     Gaussian,
     Leaf,
@@ -168,7 +169,8 @@ def _leaf_cost(leaf: Leaf, count: int, delta0: float) -> Cost:
     if isinstance(leaf, Gaussian):
         return Cost(count / Fraction(leaf.noise_multiplier) ** 2, total_variation=variation)
     if leaf.probability == 1:
-        reach = 1 if leaf.relation == Relation.RECORD else 2  # a replacement moves a sum by up to two norms
+        # A replacement moves a sum by up to two norms, and a group of records by as many as there are.
+        reach = leaf.group * (1 if leaf.relation in ADDED else 2)
         return Cost(count * (reach / Fraction(leaf.noise_multiplier)) ** 2, total_variation=variation)
     mu = sampled_mu(replace(leaf, total_variation=0.0), count, delta0)
     return Cost(Fraction(mu) ** 2, Fraction(delta0), variation)

@@ -25,10 +25,11 @@ from urllib.parse import quote
 
 from radoboost.errors import ArgumentError, BudgetError, LedgerError, OutputError, reason
 from radoboost.privacy.accountants import epsilon_at
-from radoboost.privacy.events import Event, Gaussian, Relation, from_dict, to_dict
+from radoboost.privacy.events import Event, Gaussian, Relation, from_dict, person_column, to_dict
 from radoboost.privacy.filter import Cost, Filter
 
 VERSION = 1
+SHORT_NAMES = ("record", "edge", "label", "person", "person-rows", "person-labels")  # of relations
 _APPLICATION = 0x7261646F  # "rado", where SQLite keeps whose file it is
 _BUSY_SECONDS = 120.0
 _SCHEMA = f"""
@@ -176,6 +177,8 @@ class Ledger:
         """What an event would cost, refused where it cannot be booked; nothing is booked."""
         total, allowance, spent = self._books()
         cost = total.cost(event)
+        with _opened(self.path) as connection:
+            self._check_person(event, connection)
         self._check_room(total, allowance, spent, cost)
         return cost
 
@@ -187,6 +190,7 @@ class Ledger:
         cost, number = self.total.cost(event), secrets.token_hex(16)
         row = (number, self.table, release or number, purpose, json.dumps(to_dict(event)), *_numbers(cost).values())
         with _opened(self.path) as connection, _writing(connection):
+            self._check_person(event, connection)
             self._check_room(*self._books(connection), cost)
             connection.execute(
                 f"INSERT INTO bookings (id, name, release, purpose, event, {_COST}, booked) "
@@ -256,6 +260,17 @@ class Ledger:
         rows = connection.execute(f"SELECT {_COST} FROM bookings WHERE name = ?", (self.table,))
         return Filter(epsilon, delta, Relation(relation)), _cost(parts), sum(map(_cost, rows), Cost())
 
+    def _check_person(self, event: Event, connection: sqlite3.Connection) -> None:
+        """Refuse persons by another column than that of the first booking: such claims do not add up (P7)."""
+        column = person_column(event)
+        first = connection.execute("SELECT event FROM bookings WHERE name = ? LIMIT 1", (self.table,)).fetchone()
+        booked = None if first is None else person_column(from_dict(json.loads(first[0])))
+        if column is not None and booked is not None and column != booked:
+            raise BudgetError(
+                f"the books of {self.table!r} are about persons by {booked!r}, and claims about persons by {column!r} "
+                "do not add up with them; nothing was booked: take the same column, or another ledger"
+            )
+
     def _check_room(self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost) -> None:
         after, left = spent + wanted, allowance.less(spent)
         if after.within(allowance):
@@ -303,16 +318,16 @@ def table_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def named_relation(relation: Relation | str) -> Relation:
-    """A relation by its text, or by its short name: record, edge or label.
+    """A relation by its text, or by its short name: record, edge, label, person, person-rows or person-labels.
 
-    >>> named_relation("label").value
-    'one label flipped'
+    >>> named_relation("label").value, named_relation("person").value
+    ('one label flipped', 'one person added or removed')
     """
-    if isinstance(relation, str) and relation.lower() in ("record", "edge", "label"):
-        return Relation[relation.upper()]
+    if isinstance(relation, str) and relation.lower() in SHORT_NAMES:
+        return Relation[relation.upper().replace("-", "_")]
     match = next((choice for choice in Relation if choice == relation and choice != Relation.VALUE), None)
     if match is None:
-        raise ArgumentError(f"relation must be record, edge or label; it is {relation!r}")
+        raise ArgumentError(f"relation must be one of {', '.join(SHORT_NAMES)}; it is {relation!r}")
     return match
 
 

@@ -28,11 +28,15 @@ class ArrayPart:
     start: int
     stop: int
     first_row: int = 0
+    persons: pa.Array | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         rows = self.x[self.start : self.stop]
-        labels = None if self.labels is None else packed(pa.table([self.labels[self.start : self.stop]], ["label"]))
-        return _own_rows, (rows, labels, self.features, self.reading, self.first_row + self.start)
+        labels, persons = self._packed(self.labels), self._packed(self.persons)
+        return _own_rows, (rows, labels, self.features, self.reading, self.first_row + self.start, persons)
+
+    def _packed(self, column: pa.Array | None) -> pa.Buffer | None:
+        return None if column is None else packed(pa.table([column[self.start : self.stop]], ["column"]))
 
     @property
     def n_rows(self) -> int:
@@ -48,8 +52,9 @@ class ArrayPart:
         for start in range(self.start, self.stop, most_rows):
             stop = min(start + most_rows, self.stop)
             labels = None if self.labels is None else self.labels[start:stop]
+            persons = None if self.persons is None else self.persons[start:stop]
             place = partial(_place, self.first_row + start)
-            yield Batch(stop - start, labels, partial(self._values, start, stop, place), place)
+            yield Batch(stop - start, labels, partial(self._values, start, stop, place), place, persons)
 
     def _values(self, start: int, stop: int, place: Any) -> NDArray[Any]:
         rows = self.x[start:stop]
@@ -58,11 +63,16 @@ class ArrayPart:
 
 
 def _own_rows(
-    x: Any, labels: pa.Buffer | None, features: tuple[str, ...], reading: Reading, first_row: int
+    x: Any,
+    labels: pa.Buffer | None,
+    features: tuple[str, ...],
+    reading: Reading,
+    first_row: int,
+    persons: pa.Buffer | None,
 ) -> ArrayPart:
     """A part that was sent here: it has its own rows only."""
-    column = None if labels is None else unpacked(labels).column(0).combine_chunks()
-    return ArrayPart(x, column, features, reading, 0, x.shape[0], first_row)
+    columns = [None if buffer is None else unpacked(buffer).column(0).combine_chunks() for buffer in (labels, persons)]
+    return ArrayPart(x, columns[0], features, reading, 0, x.shape[0], first_row, columns[1])
 
 
 def _place(first_row: int, row: int) -> str:
@@ -83,8 +93,8 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     places = {f"x{k}": k for k in range(x.shape[1])}
     features = choice.columns(list(places), "the array")
     if choice.label is not None:
-        column = x[:, [places[choice.label]]]
-        labels = reading.labels(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())
+        labels = _column(x, places[choice.label], reading)
+    persons = None if choice.person is None else _column(x, places[choice.person], reading)
     n_rows = x.shape[0]
     check_length(labels, n_rows)
     indices = [places[name] for name in features]
@@ -93,6 +103,13 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     label = None if labels is None else choice.label or "y"
     rows = part_rows(max(1, len(features)), whole_tiles(min(SLICE_ROWS, SLICE_VALUES // max(1, len(features)))))
     parts = [
-        ArrayPart(x, labels, features, reading, start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)
+        ArrayPart(x, labels, features, reading, start, min(start + rows, n_rows), persons=persons)
+        for start in range(0, n_rows, rows)
     ]
     return Source("the array", features, label, parts, SLICE_VALUES, SLICE_ROWS)
+
+
+def _column(x: Any, place: int, reading: Reading) -> pa.Array:
+    """One column of an array, as labels are taken."""
+    column = x[:, [place]]
+    return reading.labels(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())

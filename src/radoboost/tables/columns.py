@@ -16,14 +16,18 @@ LARGEST_INTEGER = 2**53
 
 @dataclass(frozen=True)
 class Choice:
-    """Which columns the caller chose: the label, the features (None: all others), and those to drop."""
+    """Which columns the caller chose: the label, the features (None: all others), and those to drop.
+
+    `person` is the column that says whose row it is; it is never a feature.
+    """
 
     label: str | None
     features: tuple[str, ...] | None
     drop: tuple[str, ...]
+    person: str | None = None
 
     @classmethod
-    def of(cls, label: Any, features: Any, drop: Any) -> "Choice":
+    def of(cls, label: Any, features: Any, drop: Any, person: Any = None) -> "Choice":
         """A choice from one name or several for each argument.
 
         >>> Choice.of("y", None, "age").drop
@@ -31,7 +35,11 @@ class Choice:
         """
         if label is not None and not isinstance(label, str):
             raise ArgumentError(f"label must be the name of a column; it is {label!r}")
-        return cls(label, None if features is None else _names("features", features), _names("drop", drop))
+        if person is not None and not isinstance(person, str):
+            raise ArgumentError(f"person must be the name of a column; it is {person!r}")
+        if person is not None and person == label:
+            raise ArgumentError(f"{label!r} cannot be both the label and the person; name two columns")
+        return cls(label, None if features is None else _names("features", features), _names("drop", drop), person)
 
     def columns(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """The features among `names`, the columns of a table that messages call `where`.
@@ -39,7 +47,7 @@ class Choice:
         >>> Choice.of("y", None, "age").columns(["age", "dose", "y"], "the table")
         ('dose',)
         """
-        choices = {*(self.features or ()), self.label}
+        choices = {*(self.features or ()), self.label, self.person}
         candidates = list(names) if self.features is None else [name for name in names if name in choices]
         for group in (candidates, list(self.features or ())):
             duplicates = [name for name, count in Counter(group).items() if count > 1]
@@ -50,6 +58,8 @@ class Choice:
         known = set(names)
         if self.label is not None and self.label not in known:
             raise TableError(f"{where} has no column {self.label!r} for the label; its columns are {_listed(names)}")
+        if self.person is not None and self.person not in known:
+            raise TableError(f"{where} has no column {self.person!r} for the person; its columns are {_listed(names)}")
         for name in self.drop:
             if name not in known:
                 raise TableError(f"{where} has no column {name!r}; its columns are {_listed(names)}")
@@ -60,7 +70,9 @@ class Choice:
             raise TableError(f"{where} has no column {_listed(missing)}; {hint}")
         if self.label is not None and self.label in (self.features or ()):
             raise ArgumentError(f"{self.label!r} is the label; it cannot be a feature too")
-        left_out = {self.label, *self.drop}
+        if self.person is not None and self.person in (self.features or ()):
+            raise ArgumentError(f"{self.person!r} says whose row it is; it cannot be a feature too: take it out")
+        left_out = {self.label, self.person, *self.drop}
         return tuple(name for name in (self.features or names) if name not in left_out)
 
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -209,7 +209,7 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
         if sorted(features) != sorted(columns):
             odd = sorted(set(features) ^ set(columns))[0]
             raise TableError(f"{paths[0]} and {path} differ in column {odd!r}; all files must have the same")
-    selection = Selection(features, choice.label, reading)
+    selection = Selection(features, choice.label, reading, choice.person)
     parts: list[Part] = []
     for path, schema in zip(paths, schemas, strict=True) if features else ():
         with readable(path):
@@ -226,7 +226,7 @@ def _without_folders(choice: Choice, paths: Sequence[Path], names: Sequence[str]
                 f"the files have no column {name!r}, which only folders such as {folder!r} name; "
                 f"write it into the files, or drop {name!r}"
             )
-    return Choice(choice.label, choice.features, tuple(name for name in choice.drop if name not in folders))
+    return replace(choice, drop=tuple(name for name in choice.drop if name not in folders))
 
 
 # ---- about how many rows

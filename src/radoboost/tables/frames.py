@@ -4,7 +4,7 @@ Data frames come through the Arrow stream interface that pandas, polars and pyar
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,15 +25,16 @@ _FILL_ROWS = 1024
 def as_batches(
     record_batches: Iterable[pa.RecordBatch], selection: Selection, most_rows: int, place: Callable[[int], str]
 ) -> Iterator[Batch]:
-    """Record batches, with the features first and the label last, as batches of numbers.
+    """Record batches, with the features first and then label and person, as batches of numbers.
 
     `place` says where a row is, counted from the first one here.
     """
     first = 0
     for columns in selection.reading.cut(record_batches, most_rows):
         labels = None if selection.label is None else columns.column(len(selection.features))
+        persons = None if selection.person is None else columns.column(len(selection.names) - 1)
         here = partial(_place, place, first)
-        yield Batch(columns.num_rows, labels, partial(_values, columns, selection, here), here)
+        yield Batch(columns.num_rows, labels, partial(_values, columns, selection, here), here, persons)
         first += columns.num_rows
 
 
@@ -94,7 +95,7 @@ def unpacked(buffer: pa.Buffer) -> pa.Table:
 
 @dataclass(frozen=True, eq=False)
 class FramePart:
-    """Some rows of an Arrow table: the features and then the label; the first is row `first_row` of the table."""
+    """Some rows of an Arrow table: features, label, person; the first is row `first_row` of the table."""
 
     rows: pa.Table
     selection: Selection
@@ -132,8 +133,12 @@ def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     with readable("the table"):
         arrow, own_labels = reading.frame(table, choice.features, choice.label)
         names = column_names(arrow.schema)
+        persons = None
+        if choice.person is not None:
+            persons = column_of(table, choice.person, reading)
+            names += [] if persons is None or choice.person in names else [choice.person]
     if own_labels is not None:
-        labels, choice = own_labels, Choice(None, choice.features, choice.drop)
+        labels, choice = own_labels, replace(choice, label=None)
     features = choice.columns(names, "the table")
     reading.check_types(arrow.schema, features)
     check_length(labels, arrow.num_rows)
@@ -141,11 +146,21 @@ def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     rows = arrow.select([arrow.schema.get_field_index(name) for name in columns]).replace_schema_metadata(None)
     if labels is not None:
         rows, label = rows.append_column("label", labels), label or "y"
-    selection = Selection(features, label, reading)
+    if persons is not None:
+        rows = rows.append_column("person", persons)
+    selection = Selection(features, label, reading, choice.person)
     batch_rows = whole_tiles(min(BATCH_ROWS, BATCH_VALUES // max(1, len(features))))
     step = part_rows(max(1, len(features)), batch_rows)
     parts = [FramePart(rows.slice(start, step), selection, start) for start in range(0, rows.num_rows, step)]
     return Source("the table", features, label, parts, BATCH_VALUES, BATCH_ROWS)
+
+
+def column_of(table: Any, name: str, reading: Reading) -> pa.Array | pa.ChunkedArray | None:
+    """One column of a data frame, taken as labels are: by itself, and one by one where its type says nothing."""
+    rows, cells = reading.frame(table, (), name)
+    if cells is not None:
+        return cells
+    return rows.column(name) if rows.column_names.count(name) == 1 else None
 
 
 def check_length(labels: pa.Array | None, n_rows: int) -> None:

@@ -25,13 +25,15 @@ def open_table(
     label: str | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    person: str | None = None,
     labelled: bool = True,
     row_by_row: bool = False,
 ) -> Source:
     """Open a table in any form, ready to be read.
 
     `table` is an array, a sparse matrix, a data frame, a dict of columns, a path, a list of paths, or a glob pattern.
-    The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. With
+    The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
+    the column that says whose row it is: it is read beside the features, and is none of them. With
     `row_by_row`, no value decides how another is read and none is refused, as private mechanisms need it.
 
     >>> source = open_table(np.eye(2), [0, 1])
@@ -39,7 +41,7 @@ def open_table(
     (('x0', 'x1'), 2, 1)
     """
     reading: Reading = ROW_BY_ROW if row_by_row else STRICT
-    choice = Choice.of(label, features, drop)
+    choice = Choice.of(label, features, drop, person)
     if (y is None) == (label is None) and (labelled or y is not None):
         raise ArgumentError("give the labels once: as y, or as the name of their column in label (--label COL)")
     source = _open(table, y, choice, reading)

@@ -59,16 +59,17 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class Selection:
-    """Which columns of a table are read, and how: the features in order, and the label's column or None."""
+    """Which columns of a table are read, and how: features in order, and the columns of label and person or None."""
 
     features: tuple[str, ...]
     label: str | None
     reading: Reading
+    person: str | None = None
 
     @property
     def names(self) -> list[str]:
-        """The columns in the order of record batches: the features, and then the label."""
-        return [*self.features, *([] if self.label is None else [self.label])]
+        """The columns in the order of record batches: the features, then the label, then the person."""
+        return [*self.features, *(name for name in (self.label, self.person) if name is not None)]
 
 
 def refuse_unread(table: Any) -> None:

@@ -22,6 +22,8 @@ PART_VALUES = 1 << 23  # in a part, about: small enough to be sent around, large
 class Batch(NamedTuple):
     """Some rows: how many, their labels as they are in the table (None without labels), their values and their place.
 
+    `persons` says whose row each one is, as it is in the table; None if nobody asked for that.
+
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the
     batch is (from 0), for messages: "row 18", or "line 19 of patients.csv".
@@ -31,6 +33,7 @@ class Batch(NamedTuple):
     labels: pa.Array | None
     values: Callable[[], NDArray[Any]]
     place: Callable[[int], str]
+    persons: pa.Array | None = None
 
 
 class Part(Protocol):

@@ -41,6 +41,11 @@ def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
     if make is None:
         name = release.mechanism["name"]
         raise ReleaseError(f"what the mechanism {name!r} of this release does is not known here; upgrade radoboost")
+    if release.mechanism.get("person") is not None:
+        raise ReleaseError(
+            f"the release is about persons, by {release.mechanism['person']!r}, and this attack is on a single record: "
+            "it would show nothing; rado audit --max-rows attacks a person"
+        )
     with _one_line(release):
         return make(release)
 

@@ -31,6 +31,8 @@ class Asked:
 
     `scale` may be "auto". Signatures are drawn by `signature_key`, and `seeded` says whether that follows from a seed.
     `rows` is about how many rows there are, from public knowledge. `earlier` are earlier releases of the same table.
+    `person` is the column that says whose row it is, and of each person at most `max_rows` rows contribute: which of
+    them, a key from the operating system decides. A `choice_key` is for audits and tests.
     """
 
     n_rados: int
@@ -47,6 +49,9 @@ class Asked:
     may_seed: bool = False
     rows: int | None = None
     earlier: tuple[Earlier, ...] = ()
+    person: str | None = None
+    max_rows: int = 1
+    choice_key: bytes | None = field(default=None, repr=False)
 
     @property
     def label_name(self) -> str:
@@ -62,6 +67,14 @@ class Asked:
         """Refuse `rows`, for mechanisms that cannot say what so many rows can carry."""
         if self.rows is not None:
             raise ArgumentError("only the mechanism moments can say what so many rows carry; leave rows out (--rows)")
+
+    def refuse_person(self, name: str) -> None:
+        """Refuse a `person`, for mechanisms that promise nothing about whole rows."""
+        if self.person is not None:
+            raise ArgumentError(
+                f"{name} promises nothing about whole rows, so nothing about persons; take a mechanism that does, such "
+                "as moments (--epsilon), or leave person out (--person)"
+            )
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,14 @@ _SHARES = {
 class Shape:
     """What noise depends on besides the mechanism itself.
 
-    `n_columns` counts the constant feature; `n_searched` are columns whose bounds are found privately; of one person at
-    most `max_rows` rows contribute.
+    `n_columns` counts the constant feature; `n_searched` are columns whose bounds are found privately; of one person,
+    by the column `person`, at most `max_rows` rows contribute.
     """
 
     n_columns: int = 2
     n_searched: int = 0
     max_rows: int = 1
+    person: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,16 +60,17 @@ class Stage:
         """Noise on each sum in grid steps; 0 where a sum is exact, or there is none."""
         return self.reach * self.multiplier(mu) if self.share and self.times else 0.0
 
-    def event(self, mu: float, relation: Relation) -> Event:
-        """What it is accounted as."""
-        one = Gaussian(self.multiplier(mu), relation, self.deviates * TOTAL_VARIATION)
+    def event(self, mu: float, relation: Relation, person: str = "") -> Event:
+        """What it is accounted as; `person` is the column that says whose row it is, if the relation needs one."""
+        one = Gaussian(self.multiplier(mu), relation, self.deviates * TOTAL_VARIATION, person=person)
         return one if self.times == 1 else Repeated(one, self.times)
 
 
 def planned_stages(unit: str, sharpen: bool, bounds_share: float, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
     """The stages in their order, with `n_rounds` mean rados; those of no cost are exact.
 
-    A flipped label reverses an edge vector, and moves neither counts nor products (M7).
+    A flipped label reverses an edge vector, and moves neither counts nor products (M7). The rows of one person move
+    every sum by as many times as much as there are of them (P4).
 
     >>> [stage.share for stage in planned_stages("record", True, 0.1, Shape(4), 8)]
     [0.01, 0.099, 0.099, 0.099, 0.693]
@@ -104,6 +106,6 @@ def released_noise(scales: Mapping[str, float]) -> dict[str, float]:
     return {stage: round_scale_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()}
 
 
-def composed(parts: Sequence[Stage], mu: float, relation: Relation) -> Event:
+def composed(parts: Sequence[Stage], mu: float, relation: Relation, person: str = "") -> Event:
     """What these stages together are accounted as."""
-    return Composed(tuple(stage.event(mu, relation) for stage in parts if stage.share and stage.times))
+    return Composed(tuple(stage.event(mu, relation, person) for stage in parts if stage.share and stage.times))

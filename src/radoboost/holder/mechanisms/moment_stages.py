@@ -36,8 +36,7 @@ class Budget(Protocol):
     def sharpen(self) -> bool:
         """Whether mean rados follow."""
 
-    @property
-    def relation(self) -> Relation:
+    def relation_for(self, shape: Shape) -> Relation:
         """Which tables are neighbours."""
 
     def distance(self, shape: Shape) -> float:
@@ -62,10 +61,17 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
     scale = budget.scales(0, shape)["counts"]
     if scale:
         (stage,) = (stage for stage in budget.stages(shape, 0) if stage.name == "counts")
-        run.book(stage.event(budget.distance(shape), budget.relation))
+        run.book(stage.event(budget.distance(shape), budget.relation_for(shape), shape.person))
     exact = GRID * np.array([[counts.n_rows - counts.spoiled, counts.spoiled]])
     good, spoiled = ((exact + run.noise(scale, (1, 2)))[0] / GRID).tolist()
     deviation = scale / GRID
+    if shape.person and good + spoiled <= 3 * np.hypot(deviation, deviation):
+        doubt = np.hypot(deviation, deviation)
+        raise TableError(
+            f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}, by counts with noise of "
+            f"deviation {doubt:,.0f}, so there may be none: name the column that says whose row it is (rado check "
+            "counts exactly, for the holder), or take a larger epsilon. These noisy counts are all that was spent"
+        )
     excess = spoiled - MOST_SPOILED * (good + spoiled)
     spread = deviation * np.hypot(1 - MOST_SPOILED, MOST_SPOILED)
     if excess > 3 * spread and spoiled > 6 * deviation:
@@ -135,7 +141,7 @@ class Stages:
 
     def _sharpen(self, edges: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64], size: float) -> None:
         """Mean rados under the current logistic weights; how many, the first release decides (M6)."""
-        few = size * self._budget.distance(self._shape) / self.d < _MANY
+        few = size * self._budget.distance(self._shape) / (self.d * self._shape.max_rows) < _MANY
         self.rounds, self.eta = FEW_ROUNDS if few else MANY_ROUNDS
         self._run.expect(self._searches + 3 + self.rounds)
         scale = self._budget.scales(self.rounds, self._shape)["rounds"]

@@ -19,13 +19,21 @@ from radoboost.holder.mechanisms.drawn_rados import draw_rados
 from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, SphereRows
 from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, Stages
+from radoboost.holder.mechanisms.person_claims import protected
 from radoboost.holder.mechanisms.private_bounds import bounds_in_words, check_rows_carry, find_bounds
-from radoboost.holder.mechanisms.records import check_declared, check_width, declared_columns, declared_features
+from radoboost.holder.mechanisms.records import (
+    check_declared,
+    check_width,
+    declared_columns,
+    declared_features,
+    declared_rule,
+    limit_persons,
+    person_parameters,
+)
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
 from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, epsilon_at, gaussian_multiplier
 from radoboost.release import RADOS, Statement
-from radoboost.tables.labels import LabelRule
 
 UNITS = ("record", "label")
 
@@ -69,8 +77,14 @@ class Moments:
 
     @property
     def relation(self) -> Relation:
-        """Which tables are neighbours."""
+        """Which tables are neighbours, where no column says whose row it is."""
         return Relation.RECORD if self.unit == "record" else Relation.LABEL
+
+    def relation_for(self, shape: Shape) -> Relation:
+        """Which tables are neighbours; those of persons, if a column says whose row it is."""
+        if not shape.person:
+            return self.relation
+        return Relation.PERSON if self.unit == "record" else Relation.PERSON_LABELS
 
     def check(self, asked: Asked) -> None:
         """Refuse a declaration with gaps, noise that cannot be sampled, or an epsilon that so few rows cannot carry."""
@@ -82,7 +96,7 @@ class Moments:
         if not asked.declared.all_private:
             names = declared_features(asked)
             features: Sequence[Any] = range(len(asked.declared.limits)) if names is None else names
-            self._check_shape(asked, Shape(len(features) + asked.intercept, len(asked.declared.searched(features))))
+            self._check_shape(asked, _shape(asked, features))
 
     def _check_shape(self, asked: Asked, shape: Shape) -> None:
         """Refuse noise that cannot be sampled, or an epsilon that so few declared rows cannot carry."""
@@ -90,28 +104,30 @@ class Moments:
         if asked.rows is not None:
             self._check_carries(asked.rows, shape)
             if shape.n_searched and self.unit == "record":
-                cost = f"epsilon {self.epsilon:g} and delta {self.delta:g}, for {self.relation.value}"
+                cost = f"epsilon {self.epsilon:g} and delta {self.delta:g}, for {self.relation_for(shape).value}"
                 check_rows_carry(asked.rows, mu / shape.max_rows, shape.n_searched, self.bounds_share, cost)
 
     def _check_carries(self, rows: int, shape: Shape) -> None:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
         from radoboost.holder.expected_error import expect
 
-        expectation = expect(self, rows, shape.n_columns, shape.n_searched)
+        expectation = expect(self, rows, shape.n_columns, shape.n_searched, shape.max_rows)
         if not expectation.carries:
             raise ArgumentError(
-                f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, would be "
+                f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation_for(shape).value}, would be "
                 f"spent for next to nothing: {expectation.sentence()}; leave rows out to craft all the same"
             )
 
     def make(self, asked: Asked, run: Run) -> Made:
         """Stages, each with its noise, and rados drawn from what they released."""
-        assert asked.classes is not None
-        names, rule, rows = run.source.features, LabelRule(asked.label_name, asked.classes), None
+        names, rule, rows = run.source.features, declared_rule(asked), None
         searched = asked.declared.searched(names)
-        shape = Shape(check_width(len(names) + asked.intercept), len(searched))
+        shape = _shape(asked, names)
+        check_width(shape.n_columns)
         if searched:
             self._check_shape(asked, shape)
+        persons = limit_persons(asked, run, rule, with_label=self.unit == "record")
+        if searched:
             found, rows = find_bounds(self, shape, run, rule, searched)
             asked = replace(asked, declared=asked.declared.with_found(found))
         columns = declared_columns(asked, names, 1.0)
@@ -129,15 +145,17 @@ class Moments:
             columns=tuple(replace(column, step=step) for column in columns),
             classes=(rule.negative, rule.positive),
             circumstances=Circumstances(
-                "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched
+                "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched, asked.person,
+                asked.max_rows,
             ),
             parameters={
+                **person_parameters(asked),
                 "unit": self.unit, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
                 "noise": stages.noise(), "rows": stages.rows, "rounds": stages.rounds, "eta": stages.eta,
                 **({"searched": list(searched)} if searched else {}),
             },
             signatures={"name": "drawn"},
-            counts=stages.counts,
+            counts=replace(stages.counts, persons=persons),
         )  # fmt: skip
 
     def stages(self, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
@@ -153,8 +171,8 @@ class Moments:
         mu = (1 - 1e-9) / gaussian_multiplier(self.epsilon, self.delta, self.relation, total_variation=variation)
         if max(stage.scale(mu) for stage in most) > LARGEST_SCALE:
             raise ArgumentError(
-                f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, takes more noise than "
-                "can be sampled; take a larger epsilon"
+                f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation_for(shape).value}, takes more "
+                f"noise than can be sampled; take a larger epsilon{' or fewer max_rows' if shape.person else ''}"
             )
         return mu
 
@@ -168,34 +186,42 @@ class Moments:
 
     def event(self, shape: Shape, n_rounds: int) -> Event:
         """What all stages together do, with `n_rounds` mean rados (M8)."""
-        return composed(self.stages(shape, n_rounds), self.distance(shape), self.relation)
+        return composed(self.stages(shape, n_rounds), self.distance(shape), self.relation_for(shape), shape.person)
 
     def dearest(self, shape: Shape, *, but: Collection[str] = ()) -> Event:
         """What the stages do, `but` some, with the number of mean rados that costs more, whichever are made (M6)."""
         rounds = (FEW_ROUNDS[0], MANY_ROUNDS[0]) if self.sharpen else (0,)
-        mu = self.distance(shape)
+        mu, relation = self.distance(shape), self.relation_for(shape)
         events = (
-            composed([stage for stage in self.stages(shape, k) if stage.name not in but], mu, self.relation)
+            composed([stage for stage in self.stages(shape, k) if stage.name not in but], mu, relation, shape.person)
             for k in rounds
         )
         return max(events, key=lambda event: epsilon_at(event, self.delta))
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
-        shape = Shape(circumstances.n_columns, len(circumstances.searched), circumstances.max_rows)
+        shape = Shape(
+            circumstances.n_columns, len(circumstances.searched), circumstances.max_rows, circumstances.person or ""
+        )
         record = self.unit == "record"
-        promises = list(_RECORD_PROMISES if record else _LABEL_PROMISES)
+        whom = (
+            protected(circumstances, "record", RECORD_UNIT, _SEVERAL_ROWS)
+            if record
+            else protected(circumstances, "label", _LABEL_UNIT)
+        )
+        promises = [promise.format(whom.anyone) for promise in (_RECORD_PROMISES if record else _LABEL_PROMISES)]
         exposed = list(_RECORD_EXPOSED if record else _LABEL_EXPOSED)
         if circumstances.searched:  # in the label unit they are no part of the promise
             (promises if record else exposed).append(bounds_in_words(circumstances.searched, self.unit))
+        declared = _OTHERS_DECLARED if circumstances.searched else _DECLARED
         return make_statement(
             self.name,
             self.dearest(shape),
             self.delta,
             circumstances,
-            unit=RECORD_UNIT if record else _LABEL_UNIT,
+            unit=whom.unit,
             promises=promises,
-            not_protected=(*exposed, _OTHERS_DECLARED if circumstances.searched else _DECLARED, *COMMON),
+            not_protected=(*exposed, *whom.not_protected, declared, *COMMON),
         )
 
     @classmethod
@@ -219,6 +245,12 @@ class Moments:
         return mechanism.dearest(shape), {"noise": {**few, "rounds": rounds}, **expected}
 
 
+def _shape(asked: Asked, features: Sequence[Any]) -> Shape:
+    """What the noise depends on, with these features."""
+    searched = asked.declared.searched(features)
+    return Shape(len(features) + asked.intercept, len(searched), asked.max_rows, asked.person or "")
+
+
 def _expected(mechanism: Moments, rows: int, features: int) -> dict[str, Any]:
     from radoboost.holder.expected_error import expect
 
@@ -235,17 +267,17 @@ def _expected(mechanism: Moments, rows: int, features: int) -> dict[str, Any]:
 
 
 _RECORD_PROMISES = (
-    "Whether any one record was in the table changes the probability of no outcome by more than a factor of "
+    "Whether {} was in the table changes the probability of no outcome by more than a factor of "
     "exp(epsilon), up to delta. This is about everything in the release together, and any number of rados.",
     "The number of examples is protected in the same sense, and is in the release only as a noisy figure.",
 )
-_RECORD_EXPOSED = (
-    "What all records say together: that is what a release is for.",
-    "A person with several rows: k rows have k times the mu of one; rado show has the epsilons of 2, 5 and 10.",
+_RECORD_EXPOSED = ("What all records say together: that is what a release is for.",)
+_SEVERAL_ROWS = (
+    "A person with several rows: k rows have k times the mu of one; rado show has the epsilons of 2, 5 and 10."
 )
 _LABEL_UNIT = "the label of one row; a person with k rows is protected as a group of k"
 _LABEL_PROMISES = (
-    "Which of the two classes any one row has changes the probability of no outcome by more than a factor of "
+    "Which of the two classes {} changes the probability of no outcome by more than a factor of "
     "exp(epsilon), up to delta. This is about everything in the release together, and any number of rados.",
 )
 _LABEL_EXPOSED = (

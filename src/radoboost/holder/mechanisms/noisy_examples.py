@@ -8,13 +8,21 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question
 from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
 from radoboost.holder.mechanisms.noisy_rados import check_noise, noise_scale
-from radoboost.holder.mechanisms.records import check_declared, count_rows, declared_columns, sum_records
+from radoboost.holder.mechanisms.person_claims import protected
+from radoboost.holder.mechanisms.records import (
+    check_declared,
+    count_rows,
+    declared_columns,
+    declared_rule,
+    limit_persons,
+    sum_records,
+)
 from radoboost.holder.noise import TOTAL_VARIATION
 from radoboost.holder.run import Run
 from radoboost.privacy import Event, Gaussian, NotPrivate, Relation, gaussian_multiplier
@@ -26,8 +34,11 @@ _NOT_PROTECTED = (
     "The number of examples: it is in the release. Whether somebody is in the table at all is not protected.",
     "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
     "read off the table would tell of it.",
-    "A person with several rows: k rows have sqrt(k) times the mu of one; rado show has the epsilons of 2, 5, 10.",
 )
+_SEVERAL_ROWS = (
+    "A person with several rows: k rows have sqrt(k) times the mu of one; rado show has the epsilons of 2, 5, 10."
+)
+_UNIT = "the content of one row: its values and its label; a person with k rows is protected as a group of k"
 
 _NO_CLIP = "Noise without a clipping norm promises nothing: nothing bounds what one row adds."
 
@@ -67,27 +78,32 @@ class NoisyExamples:
         asked.refuse_rows()
         n_columns = check_declared(asked)
         if n_columns is not None:
-            self.plan(asked.n_rados, n_columns, 1)
+            self.plan(asked.n_rados, n_columns, 1, asked.max_rows, asked.person or "")
 
     def make(self, asked: Asked, run: Run) -> Made:
         """Clip, add noise to every row, sum."""
+        persons = limit_persons(asked, run, declared_rule(asked))
+        if persons is not None and persons.people == 0:
+            raise TableError(f"no row of {run.source.name} has a person in {asked.person!r}; name another column")
         n_rows = count_rows(run)
         n_columns = len(run.source.features) + asked.intercept
-        plan = self.plan(asked.n_rados, n_columns, n_rows)
+        plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "")
         columns = declared_columns(asked, run.source.features, plan.step)
-        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on)
-        return replace(made, parameters={"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on})
+        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons)
+        said = {"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on}
+        return replace(made, parameters={**made.parameters, **said})
 
     @cache  # noqa: B019 - a mechanism is small, and calibration is not
-    def plan(self, n_rados: int, n_columns: int, n_examples: int | None) -> Plan:
-        """The noise, and a grid wide enough for it (E2, E3)."""
+    def plan(self, n_rados: int, n_columns: int, n_examples: int | None, max_rows: int = 1, person: str = "") -> Plan:
+        """The noise, and a grid wide enough for it (E2, E3), also for a person's `max_rows` (P5)."""
         assert n_examples is not None
         variation = n_examples * n_columns * TOTAL_VARIATION
         largest = 1.0 if self.clip is None else self.clip
+        relation = Relation.PERSON_ROWS if person else Relation.EDGE
         if self.noise_std is None:
             assert self.epsilon is not None
-            multiplier = gaussian_multiplier(self.epsilon, self.delta, Relation.EDGE, total_variation=variation)
-            noise = multiplier * 2 * largest * (1 + 1e-12)
+            multiplier = gaussian_multiplier(self.epsilon, self.delta, relation, total_variation=variation)
+            noise = multiplier * 2 * largest * math.sqrt(max_rows) * (1 + 1e-12)
         else:
             noise = self.noise_std
         step = grid_step(largest + _REACH * noise, "")
@@ -96,25 +112,33 @@ class NoisyExamples:
                 f"noise of {noise:.3g} leaves nothing of rows of norm {largest:g}; take a larger epsilon or less noise"
             )
         scale = noise_scale(noise / step)
-        event: Event = NotPrivate("noise without a clipping norm promises nothing", Relation.EDGE)
+        event: Event = NotPrivate("noise without a clipping norm promises nothing", relation)
         if self.clip is not None:
-            reach = 2 * clip_steps(self.clip, step)
-            event = Gaussian(math.nextafter(scale / reach, 0.0), Relation.EDGE, variation, own_noise=True)
+            actual = scale / (2 * clip_steps(self.clip, step) * math.sqrt(max_rows))
+            for _ in range(1 if max_rows == 1 else 3):  # below what rounding may have added
+                actual = math.nextafter(actual, 0.0)
+            event = Gaussian(actual, relation, variation, own_noise=True, person=person)
         return Plan(step, self.clip, scale, event)
 
     def statement(self, circumstances: Circumstances) -> Statement:
-        """(epsilon, delta) for one edge vector replaced; any number of rados is post-processing (E4, E5)."""
+        """(epsilon, delta) for one edge vector, or those of a person, replaced; rados are post-processing (E4, E5)."""
+        whom = protected(circumstances, "content", _UNIT, _SEVERAL_ROWS)
         return make_statement(
             self.name,
             self._plan(circumstances).event,
             self.delta,
             circumstances,
-            unit="the content of one row: its values and its label; a person with k rows is protected as a group of k",
+            unit=whom.unit,
             promises=(
-                "What any one row holds, its values and its label, changes the probability of no outcome by more than "
-                "a factor of exp(epsilon), up to delta. The number of rados does not matter.",
+                f"What {whom.anyone}, values and label, changes the probability of no outcome by more than a factor of "
+                "exp(epsilon), up to delta. The number of rados does not matter.",
             ),
-            not_protected=(*(_NOT_PROTECTED if self.clip is not None else (_NO_CLIP, *_NOT_PROTECTED[:-1])), *COMMON),
+            not_protected=(
+                *(() if self.clip is not None else (_NO_CLIP,)),
+                *_NOT_PROTECTED,
+                *(() if self.clip is None else whom.not_protected),
+                *COMMON,
+            ),
         )
 
     @classmethod
@@ -130,4 +154,7 @@ class NoisyExamples:
         return Gaussian(noise / 2, Relation.EDGE, own_noise=True), {"noise": noise}
 
     def _plan(self, circumstances: Circumstances) -> Plan:
-        return self.plan(circumstances.n_rados, circumstances.n_columns, circumstances.n_examples)
+        return self.plan(
+            circumstances.n_rados, circumstances.n_columns, circumstances.n_examples, circumstances.max_rows,
+            circumstances.person or "",
+        )  # fmt: skip

@@ -13,18 +13,26 @@ from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question
 from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
-from radoboost.holder.mechanisms.records import check_coins, check_declared, declared_columns, sum_records
+from radoboost.holder.mechanisms.person_claims import protected
+from radoboost.holder.mechanisms.records import (
+    check_coins,
+    check_declared,
+    declared_columns,
+    declared_rule,
+    limit_persons,
+    sum_records,
+)
 from radoboost.holder.noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_scale_up
 from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, Repeated, SubsampledGaussian, subsampled_multiplier
 from radoboost.release import Statement
 
 INCLUSION = 0.5
+_SEVERAL_ROWS = "A person with several rows: k rows pay together; rado show has what 2, 5 and 10 do."
 _NOT_PROTECTED = (
     "What all records say together: that is what a release is for.",
     "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
     "read off the table would tell of it.",
-    "A person with several rows: k rows pay together; rado show has what 2, 5 and 10 do.",
 )
 
 
@@ -61,18 +69,20 @@ class NoisyRados:
         check_coins(asked, self.name)
         n_columns = check_declared(asked)
         if n_columns is not None:
-            self.plan(asked.n_rados, n_columns, None)
+            self.plan(asked.n_rados, n_columns, None, asked.max_rows, asked.person or "")
 
     def make(self, asked: Asked, run: Run) -> Made:
         """Clip, sum by secret coins, add noise to every rado."""
         n_rows = None
         n_columns = len(run.source.features) + asked.intercept
-        plan = self.plan(asked.n_rados, n_columns, n_rows)
+        plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "")
         columns = declared_columns(asked, run.source.features, plan.step)
-        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on)
+        persons = limit_persons(asked, run, declared_rule(asked))
+        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons)
         return replace(
             made,
             parameters={
+                **made.parameters,
                 "clip": self.clip,
                 "noise_std": plan.noise_std,
                 "noise_on": self.noise_on,
@@ -81,36 +91,40 @@ class NoisyRados:
         )
 
     @cache  # noqa: B019 - a mechanism is small, and calibration is not
-    def plan(self, n_rados: int, n_columns: int, n_examples: int | None) -> Plan:
-        """The noise, in steps of the grid of values in [-1, 1] (R4, R5)."""
+    def plan(self, n_rados: int, n_columns: int, n_examples: int | None, max_rows: int = 1, person: str = "") -> Plan:
+        """The noise, in steps of the grid of values in [-1, 1] (R4, R5), or of a person's `max_rows` (P6)."""
         step = grid_step(1.0, "")
         reach = clip_steps(self.clip, step)
         per_rado = n_columns * TOTAL_VARIATION
         if self.noise_std is None:
             assert self.epsilon is not None
-            multiplier = subsampled_multiplier(self.epsilon, self.delta, INCLUSION, n_rados, total_variation=per_rado)
+            multiplier = subsampled_multiplier(
+                self.epsilon, self.delta, INCLUSION, n_rados, total_variation=per_rado, group=max_rows
+            )
             scale = noise_scale(multiplier * reach * (1 + 1e-12))
         else:
             scale = noise_scale(self.noise_std / step)
         # Rounded down, so that no more noise is accounted for than there is.
         actual = math.nextafter(scale / reach, 0.0)
-        event: Event = SubsampledGaussian(actual, INCLUSION, total_variation=per_rado)
+        relation = Relation.PERSON if person else Relation.RECORD
+        event: Event = SubsampledGaussian(actual, INCLUSION, per_rado, relation, group=max_rows, person=person)
         return Plan(step, self.clip, scale, Repeated(event, n_rados))
 
     def statement(self, circumstances: Circumstances) -> Statement:
-        """Joint (epsilon, delta) of all rados, for one record added or removed (R6)."""
+        """Joint (epsilon, delta) of all rados, for one record, or person, added or removed (R6, P6)."""
+        whom = protected(circumstances, "record", RECORD_UNIT, _SEVERAL_ROWS)
         return make_statement(
             self.name,
             self._plan(circumstances).event,
             self.delta,
             circumstances,
-            unit=RECORD_UNIT,
+            unit=whom.unit,
             promises=(
-                "Whether any one record was in the table changes the probability of no outcome by more than a factor "
+                f"Whether {whom.anyone} was in the table changes the probability of no outcome by more than a factor "
                 "of exp(epsilon), up to delta. This is about all rados of the release together.",
                 "The number of examples is protected in the same sense, and is not in the release.",
             ),
-            not_protected=(*_NOT_PROTECTED, *COMMON),
+            not_protected=(*_NOT_PROTECTED, *whom.not_protected, *COMMON),
         )
 
     @classmethod
@@ -126,7 +140,9 @@ class NoisyRados:
         return Repeated(SubsampledGaussian(noise, INCLUSION), n_rados), {"noise": noise, "n_rados": n_rados}
 
     def _plan(self, circumstances: Circumstances) -> Plan:
-        return self.plan(circumstances.n_rados, circumstances.n_columns, None)
+        return self.plan(
+            circumstances.n_rados, circumstances.n_columns, None, circumstances.max_rows, circumstances.person or ""
+        )
 
 
 def noise_scale(scale: float) -> float:

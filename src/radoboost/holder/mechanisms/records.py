@@ -5,17 +5,21 @@ gives is a function of that record (`contributions`), a bad record gives nothing
 out nor its shape depends on a value.
 """
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from radoboost.errors import ArgumentError, TableError
+from radoboost.holder.counts import PersonCounts
 from radoboost.holder.declared import check_bounds, check_names
 from radoboost.holder.grid import check_size
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Plan
 from radoboost.holder.mechanisms.contributions import LARGEST, beyond_bounds, contributions
 from radoboost.holder.passes import CountRows, RadoPass, RadoSums, check_memory
+from radoboost.holder.persons import choose_rows
 from radoboost.holder.run import Noise, RowNoise, Run
 from radoboost.holder.signatures import check_enough_examples
 from radoboost.release import RADOS
@@ -24,6 +28,7 @@ from radoboost.tables import Batch
 from radoboost.tables.labels import LabelRule
 
 MAX_COLUMNS = 2**18
+MOST_ROWS_OF_A_PERSON = 1_000_000
 NO_BOUNDS = (
     "a promise about records needs declared bounds: bounds read off the table would reveal some of it; "
     "write a template with: rado bounds TABLE --label COL, fill that in from public knowledge, and give it as bounds; "
@@ -61,6 +66,10 @@ def check_declared(asked: Asked, *, may_search: bool = False) -> int | None:
         )
     LabelRule(asked.label_name, asked.classes)
     names = declared_features(asked)
+    if asked.person is not None and asked.person in (names or ()):
+        raise ArgumentError(
+            f"{asked.person!r} says whose row it is, so it cannot be a feature: take it out of the bounds, or drop it"
+        )
     if names is None:
         return None
     check_names(names, asked.intercept)
@@ -96,6 +105,12 @@ def declared_columns(asked: Asked, features: Sequence[str], step: float) -> tupl
     return (*columns, *([constant_column(step)] * asked.intercept))
 
 
+def declared_rule(asked: Asked) -> LabelRule:
+    """Which labels are -1 and which +1, as declared."""
+    assert asked.classes is not None
+    return LabelRule(asked.label_name, asked.classes)
+
+
 def check_width(n_columns: int) -> int:
     """The number of columns, refused if a sum of their squares may not fit 64 bits (C3)."""
     if n_columns > MAX_COLUMNS:
@@ -110,6 +125,48 @@ def check_coins(asked: Asked, name: str) -> None:
             f"{name} draws each example by a secret coin; leave signatures out (a fixed support needs the "
             "number of examples, which is protected)"
         )
+
+
+def check_person(person: str | None, max_rows: int | None) -> int:
+    """How many rows of a person contribute at most; this must be said, and only with a person.
+
+    >>> check_person("patient_id", 4), check_person(None, None)
+    (4, 1)
+    """
+    if person is None:
+        if max_rows is not None:
+            raise ArgumentError(
+                "max_rows is for rows of persons: name the column that says whose row it is (--person COL)"
+            )
+        return 1
+    if not isinstance(person, str) or not person:
+        raise ArgumentError(f"person must be the name of a column, which says whose row it is; it is {person!r}")
+    if max_rows is None:
+        raise ArgumentError(
+            f"say how many rows of each person may contribute at most: max_rows (--max-rows K), with {person!r}; more "
+            "rows take more noise"
+        )
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or not 1 <= max_rows <= MOST_ROWS_OF_A_PERSON:
+        raise ArgumentError(f"max_rows must be a whole number from 1 to {MOST_ROWS_OF_A_PERSON:,}; it is {max_rows!r}")
+    return max_rows
+
+
+def limit_persons(asked: Asked, run: Run, rule: LabelRule, *, with_label: bool = True) -> PersonCounts | None:
+    """Leave out all rows but `max_rows` of each person, where a person is named, for all passes to come (P2).
+
+    The key of the choice comes from the operating system, serves this release, and is stored nowhere. `with_label` must
+    be False where labels are what is protected: the choice must not depend on them.
+    """
+    if asked.person is None:
+        return None
+    key = secrets.token_bytes(32) if asked.choice_key is None else asked.choice_key
+    run.source, counts = choose_rows(run.source, run.sum, rule, asked.max_rows, key, with_label=with_label)
+    return counts
+
+
+def person_parameters(asked: Asked) -> dict[str, Any]:
+    """What a release says of persons, among the parameters of its mechanism."""
+    return {} if asked.person is None else {"person": asked.person, "max_rows": asked.max_rows}
 
 
 def count_rows(run: Run) -> int:
@@ -147,11 +204,17 @@ class SumContributions(RadoPass):
 
 
 def sum_records(
-    asked: Asked, run: Run, plan: Plan, columns: tuple[Column, ...], n_rows: int | None, *, noise_on: str
+    asked: Asked,
+    run: Run,
+    plan: Plan,
+    columns: tuple[Column, ...],
+    n_rows: int | None,
+    *,
+    noise_on: str,
+    persons: PersonCounts | None,
 ) -> Made:
     """Rados of what records contribute, with the noise of a plan on "rados" or on "examples"."""
-    assert asked.classes is not None
-    rule, n_rados = LabelRule(asked.label_name, asked.classes), asked.n_rados
+    rule, n_rados = declared_rule(asked), asked.n_rados
     check_memory(run.engine, n_rados, len(columns))
     if n_rows is not None:
         check_enough_examples(n_rados, n_rows, asked.subsets)
@@ -163,13 +226,16 @@ def sum_records(
     sums = run.noisy_sum(task, *(() if on_rows else (Noise("totals", plan.noise_scale),)))
     if n_rows is not None and sums.counts.n_rows != n_rows:
         raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.counts.n_rows))
-    circumstances = Circumstances("bounds", asked.seeded, n_rados, len(columns), n_rows, asked.earlier)
+    circumstances = Circumstances(
+        "bounds", asked.seeded, n_rados, len(columns), n_rows, asked.earlier, person=asked.person,
+        max_rows=asked.max_rows,
+    )  # fmt: skip
     return Made(
         blocks={RADOS: sums.totals * np.float64(plan.step)},
         columns=columns,
         classes=(rule.negative, rule.positive),
         circumstances=circumstances,
-        parameters={},
+        parameters=person_parameters(asked),
         signatures={"name": asked.subsets.name, **asked.subsets.parameters(n_rows or 0)},
-        counts=sums.counts,
+        counts=replace(sums.counts, persons=persons),
     )

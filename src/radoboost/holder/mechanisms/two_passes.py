@@ -37,6 +37,7 @@ def check_scale(asked: Asked) -> str:
     """The scale by its name in a release."""
     asked.refuse_rows()
     asked.declared.refuse_private()
+    asked.refuse_person("this mechanism")
     LabelsSeen(asked.label_name, asked.classes)
     return resolve_scale(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
 

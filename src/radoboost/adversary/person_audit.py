@@ -1,0 +1,243 @@
+"""The attack on a whole person: what an adversary who knows everybody else's rows makes of a release of `moments`.
+
+The canary is a person with many identical rows. The adversary knows all other rows, and even the key by which rows of
+persons are chosen. So, given what was released before, each stage is a known sum, plus noise, plus as many times the
+canary's contribution as rows of it are chosen: the log-likelihood ratios of the stages add up.
+
+What is run is the mechanism's `make`, whole, as crafting runs it. Without a bound on rows of a person the same attack
+is on a release that promises something about records: it shows what that promise is worth for a person.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from radoboost.adversary.audits import Audit, least_epsilon
+from radoboost.adversary.moments_audit import log_ratio
+from radoboost.adversary.rates import CONFIDENCE, rate_above, rate_below
+from radoboost.errors import ArgumentError
+from radoboost.holder.declared import Declared
+from radoboost.holder.engines import Engine, get_engine
+from radoboost.holder.mechanisms import Asked, Made, Moments
+from radoboost.holder.mechanisms.moment_budget import Shape
+from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
+from radoboost.holder.persons import choose_rows
+from radoboost.holder.run import Run
+from radoboost.holder.runners.threads import Threads
+from radoboost.privacy import Event, Gaussian, epsilon_at
+from radoboost.progress import Progress, silent
+from radoboost.tables import Source, open_table
+from radoboost.tables.labels import LabelRule
+
+PERSON = "person"
+_CANARY = -1  # its id; others have ids from 0 on
+_ROWS_AT_A_TIME = 1 << 15
+_LEAST_RUNS = 80
+_RULE = LabelRule("label", (0, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Visits:
+    """A table of visits: `values` within [-1, 1], `labels` 0 and 1, and `people`, whose visit it is, from 0 on.
+
+    The canary has `times` rows, all of them `canary`, with the label 1.
+    """
+
+    values: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    people: NDArray[np.int64]
+    canary: NDArray[np.float64]
+    times: int = 40
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of values."""
+        return [f"x{k}" for k in range(self.values.shape[1])]
+
+    def source(self, *, with_canary: bool) -> Source:
+        """The table, with the canary or without."""
+        times = self.times if with_canary else 0
+        values = np.concatenate([self.values, np.tile(self.canary, (times, 1))])
+        columns = {name: values[:, k] for k, name in enumerate(self.names)}
+        columns["label"] = np.append(self.labels, np.ones(times, np.int64))
+        columns[PERSON] = np.append(self.people, np.full(times, _CANARY))
+        return open_table(pa.table(columns), label="label", person=PERSON, row_by_row=True)
+
+
+def few_visits(mechanism: Moments, max_rows: int, times: int = 40) -> Visits:
+    """As few others as an attack needs: pairs of opposite edge vectors, along the canary's own.
+
+    The classifier then hardly leans either way, so that the canary has nearly the largest weight that a row can have.
+
+    >>> len(few_visits(Moments(4.0), 4).people) > 100
+    True
+    """
+    row = np.array([1.0, 0.9])
+    pairs = round(100 * max_rows / mechanism.distance(Shape(len(row) + 1, max_rows=max_rows)))
+    rows = np.arange(2 * pairs)
+    return Visits(np.tile(row, (len(rows), 1)), rows % 2, rows // max_rows, row, times)
+
+
+def many_visits(n_people: int = 20_000, most: int = 40, seed: int = 0) -> Visits:
+    """A made-up table: people with 1 to `most` visits each, whose values scatter about their own; a canary with `most`.
+
+    The canary's label is not the one that others with such values have, so that it has a large weight throughout.
+
+    >>> visits = many_visits(100)
+    >>> bool(np.bincount(visits.people).max() <= 40), len(set(visits.people.tolist()))
+    (True, 100)
+    """
+    rng = np.random.default_rng(seed)
+    people = rng.permutation(np.repeat(np.arange(n_people), rng.integers(1, most + 1, n_people)))
+    own = rng.uniform(-1, 1, (n_people, 5))
+    values = np.clip(own[people] + rng.normal(0, 0.3, (len(people), 5)), -1, 1)
+    leaning = 2 * values[:, 0] + values[:, 1] - values[:, 2]
+    labels = (leaning + rng.logistic(0, 0.5, len(people)) > 0).astype(np.int64)
+    return Visits(values, labels, people, np.array([-1.0, -1.0, 1.0, 0.5, -0.5]), most)
+
+
+def audit_person(
+    mechanism: Moments,
+    visits: Visits,
+    max_rows: int | None,
+    *,
+    runs: int = 1000,
+    key: bytes | None = None,
+    run: type[Run] = Run,
+    bar: Progress = silent,
+) -> Audit:
+    """Tell releases with the canary from those without it; the claim is the statement's.
+
+    With `max_rows` None nothing bounds the rows of a person, and the claim, about one record, is held against what the
+    attack finds about the person. A release counts as one with the canary if that is the likelier; since nothing is
+    chosen by the runs, all of them are counted. `run` lets tests audit faulty noise.
+
+    >>> mechanism = Moments(4.0, sharpen=False)
+    >>> audit_person(mechanism, few_visits(mechanism, 4), 4, runs=200, key=bytes(32)).holds
+    True
+    """
+    if mechanism.unit != "record":
+        raise ArgumentError("the attack on a person tells whether they are in the table; take unit='record'")
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < _LEAST_RUNS:
+        raise ArgumentError(f"the attack on a person needs at least {_LEAST_RUNS} runs; runs is {runs!r}")
+    attack = _Attack(mechanism, visits, max_rows, hashlib.sha256(b"radoboost/audit/choice/" + (key or b"")).digest())
+    scores: list[list[float]] = [[], []]
+    event: Event | None = None
+    tables = [visits.source(with_canary=present) for present in (True, False)]
+    for number in range(runs):
+        for which, table in enumerate(tables):
+            made = attack.make(run(table, attack.engine, Threads(1), _noise_key(key, which, number)))
+            scores[which].append(attack.score(made))
+            event = mechanism.event(attack.shape, made.parameters["rounds"])
+        bar("releases with and without the canary", number + 1, runs)
+    assert event is not None
+    relation, column = mechanism.relation_for(attack.shape), attack.shape.person
+
+    def family(multiplier: float) -> Event:
+        return Gaussian(multiplier, relation, person=column)
+
+    hits, alarms = (sum(score > 0 for score in some) for some in scores)
+    risk, delta = (1 - CONFIDENCE) / 2, mechanism.delta
+    rates = rate_above(alarms, runs, risk), rate_below(hits, runs, risk)
+    bare = max(0.0, math.log((rates[1] - delta) / rates[0])) if rates[1] > delta else 0.0
+    found = least_epsilon(family, rates, delta)
+    return Audit(
+        mechanism.name, relation.value, delta, epsilon_at(event, delta), found, runs, "all stages", CONFIDENCE, bare
+    )
+
+
+def _noise_key(key: bytes | None, which: int, number: int) -> bytes | None:
+    place = bytes([which]) + number.to_bytes(8, "little")
+    return None if key is None else hashlib.sha256(b"radoboost/audit/person/" + place + key).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class _Attack:
+    """What the adversary knows: everybody else's rows, those that are chosen of them, and the canary's row."""
+
+    mechanism: Moments
+    visits: Visits
+    max_rows: int | None
+    choice_key: bytes
+
+    @property
+    def shape(self) -> Shape:
+        """What the noise depends on."""
+        d = len(self.visits.names) + 1
+        return Shape(d) if self.max_rows is None else Shape(d, max_rows=self.max_rows, person=PERSON)
+
+    @property
+    def times(self) -> int:
+        """How many rows of the canary contribute."""
+        return self.visits.times if self.max_rows is None else min(self.visits.times, self.max_rows)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What computes the contributions."""
+        return get_engine("auto")
+
+    @cached_property
+    def _asked(self) -> Asked:
+        limits = {name: (-1.0, 1.0) for name in self.visits.names}
+        asked = Asked(n_rados=1, signature_key=bytes(32), declared=Declared(limits), label="label", classes=(0, 1))
+        if self.max_rows is None:
+            return asked
+        return replace(asked, person=PERSON, max_rows=self.max_rows, choice_key=self.choice_key)
+
+    def make(self, run: Run) -> Made:
+        """What the mechanism makes of a table, in the way that `craft` calls it, with as few rados as possible."""
+        self.mechanism.check(self._asked)
+        return self.mechanism.make(self._asked, run)
+
+    def _on_sphere(self, values: NDArray[Any], signs: NDArray[np.int8]) -> NDArray[np.int32]:
+        high = np.ones(values.shape[1])
+        rows, good = self.engine.sphere(values, signs, -high, high, CONSTANT_VALUE, GRID)
+        assert good.all()
+        return rows
+
+    @cached_property
+    def _others(self) -> list[tuple[NDArray[np.int32], NDArray[np.int8]]]:
+        """Everybody else's chosen rows on the sphere, and their signs, some rows at a time."""
+        source = self.visits.source(with_canary=False)
+        if self.max_rows is not None:
+            source, _ = choose_rows(source, Threads(1).run, _RULE, self.max_rows, self.choice_key)
+        batches = [(batch.values(), _RULE.signs(batch.labels)) for batch in source.batches(_ROWS_AT_A_TIME)]
+        return [(self._on_sphere(values, signs), signs) for values, signs in batches]
+
+    @cached_property
+    def _known(self) -> tuple[NDArray[np.int64], int, NDArray[np.int32]]:
+        """The second moments and the number of everybody else's rows, and the canary on the sphere."""
+        products = sum(self.engine.products(rows)[0] for rows, _ in self._others)
+        count = sum(rows.shape[1] for rows, _ in self._others)
+        return np.asarray(products), count, self._on_sphere(self.visits.canary[None], np.ones(1, np.int8))
+
+    def score(self, made: Made) -> float:
+        """The log-likelihood ratio of the canary being there, of all stages together."""
+        return sum(log_ratio(*part) for part in self._parts(made))
+
+    def _parts(self, made: Made) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], float]]:
+        """Of each stage: what is left without everybody else, the canary's part in it, and the noise."""
+        products, count, canary = self._known
+        engine, blocks, noise, times = self.engine, made.blocks, made.parameters["noise"], self.times
+        edge = engine.whiten(canary, blocks["whitening"], np.ones(1, np.int8), GRID)
+        edges = [engine.whiten(rows, blocks["whitening"], signs, GRID) for rows, signs in self._others]
+        sums = [engine.products(rows) for rows in edges]
+        q, e = canary[:, 0].astype(np.float64), edge[:, 0].astype(np.float64)
+        good = made.parameters["rows"]["good"] - count
+        yield np.array([good * GRID]), np.array([times * GRID * 1.0]), noise["counts"] * GRID
+        squares = GRID**2
+        yield blocks["moment:C"] * squares - products, times * np.outer(q, q), noise["second"] * squares
+        yield blocks["moment:b"][0] * GRID - sum(vector for _, vector in sums), times * e, noise["sum"] * GRID
+        whitened = sum(moments for moments, _ in sums)
+        yield blocks["moment:C2"] * squares - whitened, times * np.outer(e, e), noise["whitened"] * squares
+        for mean, theta in zip(blocks.get("sharpened", ()), blocks.get("theta", ()), strict=False):
+            known = sum(engine.tilt(rows, theta, GRID, CAP) for rows in edges)
+            own = times * engine.tilt(edge, theta, GRID, CAP).astype(np.float64)
+            yield mean * GRID - known, own, noise["rounds"] * GRID

@@ -1,0 +1,109 @@
+"""Whose row each one is: one spelling for every person, read row by row.
+
+An id is text or a whole number. All spellings of a number are one id, so that the type of a column does not matter: a
+missing id makes integers floats in some libraries, and a text makes them texts. White space around an id does not
+count, and a number that is not finite is no id. Otherwise two spellings are two persons (P1 of docs/proofs/persons.md).
+"""
+
+import math
+import re
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from radoboost.tables.labels import comparable
+
+# No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
+_NUMBER = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(rb"[+-]?[0-9]+")
+_TRUTHS = (b"true", b"false")
+_NO_NUMBERS = {sign + word for sign in (b"", b"+", b"-") for word in (b"nan", b"inf", b"infinity")}
+_LONGEST_NUMBER = 1024  # bytes; a longer text is no number
+
+
+def person_ids(persons: pa.Array) -> tuple[list[bytes], NDArray[np.int64]]:
+    """The ids of a batch, and for every row the place of its own among them; -1 where a row has none.
+
+    An id may be there twice, in two spellings.
+
+    >>> ids, places = person_ids(pa.array(["7", None, "7.0", "ann ", ""]))
+    >>> ids, places.tolist()
+    ([b'7', b'7', b'ann'], [0, -1, 1, 2, -1])
+    """
+    try:
+        column = _plain(persons)
+        encoded = None if column is None else column.dictionary_encode()
+    except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
+        encoded = None
+    except pa.ArrowException:
+        return _those_there([_id_at(persons, row) for row in range(len(persons))])
+    if encoded is None:
+        return [], np.full(len(persons), -1, dtype=np.int64)
+    spellings = [person_id(value) for value in encoded.dictionary.to_pylist()]
+    ids, place_of = _those_there(spellings)
+    rows = encoded.indices.fill_null(len(spellings)).to_numpy(zero_copy_only=False)
+    return ids, np.append(place_of, -1)[rows]
+
+
+def _those_there(spellings: list[bytes | None]) -> tuple[list[bytes], NDArray[np.int64]]:
+    """The spellings without those that are None, and the place of each among them; -1 for None."""
+    known = np.array([spelling is not None for spelling in spellings], dtype=bool)
+    places = np.where(known, np.cumsum(known) - 1, -1).astype(np.int64)
+    return [spelling for spelling in spellings if spelling is not None], places
+
+
+def _id_at(persons: pa.Array, row: int) -> bytes | None:
+    """The id of one row, where the batch cannot be read as a whole."""
+    try:
+        value = persons[row].as_py()
+        return person_id(str(value).encode() if isinstance(value, str | Decimal) else value)
+    except (ValueError, LookupError, OverflowError, pa.ArrowException):
+        return None
+
+
+def _plain(persons: pa.Array) -> pa.Array | None:
+    """Ids of a type whose values can be taken as Python objects without fail; None for types that hold no ids.
+
+    Texts become bytes, since text that is not UTF-8 is no reason to stop.
+    """
+    column = comparable(persons)
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        column = column.cast(pa.large_string())
+        kind = column.type
+    if pa.types.is_string(kind):
+        return column.cast(pa.binary())
+    if pa.types.is_large_string(kind):
+        return column.cast(pa.large_binary())
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    bytes_like = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return column if numeric or bytes_like or pa.types.is_null(kind) else None
+
+
+def person_id(value: Any) -> bytes | None:
+    """One spelling for an id; None where there is none.
+
+    >>> [person_id(v) for v in (7, 7.0, b"+7", b"7e0", b"007", b" ann", b"", None, float("nan"), b"2.50", True)]
+    [b'7', b'7', b'7', b'7', b'7', b'ann', None, None, None, b'2.5', b'true']
+    """
+    if isinstance(value, bytes):
+        text = value.strip()
+        if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+            word = text.lower()
+            return word if word in _TRUTHS else None if word in _NO_NUMBERS else text or None
+        return b"%d" % int(text) if _WHOLE.fullmatch(text) else _number_id(float(text))
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, int):
+        return b"%d" % value
+    return _number_id(value) if isinstance(value, float) else None
+
+
+def _number_id(number: float) -> bytes | None:
+    """The id of a float; None if it is not finite."""
+    if not math.isfinite(number):
+        return None
+    return b"%d" % int(number) if number.is_integer() else repr(number).encode()

@@ -1,0 +1,684 @@
+"""Rows of persons: which of them contribute, that no more do, and what is promised of it."""
+
+import json
+import math
+import pickle
+import secrets
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+import radoboost as rb
+from radoboost.adversary import person_audit
+from radoboost.adversary.canaries import RowByRow
+from radoboost.adversary.membership.rebuilding import rebuilt
+from radoboost.adversary.rates import rate_above, rate_below
+from radoboost.holder import persons as holder_persons
+from radoboost.holder.declared import read_bounds
+from radoboost.holder.engines import get_engine
+from radoboost.holder.mechanisms import records
+from radoboost.holder.mechanisms.contract import Asked, Circumstances
+from radoboost.holder.mechanisms.moment_budget import Shape
+from radoboost.holder.mechanisms.moment_passes import GRID, SphereRows
+from radoboost.holder.persons import choose_rows
+from radoboost.holder.run import Run
+from radoboost.holder.runners.threads import Threads
+from radoboost.holder.table_check import check_table
+from radoboost.privacy import (
+    Composed,
+    Gaussian,
+    Relation,
+    Repeated,
+    SubsampledGaussian,
+    converted,
+    epsilon_at,
+    event_from_dict,
+    event_to_dict,
+    group_words,
+    trade_off,
+)
+from radoboost.release.columns import Column
+from radoboost.tables import open_table
+from radoboost.tables import persons as tables_persons
+from radoboost.tables.labels import LabelRule
+from radoboost.tables.persons import person_ids
+
+KEY = b"which rows of a person, for tests"[:32]
+RULE = LabelRule("ill", (0, 1))
+NAMES = ["age", "dose"]
+
+people = st.sampled_from([None, "", "ann", "bob", "7", "7.0", "eve"])
+numbers = st.sampled_from([0.0, -0.0, 1.0, 2.0, 1e300, float("nan"), float("inf")])
+rows = st.tuples(people, numbers, numbers, st.sampled_from([0, 1, 2, None]))
+tables = st.lists(rows, max_size=24)
+
+
+def canonical(person):
+    return {None: None, "": None, "7.0": b"7"}.get(person, (person or "").encode())
+
+
+def as_table(table):
+    columns = list(zip(*table, strict=True)) if table else [[]] * 4
+    kinds = {"who": pa.string(), "age": pa.float64(), "dose": pa.float64(), "ill": pa.int64()}
+    return pa.table({name: pa.array(list(c), kind) for (name, kind), c in zip(kinds.items(), columns, strict=True)})
+
+
+def opened(*pieces):
+    """Tables one behind the other, as one source of several parts."""
+    sources = [open_table(as_table(piece), label="ill", person="who", row_by_row=True) for piece in pieces]
+    return replace(sources[0], pieces=[part for source in sources for part in source.parts()])
+
+
+def chosen(source, most=2, **options):
+    options.setdefault("with_label", True)
+    threads = options.pop("threads", 1)
+    return choose_rows(source, Threads(threads).run, RULE, most, KEY, **options)[0]
+
+
+def contents(source):
+    """What the rows of a source give; of spoiled rows nothing counts but that they are there."""
+    rows = []
+    for batch in source.batches():
+        labels = RULE.signs_or_zero(batch.labels).tolist()
+        rows += [content(row, label) for row, label in zip(batch.values().tolist(), labels, strict=True)]
+    return rows
+
+
+def content(row, label):
+    spoiled = label == 0 or not all(map(math.isfinite, row))
+    return "spoiled" if spoiled else " ".join(repr(value + 0.0) for value in (*row, label))
+
+
+def by_oracle(table, most, *, with_label=True):
+    signs = [{0: -1, 1: 1}.get(row[3], 0) for row in table]
+    who = [canonical(row[0]) for row in table]
+    picked = oracles.chosen_rows(who, [row[1:3] for row in table], signs, most, KEY, with_label=with_label)
+    return [content(table[number][1:3], signs[number]) for number in picked]
+
+
+# ---- which rows
+
+
+@settings(max_examples=50)
+@given(tables, st.integers(1, 4), st.booleans(), st.data())
+def test_the_rows_of_the_slow_twin_are_chosen_however_the_table_is_cut(table, most, with_label, data):
+    """In parts, by one thread or two, in one pass over all persons or several over some."""
+    cut = data.draw(st.integers(0, len(table)))
+    source = opened(table[:cut], table[cut:])
+    wanted = by_oracle(table, most, with_label=with_label)
+    for threads, row_bytes in ((1, 160), (2, 160), (1, 10**10)):  # the last: several passes
+        view = chosen(source, most, with_label=with_label, threads=threads, row_bytes=row_bytes)
+        assert contents(view) == wanted and view.n_rows == len(wanted)
+        assert [part.count() for part in view.parts()] == [
+            len(contents(replace(view, pieces=[p]))) for p in view.parts()
+        ]
+
+
+@settings(max_examples=50)
+@given(tables, tables, st.integers(1, 3), st.randoms())
+def test_a_choice_does_not_depend_on_other_people(table, others, most, random):
+    """They come, go and move; of one person the same rows contribute, and never more than `most`."""
+    own = [("eve", *row[1:]) for row in table]
+    others = [row for row in others if row[0] != "eve"]
+    mixed = own + others
+    order = sorted(range(len(mixed)), key=lambda _: random.random())
+    moved = [mixed[k] for k in order]
+    alone, among = chosen(opened(own), most), chosen(opened(moved), most)
+    assert alone.n_rows == min(most, len(own))
+    rest = sorted(contents(among))
+    for row in contents(alone):
+        rest.remove(row)
+    assert sorted(rest) == sorted(contents(chosen(opened(others), most)))
+
+
+@given(tables, st.integers(1, 3))
+def test_flipped_labels_do_not_change_the_choice_where_labels_are_protected(table, most):
+    flipped = [(*row[:3], 1 - row[3] if row[3] in (0, 1) else row[3]) for row in table]
+    before, after = (chosen(opened(some), most, with_label=False) for some in (table, flipped))
+    assert [part.bits.tobytes() for part in before.parts()] == [part.bits.tobytes() for part in after.parts()]
+
+
+def test_good_rows_go_first_and_spoiled_ones_do_not_use_up_places():
+    table = [("ann", float("nan"), 1.0, 1)] * 5 + [("ann", 1.0, 1.0, 1), ("ann", 2.0, 1.0, 3), ("bob", 1.0, 1.0, None)]
+    assert contents(chosen(opened(table), 1)) == ["1.0 1.0 1.0", "spoiled"]
+    assert contents(chosen(opened(table), 3)) == ["spoiled", "spoiled", "1.0 1.0 1.0", "spoiled"]
+
+
+def test_identical_rows_are_counted():
+    table = [("ann", 1.0, 1.0, 1)] * 100 + [(None, 1.0, 1.0, 1)] * 7
+    view, counts = choose_rows(opened(table), Threads(2).run, RULE, 3, KEY)
+    assert view.n_rows == 3 and (counts.people, counts.rows, counts.nobody, counts.beyond) == (1, 107, 7, 97)
+    assert counts.in_words() == [
+        "3 of 107 rows are taken, at most 3 of each of 1 people",
+        "without a person, so they give nothing: 7 rows",
+    ]
+
+
+@pytest.mark.parametrize("layout", ["csv", "gzip", "parquet", "arrow", "mixed"])
+def test_rows_of_a_person_are_found_in_all_files(layout, tmp_path, rng):
+    """The same rows as in memory, whatever the files are, and with whole numbers, floats or texts for ids."""
+    who, age, dose = rng.integers(0, 40, 600), rng.integers(0, 90, 600) * 1.0, rng.random(600).round(3)
+    ill = rng.integers(0, 2, 600)
+    table = pa.table({"who": who, "age": age, "dose": dose, "ill": ill})
+    wanted = contents(chosen(open_table(table, label="ill", person="who", row_by_row=True), 4))
+    assert len(wanted) == 160
+    kinds = {"csv": "csv", "gzip": "csv.gz", "parquet": "parquet", "arrow": "arrow"}
+    paths = []
+    for k, start in enumerate(range(0, 600, 150)):
+        piece, kind = table.slice(start, 150), [*kinds][k] if layout == "mixed" else layout
+        paths.append(tmp_path / f"{k}.{kinds[kind]}")
+        if kind == "parquet":
+            ids = pa.array([None if n == 1000 else float(n) for n in piece["who"].to_pylist()], pa.float64())
+            pq.write_table(piece.set_column(0, "who", ids), paths[-1], row_group_size=64)
+        elif kind == "arrow":
+            ids = pa.array([f" {n}.0" for n in piece["who"].to_pylist()]).dictionary_encode()
+            with pa.ipc.new_file(paths[-1], piece.set_column(0, "who", ids).schema) as writer:
+                writer.write_table(piece.set_column(0, "who", ids), max_chunksize=50)
+        else:
+            with pa.output_stream(paths[-1], compression="gzip" if kind == "gzip" else None) as stream:
+                pa.csv.write_csv(piece, stream)
+    source = open_table(paths, label="ill", person="who", row_by_row=True)
+    for view in (chosen(source, 4, threads=2), chosen(pickle.loads(pickle.dumps(source)), 4)):
+        assert contents(view) == wanted
+        parts = [pickle.loads(pickle.dumps(part)) for part in view.parts()]
+        assert contents(replace(view, pieces=parts)) == wanted
+
+
+def test_frames_and_arrays_have_the_same_persons(rng):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    who, values, ill = rng.integers(0, 9, 90), rng.random((90, 2)), rng.integers(0, 2, 90)
+    columns = {"who": who, "age": values[:, 0], "dose": values[:, 1], "ill": ill}
+    wanted = contents(chosen(open_table(pa.table(columns), label="ill", person="who", row_by_row=True)))
+    missing = np.where(who == 8, np.nan, who)  # of one person: the others' ids become floats
+    texts = ["n/k" if n == 8 else str(n) for n in who]
+    for ids in (who, missing, texts, np.array(texts, object), pd.Categorical(texts)):
+        frame = pd.DataFrame({**columns, "who": ids})
+        got = contents(chosen(open_table(frame, label="ill", person="who", row_by_row=True)))
+        eight = set(contents(open_table(frame[who == 8], label="ill", person="who", row_by_row=True)))
+        assert [row for row in got if row not in eight] == [row for row in wanted if row not in eight]
+    assert contents(chosen(open_table(pl.DataFrame(columns), label="ill", person="who", row_by_row=True))) == wanted
+    array = np.column_stack([who, values, ill])
+    assert contents(chosen(open_table(array, label="x3", person="x0", row_by_row=True))) == wanted
+    part = pickle.loads(pickle.dumps(open_table(array, label="x3", person="x0", row_by_row=True).parts()[0]))
+    assert next(part.batches(100)).persons.to_pylist() == who.tolist()
+
+
+@pytest.mark.parametrize(
+    ("column", "ids"),
+    [
+        (pa.array([1, None, 2**63 - 1]), [b"1", None, b"9223372036854775807"]),
+        (pa.array([1.0, float("nan"), 2.5]), [b"1", None, b"2.5"]),
+        (pa.array([b"\xff\xfe", b" x ", b""]), [b"\xff\xfe", b"x", None]),
+        (
+            pa.array(["12345678901234567890", "012345678901234567890", "1e400"]),
+            [b"12345678901234567890"] * 2 + [None],
+        ),
+        (pa.array([True, False, None]), [b"true", b"false", None]),
+        (pa.array(["True", "-0", "+7"]), [b"true", b"0", b"7"]),
+        (pa.array([[1], [2], None]), [None] * 3),
+        (pa.array([1, 2, 3], pa.timestamp("ns")), [None] * 3),
+        (pa.array(["9" * 5000 + "x", "9" * 5000, "a"]), [b"9" * 5000 + b"x", b"9" * 5000, b"a"]),
+        (pa.array(["a", "b", "a"], pa.string_view()), [b"a", b"b", b"a"]),
+        (pa.DictionaryArray.from_arrays(pa.array([0, 7, 0]), pa.array(["a"]), safe=False), [b"a", None, b"a"]),
+        (pa.array(["1.50", "2"]).cast(pa.decimal128(5, 2)), [b"1.5", b"2"]),
+    ],
+)
+def test_ids_have_one_spelling_and_none_is_refused(column, ids):
+    spelled, places = person_ids(column)
+    assert [spelled[place] if place >= 0 else None for place in places] == ids
+
+
+def test_a_batch_that_cannot_be_read_as_a_whole_is_read_one_by_one(monkeypatch):
+    column = pa.array(["7.0", None, " ann", "7", "1e400"])
+    ids, places = person_ids(column)
+
+    def fails(labels):
+        raise pa.ArrowInvalid("on account of a value")
+
+    monkeypatch.setattr(tables_persons, "comparable", fails)
+    one_by_one, own_places = person_ids(column)
+    for some, of in ((ids, places), (one_by_one, own_places)):
+        assert [some[place] if place >= 0 else None for place in of] == [b"7", None, b"ann", b"7", None]
+
+
+SPELLINGS = ["7", "007", "+7", "7.0", " 7", "8", "8.5", "true", "False", "inf", "nan", "", "1e3", "-0", "0", "1000"]
+ODDITIES = ["ann", "n/k", "", "9.5", "x" * 3000, "é", "inf", "nan", "12345678901234567890", "1e400", "2024-01-01"]
+
+
+@pytest.mark.parametrize("form", ["csv", "pandas", "polars"])
+def test_no_id_changes_whose_row_another_is(form, tmp_path):
+    """Whatever type the ids of a file get from one odd id among them."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    random = np.random.default_rng(5)
+    path = tmp_path / "visits.csv"
+
+    def taken(lines):
+        path.write_text("\n".join(["who,age,ill", *lines]) + "\n")
+        table = {"csv": lambda path: path, "pandas": pd.read_csv, "polars": pl.read_csv}[form](path)
+        return contents(chosen(open_table(table, label="ill", person="who", row_by_row=True)))
+
+    for _ in range(100):
+        some = random.choice(SPELLINGS, 3)  # so few that the column often has one type
+        lines = [f"{who},{age},{age % 2}" for age, who in enumerate(random.choice(some, 12))]
+        odd, place = f"{random.choice(ODDITIES)},99,1", int(random.integers(0, 13))
+        after = taken([*lines[:place], odd, *lines[place:]])
+        assert [row for row in after if row != "99.0 1.0"] == taken(lines), (lines, odd)
+
+
+# ---- sound by neighbours
+
+
+@settings(max_examples=50)
+@given(tables, tables, st.integers(1, 4))
+def test_one_person_moves_counts_and_moments_by_their_rows_at_most(table, others, most):
+    """Of a person with any rows, spoiled or not: M4 and M10, times `most` (P4)."""
+    own = [("eve", *row[1:]) for row in table]
+    others = [row for row in others if row[0] != "eve"]
+    columns = tuple(Column(name, "bounds", 1.0, 0.0, 10.0) for name in NAMES)
+    task = SphereRows(get_engine("reference"), RULE, columns, True)
+    sums = [Threads(1).run(task, chosen(opened(some), most)) for some in (others + own, others)]
+    products, vectors = (sums[0].products - sums[1].products, sums[0].vector - sums[1].vector)
+    counts = [np.array([one.counts.n_rows - one.counts.spoiled, one.counts.spoiled]) for one in sums]
+    assert np.linalg.norm(products.astype(float)) <= most * GRID**2
+    assert np.linalg.norm(vectors.astype(float)) <= most * GRID
+    assert np.linalg.norm(counts[0] - counts[1]) <= most
+
+
+ODD = [b"\xff\xfe", b"", b'"', b"9" * 3000, b"9" * 3000 + b"x", b"nan", b"a,b", b"\x00", "é".encode()]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("mechanism", [rb.Moments(20.0), rb.Moments(20.0, unit="label"), rb.NoisyRados(20.0)])
+def test_no_id_decides_whether_a_release_comes_out(odd, mechanism, tmp_path):
+    lines = [b"who,age,dose,ill"] + [b"%d,%d,%d,%d" % (k % 50, k % 90, k % 7, k % 2) for k in range(400)]
+    path, outcomes = tmp_path / "visits.csv", []
+    for extra in ([], [odd + b",1,1,1"]):
+        path.write_bytes(b"\n".join(lines[:200] + extra + lines[200:]) + b"\n")
+        release = rb.craft(
+            path, label="ill", classes=(0, 1), bounds={"age": (0, 90), "dose": (0, 7)}, mechanism=mechanism,
+            person="who", max_rows=2, n_rados=20,
+        )  # fmt: skip
+        outcomes.append((release.rados.shape, release.statement, release.columns[0].name, release.signatures))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_noise_is_for_all_rows_of_a_person():
+    one, five = (Shape(4, max_rows=k, person="who") for k in (1, 5))
+    scales = [rb.Moments(1.0).scales(8, shape) for shape in (one, five)]
+    assert all(math.isclose(scales[1][name], 5 * scales[0][name], rel_tol=1e-12) for name in scales[0])
+    stds = [rb.NoisyExamples(1.0).plan(10, 3, 100, k, "who").noise_std for k in (1, 5)]
+    assert math.isclose(stds[1], math.sqrt(5) * stds[0], rel_tol=1e-6)
+    few, many = (rb.NoisyRados(1.0).plan(100, 3, None, k, "who").noise_std for k in (1, 5))
+    assert few < many < 5 * few
+
+
+# ---- what is promised
+
+
+CASES = {
+    "moments": (rb.Moments(2.0), Relation.PERSON),
+    "moments, labels": (rb.Moments(2.0, unit="label"), Relation.PERSON_LABELS),
+    "noisy-rados": (rb.NoisyRados(2.0), Relation.PERSON),
+    "noisy-examples": (rb.NoisyExamples(2.0), Relation.PERSON_ROWS),
+}
+
+
+def visits(n_people=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    who = rng.permutation(np.repeat(np.arange(n_people), rng.integers(1, 9, n_people)))
+    age = rng.uniform(0, 90, len(who))
+    return pa.table({"who": who, "age": age, "dose": rng.random(len(who)), "ill": (age > 50).astype(int)})
+
+
+DECLARED = {"label": "ill", "classes": (0, 1), "bounds": {"age": (0, 90), "dose": (0, 1)}, "n_rados": 50}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_statements_are_about_persons(name, tmp_path):
+    mechanism, relation = CASES[name]
+    table = visits()
+    release = rb.craft(table, **DECLARED, mechanism=mechanism, person="who", max_rows=3)
+    statement = release.statement
+    assert statement.neighbours == relation.value and 1.99 < statement.epsilon <= 2.0
+    assert "column 'who'; at most 3 of its rows contribute" in statement.unit_of_privacy
+    assert "any one person" in statement.promises[0]
+    assert not any("A person with several rows" in line for line in statement.not_protected)
+    assert any("several values of 'who'" in line for line in statement.not_protected)
+    event = event_from_dict(statement.event)
+    assert event.relation == relation and epsilon_at(event, 1e-6) == statement.epsilon
+    assert '"person": "who"' in json.dumps(statement.event)
+    assert release.mechanism["person"] == "who" and release.mechanism["max_rows"] == 3
+    taken = int(np.minimum(np.bincount(table["who"].to_numpy()), 3).sum())
+    assert release.n_examples == (None if relation is Relation.PERSON else taken)
+    release.save(tmp_path / "v.rado.parquet")
+    assert rb.load(tmp_path / "v.rado.parquet").statement == statement
+    with pytest.raises(rb.ReleaseError, match="about persons, by 'who'"):
+        rebuilt(release)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_engines_and_threads_give_the_same_bits(name):
+    """With keys that are given; each run has its own."""
+    asked = Asked(
+        n_rados=20, signature_key=bytes(32), declared=read_bounds(DECLARED["bounds"]), label="ill", classes=(0, 1),
+        person="who", max_rows=3, choice_key=KEY,
+    )  # fmt: skip
+    source = open_table(visits(), label="ill", features=NAMES, person="who", row_by_row=True)
+    mechanism, _ = CASES[name]
+    made = [
+        mechanism.make(asked, Run(source, get_engine(engine), Threads(threads), bytes(32))).blocks
+        for engine, threads in (("reference", 1), ("kernel", 1), ("kernel", 2))
+    ]
+    drawn = {"rados"} if mechanism.law == "noisy moments" else set()  # from what was released, afresh
+    for other in made[1:]:
+        assert all((made[0][block] == other[block]).all() for block in set(other) - drawn)
+
+
+def test_bounds_are_found_among_the_rows_that_are_taken():
+    """One person with ten thousand rows far out does not move what is found: only three of them are there."""
+    table = visits()
+    far = pa.table({"who": [-1] * 10_000, "age": [1e6] * 10_000, "dose": [0.5] * 10_000, "ill": [1] * 10_000})
+    options = {**DECLARED, "bounds": "private", "mechanism": rb.Moments(4.0), "person": "who", "max_rows": 3}
+    release = rb.craft(pa.concat_tables([table, far]), **options)
+    assert release.statement.neighbours == Relation.PERSON.value and release.statement.epsilon <= 4.0
+    assert [column.name for column in release.columns] == ["age", "dose", "(constant)"]
+    assert release.columns[0].high < 200
+
+
+def test_releases_about_persons_add_up_with_such_alone():
+    table = visits()
+    first = rb.craft(table, **DECLARED, mechanism=rb.Moments(1.0), person="who", max_rows=3)
+    same = rb.craft(table, **DECLARED, mechanism=rb.Moments(1.0), person="who", max_rows=1, compose=[first])
+    assert same.statement.composed["epsilon"] == pytest.approx(1.4547, abs=2e-3)
+    record = rb.craft(table, **DECLARED, mechanism=rb.Moments(1.0), compose=[first])
+    assert record.statement.composed["epsilon"] == "infinite"
+    assert "'one person added or removed' does not give" in record.statement.composed["why"]
+    renamed = table.rename_columns(["household", "age", "dose", "ill"])
+    other = rb.craft(renamed, **DECLARED, mechanism=rb.Moments(1.0), person="household", max_rows=3, compose=[first])
+    assert other.statement.composed["epsilon"] == "infinite" and "different columns" in other.statement.composed["why"]
+
+
+def test_a_ledger_of_persons(tmp_path):
+    table = visits()
+    books = rb.Ledger.create(tmp_path / "l", "visits", epsilon=3.0, relation="person")
+    persons = {"mechanism": rb.Moments(1.0), "person": "who", "max_rows": 3, "ledger": books}
+    release = rb.craft(table, **DECLARED, **persons)
+    assert release.statement.neighbours == books.total.relation.value and len(books.entries()) == 2
+    spent = Gaussian(1 / math.sqrt(books.spent().mu_squared), Relation.PERSON)
+    assert epsilon_at(spent, 1e-6) == pytest.approx(1, abs=1e-4)
+    with pytest.raises(rb.ArgumentError, match="'one record added or removed' does not give"):
+        rb.craft(table, **DECLARED, mechanism=rb.Moments(1.0), ledger=books)
+    renamed = table.rename_columns(["household", "age", "dose", "ill"])
+    with pytest.raises(rb.BudgetError, match="about persons by 'who'"):
+        rb.craft(renamed, **DECLARED, **{**persons, "person": "household"})
+    with pytest.raises(rb.BudgetError, match="about persons by 'who'"):
+        books.book(Gaussian(9.0, Relation.PERSON, person="household"))
+    assert len(books.entries()) == 2
+
+
+def test_events_about_persons():
+    gaussian = Gaussian(4.0, Relation.PERSON, person="who")
+    assert epsilon_at(gaussian, 1e-6) == epsilon_at(Gaussian(4.0, Relation.RECORD), 1e-6)
+    assert converted(gaussian, Relation.PERSON_ROWS).noise_multiplier == 2.0
+    assert converted(converted(gaussian, Relation.PERSON_ROWS), Relation.PERSON_LABELS).noise_multiplier == 2.0
+    sums = Repeated(SubsampledGaussian(40.0, 0.5, relation=Relation.PERSON, group=4, person="who"), 50)
+    plain = Repeated(SubsampledGaussian(40.0, 0.5, group=4), 50)
+    for relation, other in ((Relation.PERSON, Relation.RECORD), (Relation.PERSON_ROWS, Relation.EDGE)):
+        assert epsilon_at(converted(sums, relation), 1e-6) == epsilon_at(converted(plain, other), 1e-6)
+    assert event_from_dict(event_to_dict(sums)) == sums
+    assert "person" not in event_to_dict(plain)["event"]
+    for event, relation in ((gaussian, Relation.RECORD), (Gaussian(4.0, Relation.RECORD), Relation.PERSON)):
+        with pytest.raises(rb.ArgumentError, match="does not give protection"):
+            converted(event, relation)
+    two = Composed((gaussian, Gaussian(4.0, Relation.PERSON, person="household")))
+    assert epsilon_at(two, 1e-6) == math.inf
+    with pytest.raises(rb.ArgumentError, match="under a relation about persons"):
+        Gaussian(4.0, Relation.RECORD, person="who")
+    assert group_words(Relation.PERSON, 5) == "5 persons added or removed"
+
+
+# ---- what is refused, and what stops early
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"person": "who"}, "say how many rows of each person"),
+        ({"max_rows": 3}, "max_rows is for rows of persons"),
+        ({"person": "who", "max_rows": 0}, "whole number from 1"),
+        ({"person": "who", "max_rows": True}, "whole number from 1"),
+        ({"person": 3, "max_rows": 1}, "name of a column"),
+        ({"person": "nobody", "max_rows": 1}, "no column 'nobody' for the person"),
+        ({"person": "age", "max_rows": 1}, "'age' says whose row it is"),
+        ({"person": "ill", "max_rows": 1}, "both the label and the person"),
+        ({"person": "who", "max_rows": 1, "mechanism": rb.Plain()}, "nothing about persons"),
+        ({"person": "who", "max_rows": 1, "mechanism": rb.FeatureBand("dose", 1.0)}, "nothing about persons"),
+        ({"person": "who", "max_rows": 1001, "mechanism": rb.NoisyRados(1.0)}, "at most 1,000"),
+        ({"person": "who", "max_rows": 50, "rows": 100}, "spent for next to nothing"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, words):
+    with pytest.raises(rb.RadoError, match=words):
+        rb.craft(visits(20), **DECLARED, **{"mechanism": rb.Moments(1.0), **options})
+
+
+def test_a_column_without_ids_stops_before_the_budget_is_spent():
+    """By noisy counts where who is in the table is protected; else by exact ones; noisy rados come out as noise."""
+    table = visits(2000).set_column(0, "who", pa.nulls(visits(2000).num_rows, pa.string()))
+    booked = []
+
+    class Booking(Run):
+        def book(self, event):
+            booked.append(event)
+            super().book(event)
+
+    asked = Asked(
+        n_rados=5, signature_key=bytes(32), declared=read_bounds(DECLARED["bounds"]), label="ill",
+        classes=(0, 1), person="who", max_rows=2,
+    )  # fmt: skip
+    source = open_table(table, label="ill", features=NAMES, person="who", row_by_row=True)
+    with pytest.raises(rb.TableError, match="rows have a person in 'who', by counts with noise"):
+        rb.Moments(1.0).make(asked, Booking(source, get_engine("auto"), Threads(1)))
+    assert len(booked) == 1 and isinstance(booked[0], Gaussian) and booked[0].person == "who"
+    for mechanism in (rb.Moments(1.0, unit="label"), rb.NoisyExamples(1.0)):
+        with pytest.raises(rb.TableError, match="person in 'who'"):
+            rb.craft(table, **DECLARED, mechanism=mechanism, person="who", max_rows=2)
+    assert rb.craft(table, **DECLARED, mechanism=rb.NoisyRados(1.0), person="who", max_rows=2).n_rados == 50
+
+
+def test_the_key_of_the_choice_is_fresh_and_kept_nowhere(monkeypatch):
+    keys = []
+    honest = records.choose_rows
+    monkeypatch.setattr(records, "choose_rows", lambda *a, **o: keys.append(a[4]) or honest(*a, **o))
+    drawn = []
+    system = secrets.token_bytes
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: drawn.append(system(size)) or drawn[-1])
+    releases = [rb.craft(visits(), **DECLARED, mechanism=rb.Moments(4.0), person="who", max_rows=2) for _ in range(2)]
+    assert keys[0] != keys[1] and all(key in drawn and len(key) == 32 for key in keys)
+    assert not any(key.hex() in json.dumps(r.to_dict()) for key in keys for r in releases)
+
+
+# ---- on the command line
+
+
+def test_the_command(rado, tmp_path):
+    table = visits()
+    half = table.num_rows // 2
+    pa.csv.write_csv(table.slice(0, half), tmp_path / "1.csv")
+    pa.csv.write_csv(table.slice(half), tmp_path / "2.csv")
+    bounds = tmp_path / "bounds.json"
+    bounds.write_text(json.dumps({"age": [0, 90], "dose": [0, 1]}))
+    files = [tmp_path / "1.csv", tmp_path / "2.csv"]
+    common = ["--label", "ill", "--classes", "0", "1", "--bounds", bounds]
+    code, _, err = rado("craft", *files, *common, "--epsilon", 1, "--person", "who")
+    assert code == 1 and "--max-rows K" in err and len(err.splitlines()) == 1
+    counts = tmp_path / "counts.json"
+    code, out, err = rado(
+        "craft", *files, *common, "--epsilon", 1, "--person", "who", "--max-rows", 2, "--counts", counts, "--json"
+    )  # fmt: skip
+    assert code == 0, err
+    shown = json.loads(out)
+    assert shown["statement"]["neighbours"] == "one person added or removed"
+    taken = int(np.minimum(np.bincount(table["who"].to_numpy()), 2).sum())
+    told = json.loads(counts.read_text())
+    assert told["persons"] == {
+        "all_rows": table.num_rows, "people": 3000, "without_a_person": 0,
+        "beyond_max_rows": table.num_rows - taken, "max_rows": 2,
+    }  # fmt: skip
+    assert str(table.num_rows - taken) not in out + err
+    code, out, _ = rado("check", *files, *common, "--person", "who", "--max-rows", 2)
+    assert code == 0 and f"{taken:,} of {table.num_rows:,} rows are taken, at most 2 of each of 3,000 people" in out
+    code, out, _ = rado("show", "1.rado.parquet")
+    assert code == 0 and "one value of the column 'who'; at most 2 of its rows contribute" in " ".join(out.split())
+
+
+def test_the_check_counts_rows_of_persons():
+    table = as_table([("ann", 1.0, 1.0, 1)] * 3 + [("bob", float("nan"), 1.0, 1), (None, 1.0, 1.0, 0)])
+    options = {"label": "ill", "classes": (0, 1), "bounds": {"age": (0, 9), "dose": (0, 9)}}
+    check = check_table(table, **options, person="who", max_rows=2)
+    assert check.in_words()[:3] == [
+        "3 of 5 rows are taken, at most 2 of each of 2 people",
+        "without a person, so they give nothing: 1 rows",
+        "2 of 3 rows contribute (66.7 %)",
+    ]
+    assert "persons" not in check_table(table, **options).to_dict()
+
+
+# ---- attacked
+
+
+AUDIT = b"an audit of persons"
+
+
+def test_an_attack_on_a_person_finds_less_than_the_statement_says():
+    """And on the same table, without a bound, more than the statement about a record says. At 1 - 1e-6 each."""
+    mechanism = rb.Moments(4.0)
+    table = person_audit.few_visits(mechanism, 4)
+    bounded = person_audit.audit_person(mechanism, table, 4, runs=500, key=AUDIT)
+    assert bounded.holds and bounded.found > 0.2 * bounded.claim
+    assert bounded.neighbours == "one person added or removed" and bounded.claim <= 4.0
+    free = person_audit.audit_person(mechanism, table, None, runs=80, key=AUDIT)
+    assert not free.holds and free.found > 1.3 * free.claim and free.neighbours == "one record added or removed"
+
+
+def test_noise_for_one_row_of_a_person_is_caught(monkeypatch):
+    mechanism = rb.Moments(4.0, sharpen=False)
+    table = person_audit.few_visits(mechanism, 4)
+    assert person_audit.audit_person(mechanism, table, 4, runs=150, key=AUDIT).holds
+    honest = rb.Moments.scales
+    monkeypatch.setattr(rb.Moments, "scales", lambda self, n, shape: honest(self, n, replace(shape, max_rows=1)))
+    assert not person_audit.audit_person(mechanism, table, 4, runs=150, key=AUDIT).holds
+
+
+def test_a_choice_of_more_rows_is_caught(monkeypatch):
+    mechanism = rb.Moments(4.0, sharpen=False)
+    table = person_audit.few_visits(mechanism, 4)
+
+    def all_rows(source, run, rule, max_rows, key, *, with_label):
+        return choose_rows(source, run, rule, 1000, key, with_label=with_label)
+
+    monkeypatch.setattr(records, "choose_rows", all_rows)
+    attack = person_audit._Attack
+    monkeypatch.setattr(attack, "times", property(lambda self: self.visits.times))
+    assert not person_audit.audit_person(mechanism, table, 4, runs=150, key=AUDIT).holds
+
+
+def contradicted(event, present, absent):
+    """Whether an attack, whose scores are above 0 where a person seems to be there, does better than an event allows.
+
+    Each of the two rates is bounded at a risk of 5e-7.
+    """
+    runs = len(present)
+    alarms = rate_above(int((absent > 0).sum()), runs, 5e-7)
+    hits = rate_below(int((present > 0).sum()), runs, 5e-7)
+    return bool(trade_off(event, [alarms])[0] > 1 - hits)
+
+
+def rados_of_canaries(mechanism, table, n_rados, signatures=None):
+    limits = {name: (-1.0, 1.0) for name in NAMES}
+    asked = Asked(
+        n_rados=n_rados, signature_key=secrets.token_bytes(32), declared=read_bounds(limits), label="ill",
+        classes=(0, 1), signatures=signatures, intercept=False, person="who", max_rows=4,
+    )  # fmt: skip
+    source = open_table(table, label="ill", features=NAMES, person="who", row_by_row=True)
+    return mechanism.make(asked, Run(source, get_engine("auto"), Threads(1))).blocks["rados"]
+
+
+def test_noisy_rados_hide_a_person_with_forty_rows():
+    """And the noise for one row, whose claim is about a record, does not: four rows show."""
+    runs, n_rados, mechanism = 1500, 20, rb.NoisyRados(4.0)
+    tables = [as_table([("eve", 1.0, 0.9, 1)] * 40), as_table([])]
+    for noise_for, holds in ((4, True), (1, False)):
+        plan = mechanism.plan(n_rados, 2, None, noise_for, "who")
+        many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
+        direction = np.array([1.0, 0.9]) / math.hypot(1.0, 0.9)  # clipped to length 1
+        scores = []
+        for table in tables:
+            along = rados_of_canaries(many, table, runs * n_rados) @ direction
+            gains = [math.log(math.comb(4, j) / 16) + (j * along - j * j / 2) / plan.noise_std**2 for j in range(5)]
+            scores.append(np.logaddexp.reduce(gains, axis=0).reshape(runs, n_rados).sum(axis=1))
+        assert contradicted(plan.event, *scores) != holds
+
+
+def test_noisy_examples_hide_what_forty_rows_of_a_person_hold():
+    """Many people at once: every row has noise of its own, so that each of them is a run."""
+    persons, mechanism = 1500, rb.NoisyExamples(4.0)
+    for noise_for, holds in ((4, True), (1, False)):
+        plan = mechanism.plan(1, 2, 4 * persons, noise_for, "who")
+        many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
+        direction = np.array([1.0, 0.9]) / math.hypot(1.0, 0.9)
+        scores = []
+        for label in (1, 0):
+            table = as_table([(f"{k}", 1.0, 0.9, label) for k in range(persons) for _ in range(40)])
+            rows = rados_of_canaries(many, table, 4 * persons, signatures=RowByRow())
+            scores.append((rows @ direction).reshape(persons, 4).sum(axis=1))
+        assert contradicted(plan.event, *scores) != holds
+
+
+def test_the_kept_attack_found_what_it_should():
+    """What `benchmarks/persons.py` found among 20,000 people, the last time that it ran."""
+    results = Path(__file__).parent.parent / "experiments" / "results" / "persons.json"
+    bounded, free = json.loads(results.read_text())["results"]
+    assert bounded["people"] == free["people"] == 20_000 and bounded["neighbours"] == Relation.PERSON.value
+    assert 0 < bounded["found"] < bounded["claim"] and free["found"] > free["claim"]
+
+
+@pytest.mark.slow
+def test_the_attack_on_a_table_of_20000_people():
+    mechanism, table = rb.Moments(4.0), person_audit.many_visits()
+    bounded = person_audit.audit_person(mechanism, table, 4, runs=80, key=AUDIT)
+    free = person_audit.audit_person(mechanism, table, None, runs=80, key=AUDIT)
+    assert bounded.holds and not free.holds
+
+
+def test_where_memory_is_short_there_are_more_passes_and_the_same_rows(monkeypatch, rng):
+    n_rows = 60_000
+    who, ill = rng.integers(0, 20_000, n_rows), rng.integers(0, 2, n_rows)
+    table = pa.table({"who": who, "age": rng.random(n_rows), "ill": ill})
+    source = open_table(table, label="ill", person="who", row_by_row=True)
+    at_once = chosen(source, 3)
+    passes = []
+    monkeypatch.setattr(holder_persons.memory, "available", lambda: 40 * n_rows)
+
+    def run(task, source):
+        passes.append(task.share)
+        return Threads(1).run(task, source)
+
+    short, counts = choose_rows(source, run, RULE, 3, KEY)
+    assert passes == list(range(10))
+    assert counts.in_words()[-1] == "memory was short, so the table was read 10 times to choose them"
+    assert [part.bits.tobytes() for part in short.parts()] == [part.bits.tobytes() for part in at_once.parts()]
+
+
+def test_statements_of_all_private_mechanisms_take_persons():
+    for mechanism in (rb.Moments(1.0), rb.NoisyRados(1.0), rb.NoisyExamples(1.0)):
+        one = Circumstances("bounds", False, 10, 3, 100, person="who", max_rows=1)
+        assert "at most one of its rows contributes" in mechanism.statement(one).unit_of_privacy
