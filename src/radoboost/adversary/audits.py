@@ -73,9 +73,10 @@ def audit(
 ) -> Audit:
     """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
 
-    With `max_rows` the canary is a whole person, of whom that many rows contribute at most. With `private_bounds` the
-    mechanism `moments` has to find bounds itself, and that is attacked as well. By default there are enough `runs` to
-    show more than half of the claimed epsilon, unless that is small.
+    With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well. With
+    `max_rows` the canary is a whole person, of whom that many rows contribute at most.
+
+    By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
 
     >>> audit(FeatureBand("x", 1.0, delta=1e-5)).holds
     True
@@ -91,18 +92,20 @@ def audit(
     if private_bounds:
         if not hasattr(mechanism, "bounds_share"):
             raise ArgumentError(f"{mechanism.name} does not find bounds privately; leave that out")
-        if max_rows is not None:
-            raise ArgumentError("attack private bounds, or a whole person, one at a time")
         options["private_bounds"] = True
     with show_progress("runs") if progress else no_progress() as bar:
         if max_rows is not None:
-            return _audit_person(mechanism, max_rows, runs=runs, key=key, bar=bar)
+            return _audit_person(mechanism, max_rows, private_bounds, runs=runs, key=key, bar=bar)
         return attack(mechanism, **options, bar=bar)
 
 
-def _audit_person(mechanism: Any, max_rows: int, *, runs: int, key: bytes | None, bar: Progress) -> Audit:
+def _audit_person(
+    mechanism: Any, max_rows: int, private_bounds: bool, *, runs: int, key: bytes | None, bar: Progress
+) -> Audit:
     from radoboost.adversary.person_audit import audit_person, few_visits
 
+    if private_bounds:
+        raise ArgumentError("the attack on a person does not attack private bounds; leave one of the two out")
     if mechanism.law != "noisy moments":
         raise ArgumentError(f"the attack on a person is on moments, not on {mechanism.name}; leave max_rows out")
     check_person("person", max_rows)

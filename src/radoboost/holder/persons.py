@@ -23,8 +23,7 @@ from radoboost import memory
 from radoboost.errors import TableError
 from radoboost.holder.counts import PersonCounts
 from radoboost.tables import Batch, Part, Source
-from radoboost.tables.labels import LabelRule
-from radoboost.tables.labels import _simple as simple_column
+from radoboost.tables.labels import LabelRule, comparable
 from radoboost.tables.persons import person_ids
 
 ROW_BYTES = 160  # of memory for a row at most, while rows are sorted
@@ -221,9 +220,11 @@ def _taken(batch: Batch, places: NDArray[np.int64]) -> Batch:
     labels = batch.labels
     if labels is not None:
         try:
-            labels = simple_column(labels).take(pa.array(places))
+            labels = comparable(labels).take(pa.array(places))
         except pa.ArrowNotImplementedError:  # the type is to blame: it holds no class
             labels = pa.nulls(len(places))
+        except pa.ArrowException:  # on account of a value: who reads labels then goes through them one by one
+            labels = labels.take(pa.array(places))
     return Batch(len(places), labels, partial(_values, batch, places), partial(_place, batch, places))
 
 

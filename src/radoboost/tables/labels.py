@@ -85,7 +85,7 @@ def check_classes(classes: Any) -> tuple[Any, Any]:
     return negative, positive
 
 
-def _simple(labels: pa.Array) -> pa.Array:
+def comparable(labels: pa.Array) -> pa.Array:
     """Labels of a type that Arrow can compare: no dictionaries, views or half floats."""
     if pa.types.is_run_end_encoded(labels.type):
         labels = pc.run_end_decode(labels)
@@ -93,7 +93,7 @@ def _simple(labels: pa.Array) -> pa.Array:
         # Arrow does not check the indices of a dictionary: one that points nowhere is a missing label in its row.
         inside = pc.and_(pc.greater_equal(labels.indices, 0), pc.less(labels.indices, len(labels.dictionary)))
         indices = pc.if_else(inside, labels.indices, pa.scalar(None, labels.indices.type))
-        labels = _simple(labels.dictionary).take(indices)
+        labels = comparable(labels.dictionary).take(indices)
     if pa.types.is_string_view(labels.type):
         return labels.cast(pa.large_string())
     if pa.types.is_binary_view(labels.type):
@@ -110,7 +110,7 @@ def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
     <pyarrow.LargeStringScalar: 'yes'>
     """
     try:
-        pieces = [_simple(chunk) for chunk in chunks.chunks]
+        pieces = [comparable(chunk) for chunk in chunks.chunks]
     except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
         return pa.nulls(len(chunks))
     wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # beyond 2 GiB, too
@@ -147,7 +147,7 @@ class LabelsSeen:
         """Note the labels of a batch; `place` says where one of its rows is, for messages."""
         kind = labels.type
         try:
-            self._see(_simple(labels), place)
+            self._see(comparable(labels), place)
         except (pa.ArrowException, UnicodeError):
             raise TableError(f"the label {self.name!r} holds {kind}; it must be numbers or text") from None
 
@@ -283,7 +283,7 @@ class LabelRule:
         if labels.type in _PLAIN_NUMBERS and len(labels) and not labels.null_count and self._are_small:
             return self._compare(labels)
         try:
-            encoded = _simple(labels).dictionary_encode()
+            encoded = comparable(labels).dictionary_encode()
         except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
             return np.zeros(len(labels), dtype=np.int8)
         except pa.ArrowException:

@@ -2,22 +2,25 @@
 
 An id is text or a whole number. All spellings of a number are one id, so that the type of a column does not matter: a
 missing id makes integers floats in some libraries, and a text makes them texts. White space around an id does not
-count. Otherwise two spellings are two persons (P1 of docs/proofs/persons.md).
+count, and a number that is not finite is no id. Otherwise two spellings are two persons (P1 of docs/proofs/persons.md).
 """
 
 import math
 import re
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.tables.labels import _simple as simple_column
+from radoboost.tables.labels import comparable
 
 # No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
 _NUMBER = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(rb"[+-]?[0-9]+")
+_TRUTHS = (b"true", b"false")
+_NO_NUMBERS = {sign + word for sign in (b"", b"+", b"-") for word in (b"nan", b"inf", b"infinity")}
 _LONGEST_NUMBER = 1024  # bytes; a longer text is no number
 
 
@@ -35,14 +38,30 @@ def person_ids(persons: pa.Array) -> tuple[list[bytes], NDArray[np.int64]]:
         encoded = None if column is None else column.dictionary_encode()
     except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
         encoded = None
+    except pa.ArrowException:
+        return _those_there([_id_at(persons, row) for row in range(len(persons))])
     if encoded is None:
         return [], np.full(len(persons), -1, dtype=np.int64)
     spellings = [person_id(value) for value in encoded.dictionary.to_pylist()]
-    ids = [spelling for spelling in spellings if spelling is not None]
-    known = np.array([spelling is not None for spelling in spellings], dtype=bool)
-    place_of = np.append(np.where(known, np.cumsum(known) - 1, -1), -1).astype(np.int64)
+    ids, place_of = _those_there(spellings)
     rows = encoded.indices.fill_null(len(spellings)).to_numpy(zero_copy_only=False)
-    return ids, place_of[rows]
+    return ids, np.append(place_of, -1)[rows]
+
+
+def _those_there(spellings: list[bytes | None]) -> tuple[list[bytes], NDArray[np.int64]]:
+    """The spellings without those that are None, and the place of each among them; -1 for None."""
+    known = np.array([spelling is not None for spelling in spellings], dtype=bool)
+    places = np.where(known, np.cumsum(known) - 1, -1).astype(np.int64)
+    return [spelling for spelling in spellings if spelling is not None], places
+
+
+def _id_at(persons: pa.Array, row: int) -> bytes | None:
+    """The id of one row, where the batch cannot be read as a whole."""
+    try:
+        value = persons[row].as_py()
+        return person_id(str(value).encode() if isinstance(value, str | Decimal) else value)
+    except (ValueError, LookupError, OverflowError, pa.ArrowException):
+        return None
 
 
 def _plain(persons: pa.Array) -> pa.Array | None:
@@ -50,7 +69,7 @@ def _plain(persons: pa.Array) -> pa.Array | None:
 
     Texts become bytes, since text that is not UTF-8 is no reason to stop.
     """
-    column = simple_column(persons)
+    column = comparable(persons)
     kind = column.type
     if pa.types.is_decimal(kind):
         column = column.cast(pa.large_string())
@@ -73,10 +92,9 @@ def person_id(value: Any) -> bytes | None:
     if isinstance(value, bytes):
         text = value.strip()
         if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
-            return (text.lower() if text.lower() in (b"true", b"false") else text) or None
-        if _WHOLE.fullmatch(text):
-            return b"%d" % int(text)
-        return _number_id(float(text)) or text
+            word = text.lower()
+            return word if word in _TRUTHS else None if word in _NO_NUMBERS else text or None
+        return b"%d" % int(text) if _WHOLE.fullmatch(text) else _number_id(float(text))
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, int):

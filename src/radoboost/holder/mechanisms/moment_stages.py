@@ -66,11 +66,11 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
     good, spoiled = ((exact + run.noise(scale, (1, 2)))[0] / GRID).tolist()
     deviation = scale / GRID
     if shape.person and good + spoiled <= 3 * np.hypot(deviation, deviation):
+        doubt = np.hypot(deviation, deviation)
         raise TableError(
-            f"about {good + spoiled:,.0f} rows have a person in {shape.person!r}, give or take "
-            f"{max(1, np.hypot(deviation, deviation)):,.0f}, so there may be none: name the column that says whose "
-            "row it is (rado check counts exactly, for the holder), or take a larger epsilon. These noisy counts "
-            "are all that was spent"
+            f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}, by counts with noise of "
+            f"deviation {doubt:,.0f}, so there may be none: name the column that says whose row it is (rado check "
+            "counts exactly, for the holder), or take a larger epsilon. These noisy counts are all that was spent"
         )
     excess = spoiled - MOST_SPOILED * (good + spoiled)
     spread = deviation * np.hypot(1 - MOST_SPOILED, MOST_SPOILED)

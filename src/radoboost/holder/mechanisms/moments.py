@@ -114,7 +114,7 @@ class Moments:
         expectation = expect(self, rows, shape.n_columns, shape.n_searched, shape.max_rows)
         if not expectation.carries:
             raise ArgumentError(
-                f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation.value}, would be "
+                f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation_for(shape).value}, would be "
                 f"spent for next to nothing: {expectation.sentence()}; leave rows out to craft all the same"
             )
 
@@ -145,8 +145,8 @@ class Moments:
             columns=tuple(replace(column, step=step) for column in columns),
             classes=(rule.negative, rule.positive),
             circumstances=Circumstances(
-                "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched,
-                person=asked.person, max_rows=asked.max_rows,
+                "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched, asked.person,
+                asked.max_rows,
             ),
             parameters={
                 **person_parameters(asked),
@@ -213,7 +213,7 @@ class Moments:
         exposed = list(_RECORD_EXPOSED if record else _LABEL_EXPOSED)
         if circumstances.searched:  # in the label unit they are no part of the promise
             (promises if record else exposed).append(bounds_in_words(circumstances.searched, self.unit))
-        exposed.append(_OTHERS_DECLARED if circumstances.searched else _DECLARED)
+        declared = _OTHERS_DECLARED if circumstances.searched else _DECLARED
         return make_statement(
             self.name,
             self.dearest(shape),
@@ -221,7 +221,7 @@ class Moments:
             circumstances,
             unit=whom.unit,
             promises=promises,
-            not_protected=(*exposed, *whom.not_protected, *COMMON),
+            not_protected=(*exposed, *whom.not_protected, declared, *COMMON),
         )
 
     @classmethod
@@ -246,8 +246,9 @@ class Moments:
 
 
 def _shape(asked: Asked, features: Sequence[Any]) -> Shape:
-    n_searched = len(asked.declared.searched(features))
-    return Shape(len(features) + asked.intercept, n_searched, asked.max_rows, asked.person or "")
+    """What the noise depends on, with these features."""
+    searched = asked.declared.searched(features)
+    return Shape(len(features) + asked.intercept, len(searched), asked.max_rows, asked.person or "")
 
 
 def _expected(mechanism: Moments, rows: int, features: int) -> dict[str, Any]:
