@@ -62,12 +62,12 @@ def look_at_release(table: Any, y: Any, **options: Any) -> Seen:
 
 
 def _without_noise(document: dict[str, Any]) -> dict[str, Any]:
-    """The document without noisy counts of rows, and the grid of rados that are drawn, which follow from noise."""
+    """The document without what is random: its id, noisy counts of rows, and the grid of rados that are drawn."""
     drawn = document["signatures"]["name"] == "drawn"
     columns = [{k: v for k, v in column.items() if k != "step" or not drawn} for column in document["columns"]]
     hidden = document["n_examples"] is None
     mechanism = {k: v for k, v in document["mechanism"].items() if k != "rows" or not hidden}
-    return {**document, "columns": columns, "mechanism": mechanism}
+    return {**document, "id": "", "columns": columns, "mechanism": mechanism}
 
 
 def _texts(notices: list[Any]) -> tuple[str, ...]:

@@ -228,7 +228,7 @@ def test_relations_convert_or_are_refused(tmp_path):
     assert records.entries() == []
     assert named_relation("edge") is EDGE and named_relation(EDGE.value) is EDGE
     for wrong in ("value", Relation.VALUE, 3):
-        with pytest.raises(ArgumentError, match="record, edge or label"):
+        with pytest.raises(ArgumentError, match="record, edge, label"):
             named_relation(wrong)
 
 
@@ -306,7 +306,7 @@ def test_foreign_and_damaged_files_are_refused_in_one_line(tmp_path, ledger):
         ({"epsilon": 0}, "epsilon must be above 0"),
         ({"epsilon": 60}, "can be 50 at most"),
         ({"epsilon": 1.0, "delta": 0}, "delta must lie between"),
-        ({"epsilon": 1.0, "relation": "person"}, "record, edge or label"),
+        ({"epsilon": 1.0, "relation": "household"}, "record, edge, label"),
         ({"epsilon": 1.0, "table": ""}, "needs a name"),
     ],
 )
