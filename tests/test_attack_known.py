@@ -1,12 +1,13 @@
 """What an adversary starts from must be what crafting did, to the last bit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import radoboost as rb
 from radoboost.adversary.known import deadline, inclusion_bits, n_examples, needed, rado_integers, table_edges
 from radoboost.errors import ArgumentError, ReleaseError, TableError
-from radoboost.release import Release
 
 
 def small(rng, rows=100):
@@ -75,12 +76,12 @@ def test_what_does_not_go_together_is_refused(rng):
     for seed, rows, match in ((1, 0, "at least 1"), (1, 10**10, "too many"), (-1, 100, "seed")):
         with pytest.raises(ArgumentError, match=match):
             inclusion_bits(release, seed, rows)
-    off = {**{f: getattr(release, f) for f in release.__dataclass_fields__}, "blocks": {"rados": release.rados + 1e-9}}
+    off = replace(release, blocks={"rados": release.rados + 1e-9})
     with pytest.raises(ReleaseError, match="not on their grid"):
-        rado_integers(Release(**off))
-    other = {**{f: getattr(release, f) for f in release.__dataclass_fields__}, "signatures": {"name": "tilted"}}
+        rado_integers(off)
+    other = replace(release, signatures={"name": "tilted"})
     with pytest.raises(ReleaseError, match="'tilted' is not known"):
-        inclusion_bits(Release(**other), 1, 100)
+        inclusion_bits(other, 1, 100)
 
 
 def test_a_missing_library_is_named_with_what_to_do():

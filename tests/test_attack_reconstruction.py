@@ -1,6 +1,7 @@
 """Records from rados with known signatures: exact, against crafting itself and a solver over the rationals."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -178,16 +179,12 @@ def test_a_wrong_seed_or_number_of_rows_is_refused(rng):
         assert "\n" not in str(caught.value)
     with pytest.raises(rb.ArgumentError, match="from 60 rows, not 61"):
         reconstruct(release, 1, rows=61)
-    hidden = rb.Release(**{**_fields(release), "n_examples": None})
+    hidden = replace(release, n_examples=None)
     with pytest.raises(rb.ArgumentError, match="--rows"):
         reconstruct(hidden, 1)
     with pytest.raises(rb.TableError, match="another number of rows"):
         reconstruct(hidden, 1, rows=64)  # the same words of the keystream, and four bits more of each
     assert reconstruct(hidden, 1, rows=60).rank == 30
-
-
-def _fields(release):
-    return {name: getattr(release, name) for name in release.__dataclass_fields__}
 
 
 def test_a_feature_band_with_a_known_seed_tells_the_protected_column(rng):
@@ -311,7 +308,7 @@ def test_what_is_too_large_says_so_before_it_takes_memory(rng, monkeypatch):
     solution = solve_integers(inclusion_bits(release, 1, 60), rado_integers(release))
     assert solution.rank is None and solution.too_large
     monkeypatch.setattr(reconstruction, "inclusion_bits", None)
-    hidden = rb.Release(**{**_fields(release), "n_examples": None})
+    hidden = replace(release, n_examples=None)
     for rows in (60, 10**12):
         found = reconstruct(hidden, 1, rows)
         assert (found.status, found.why, found.n_found, found.to_table().num_rows) == ("unknown", "size", 0, 0)

@@ -1,5 +1,6 @@
 """Bounds found privately: bins, sensitivities, noise, what is found, and what is refused."""
 
+import decimal
 import json
 import math
 import pickle
@@ -488,3 +489,8 @@ def test_the_command(rado, clinic):
 
 def test_the_parts_that_must_be_held_go_with_the_searches():
     assert len(HELD) == len(SEARCHES) and sum(part for _, part in SEARCHES) == pytest.approx(1.0)
+
+
+def test_bounds_do_not_depend_on_the_decimal_context_of_the_caller():
+    with decimal.localcontext(decimal.Context(prec=4)):
+        assert rounded_outwards(-3.000123, -2.999847) == (-3.000124, -2.999846)

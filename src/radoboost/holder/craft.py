@@ -83,7 +83,7 @@ def craft(
     person, max_rows : str and int, optional
         The column that says whose row it is, and how many rows of each person contribute at most: the promise is then
         about persons. `max_rows` rows are chosen by a keyed hash of their content; a row without a person gives
-        nothing. Two spellings of an id are two persons.
+        nothing. Two spellings of an id are two persons, unless they are one whole number.
     rows : int, optional
         About how many rows there are, from public knowledge; with a person, about how many contribute. `Moments`
         refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. A `DeltaWarning`

@@ -145,7 +145,9 @@ class CollectRows:
     @cached_property
     def _seeds(self) -> NDArray[np.uint64]:
         """Two numbers that stand for the key in hashes of rows."""
-        return np.frombuffer(hashlib.blake2b(b"row", key=self.key, digest_size=16).digest(), "<u8").astype(np.uint64)
+        return np.frombuffer(hashlib.blake2b(key=self.key, digest_size=16, person=b"rows").digest(), "<u8").astype(
+            np.uint64
+        )
 
     def empty(self) -> Collected:
         """No rows."""
@@ -157,7 +159,7 @@ class CollectRows:
         ids, places = person_ids(batch.persons)
         sums.n_rows += batch.n_rows
         sums.nobody += int((places < 0).sum())
-        digests = [hashlib.blake2b(spelling, key=self.key, digest_size=16).digest() for spelling in ids]
+        digests = [hashlib.blake2b(spelling, key=self.key, digest_size=16, person=b"ids").digest() for spelling in ids]
         persons = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64).reshape(-1, 2)
         shares = (persons[:, 0] >> np.uint64(32)) * np.uint64(self.n_shares) >> np.uint64(32)
         ours = np.append(shares == self.share, False)  # the last is for rows without a person

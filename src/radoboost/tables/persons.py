@@ -1,13 +1,12 @@
 """Whose row each one is: one spelling for every person, read row by row.
 
-An id is text or a whole number. All spellings of a number are one id, so that the type of a column does not matter: a
-missing id makes integers floats in some libraries, and a text makes them texts. White space around an id does not
-count, and a number that is not finite is no id. Otherwise two spellings are two persons (P1 of docs/proofs/persons.md).
+An id is text or a whole number. All spellings of a whole number are one id, so that the type of a column does not
+matter: a missing id makes integers floats in some libraries, and a text makes them texts. ASCII white space around an
+id does not count, and a number that is not finite, or so large a float that it may stand for several whole numbers, is
+no id. Any other two texts are two persons (P1 of docs/proofs/persons.md).
 """
 
-import math
 import re
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from numpy.typing import NDArray
 
 from radoboost.tables.labels import comparable
 
-# No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
-_NUMBER = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_WHOLE = re.compile(rb"[+-]?[0-9]+")
+# A sign, digits, and nothing but zeros behind the point. A text with an exponent or a fraction is not a number here:
+# 12.1 and 12.10, or 100000e2 and 10000000, may well be two people.
+_WHOLE = re.compile(rb"([+-]?)([0-9]+)(\.0*)?")
 _TRUTHS = (b"true", b"false")
 _NO_NUMBERS = {sign + word for sign in (b"", b"+", b"-") for word in (b"nan", b"inf", b"infinity")}
-_LONGEST_NUMBER = 1024  # bytes; a longer text is no number
+_EXACT = {16: 2**11, 32: 2**24, 64: 2**53}  # a float of so many bits that is smaller stands for one whole number
 
 
 def person_ids(persons: pa.Array) -> tuple[list[bytes], NDArray[np.int64]]:
@@ -42,7 +41,7 @@ def person_ids(persons: pa.Array) -> tuple[list[bytes], NDArray[np.int64]]:
         return _those_there([_id_at(persons, row) for row in range(len(persons))])
     if encoded is None:
         return [], np.full(len(persons), -1, dtype=np.int64)
-    spellings = [person_id(value) for value in encoded.dictionary.to_pylist()]
+    spellings = _spellings(encoded.dictionary, persons.type)
     ids, place_of = _those_there(spellings)
     rows = encoded.indices.fill_null(len(spellings)).to_numpy(zero_copy_only=False)
     return ids, np.append(place_of, -1)[rows]
@@ -58,10 +57,19 @@ def _those_there(spellings: list[bytes | None]) -> tuple[list[bytes], NDArray[np
 def _id_at(persons: pa.Array, row: int) -> bytes | None:
     """The id of one row, where the batch cannot be read as a whole."""
     try:
-        value = persons[row].as_py()
-        return person_id(str(value).encode() if isinstance(value, str | Decimal) else value)
+        column = _plain(persons.slice(row, 1))
+        return None if column is None else _spellings(column, persons.type)[0]
     except (ValueError, LookupError, OverflowError, pa.ArrowException):
         return None
+
+
+def _spellings(column: pa.Array, kind: pa.DataType) -> list[bytes | None]:
+    """One spelling for each id of a plain column, whose type was `kind` in the table."""
+    if not pa.types.is_floating(column.type):
+        return [person_id(value) for value in column.to_pylist()]
+    kind = getattr(kind, "value_type", kind)  # of a dictionary, or of run ends
+    limit = _EXACT[kind.bit_width]
+    return [person_id(value) if value is not None and abs(value) < limit else None for value in column.to_pylist()]
 
 
 def _plain(persons: pa.Array) -> pa.Array | None:
@@ -86,24 +94,20 @@ def _plain(persons: pa.Array) -> pa.Array | None:
 def person_id(value: Any) -> bytes | None:
     """One spelling for an id; None where there is none.
 
-    >>> [person_id(v) for v in (7, 7.0, b"+7", b"7e0", b"007", b" ann", b"", None, float("nan"), b"2.50", True)]
-    [b'7', b'7', b'7', b'7', b'7', b'ann', None, None, None, b'2.5', b'true']
+    >>> [person_id(v) for v in (7, 7.0, b"+7", b"7.0", b"007", b" ann", b"", None, True, b"7e0", b"2.50", 2.5)]
+    [b'7', b'7', b'7', b'7', b'7', b'ann', None, None, b'true', b'7e0', b'2.50', b'2.5']
     """
     if isinstance(value, bytes):
         text = value.strip()
-        if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
-            word = text.lower()
-            return word if word in _TRUTHS else None if word in _NO_NUMBERS else text or None
-        return b"%d" % int(text) if _WHOLE.fullmatch(text) else _number_id(float(text))
+        if whole := _WHOLE.fullmatch(text):
+            digits = whole[2].lstrip(b"0") or b"0"
+            return b"-" + digits if whole[1] == b"-" and digits != b"0" else digits
+        word = text.lower()
+        return word if word in _TRUTHS else None if word in _NO_NUMBERS else text or None
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, int):
         return b"%d" % value
-    return _number_id(value) if isinstance(value, float) else None
-
-
-def _number_id(number: float) -> bytes | None:
-    """The id of a float; None if it is not finite."""
-    if not math.isfinite(number):
-        return None
-    return b"%d" % int(number) if number.is_integer() else repr(number).encode()
+    if isinstance(value, float):
+        return b"%d" % int(value) if value.is_integer() else repr(value).encode()
+    return None

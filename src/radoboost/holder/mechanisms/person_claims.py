@@ -30,7 +30,7 @@ def protected(circumstances: Circumstances, what: str, unit: str, *several_rows:
     are about persons.
 
     >>> protected(Circumstances("bounds", False, 1, 2, None, person="id", max_rows=4), "record", "one record").unit
-    "one value of the column 'id'; at most 4 of its rows contribute"
+    "one value of the column 'id', whole numbers being one value in any spelling; at most 4 of its rows contribute"
     """
     column, most = circumstances.person, circumstances.max_rows
     if column is None:
@@ -38,7 +38,7 @@ def protected(circumstances: Circumstances, what: str, unit: str, *several_rows:
     of_whom, anyone, exposed = _PERSONS[what]
     rows = "one of its rows contributes" if most == 1 else f"{most:,} of its rows contribute"
     return Protected(
-        f"{of_whom}one value of the column {column!r}; at most {rows}",
+        f"{of_whom}one value of the column {column!r}, whole numbers being one value in any spelling; at most {rows}",
         anyone,
         (
             *exposed,

@@ -11,7 +11,7 @@ The constants were tuned once, on the paper's domains.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,11 +176,12 @@ def rounded_outwards(low: float, high: float) -> tuple[float, float]:
     >>> rounded_outwards(4273.3125, 4391.71875)
     (4273.0, 4392.0)
     """
-    unit = Decimal(1).scaleb(Decimal(high - low).adjusted() - 2)
-    return (
-        float((Decimal(low) / unit).to_integral_value(ROUND_FLOOR) * unit) + 0.0,  # never -0.0
-        float((Decimal(high) / unit).to_integral_value(ROUND_CEILING) * unit) + 0.0,
-    )
+    with localcontext(Context(prec=100)):  # not the caller's, which may have few digits
+        unit = Decimal(1).scaleb(Decimal(high - low).adjusted() - 2)
+        return (
+            float((Decimal(low) / unit).to_integral_value(ROUND_FLOOR) * unit) + 0.0,  # never -0.0
+            float((Decimal(high) / unit).to_integral_value(ROUND_CEILING) * unit) + 0.0,
+        )
 
 
 # ---- the searches
