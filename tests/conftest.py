@@ -33,8 +33,8 @@ def repeatable_system_randomness(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def no_fits_so_far(monkeypatch):
-    """Private fits are counted in each test anew."""
-    monkeypatch.setattr(tuning, "_fits", {})
+    """Private fits and scores are counted in each test anew."""
+    monkeypatch.setattr(tuning, "_counts", {})
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ def test_a_chain_counts_every_release_once(table, tmp_path):
     assert account_for_releases([tmp_path / "c"], 1e-6)["epsilon"] == total(c)
     assert total(crafted(table, [tmp_path / "b", a, again[1]])) == total(c)
     assert "fixed before the first" in c.statement.composed["holds_if"]
+    assert "private scores, and attempts that stopped" in c.statement.composed["holds_if"]
 
 
 def test_digests_are_kept_where_they_are_known(table, tmp_path):
@@ -63,14 +64,32 @@ def forgetful(release, count):
     return replace(release, statement=replace(release.statement, composed={"earlier_releases": count, **old}))
 
 
-def test_an_incomplete_chain_is_refused(table):
-    a = crafted(table)
+def test_a_chain_that_does_not_say_which_is_refused(table):
+    """Whatever is listed beside it: x, which has nothing to do with b, would stand for a, and a be forgotten."""
+    a, x = crafted(table), crafted(table)
     b, c = forgetful(crafted(table, [a]), 1), forgetful(crafted(table, [a]), 1)
-    for listed in ([b], [b, b], [b, c]):
-        with pytest.raises(ArgumentError, match="list all of them, back to the first"):
+    advice = r"leave it out, and add its total .* epsilon 1\.455 at delta 1e-06, for one record added or removed"
+    for listed in ([b], [b, b], [b, c], [b, x], [b, a], [a, x, c]):
+        with pytest.raises(ArgumentError, match=advice) as refusal:
             crafted(table, listed)
-    assert round(total(crafted(table, [b, a])), 4) == 1.8138
-    assert len(chain([c, b, a])) == 3
+        assert "\n" not in str(refusal.value)
+    assert len(chain([forgetful(b, 0), a])) == 2
+    uncounted = {key: value for key, value in b.statement.composed.items() if key != "earlier_releases"}
+    with pytest.raises(ArgumentError, match="composed with some earlier ones"):
+        chain([replace(b, statement=replace(b.statement, composed=uncounted)), a])
+    # What the advice says: the true total of a, b and x is below the sum of the total of a and b and that of x.
+    assert total(b) + x.statement.epsilon > 1.8138
+
+
+def test_a_chain_that_names_fewer_than_it_counts_is_refused(table):
+    b = crafted(table, [crafted(table)])
+    entries = b.statement.composed["releases"]
+    for count, releases in ((1, []), (2, entries), (2, 2 * entries), (0, entries), ("1", entries), (None, entries)):
+        composed = {**b.statement.composed, "earlier_releases": count, "releases": releases}
+        for epsilon in (9.0, "infinite"):
+            wrong = replace(b, statement=replace(b.statement, composed={**composed, "epsilon": epsilon}))
+            with pytest.raises(ReleaseError, match="earlier releases and names"):
+                chain([wrong])
 
 
 def test_a_chain_that_contradicts_itself_is_refused(table):

@@ -156,6 +156,9 @@ def test_a_wrong_declaration_stops_before_most_is_spent(case, rado, clinic, decl
     wrong.write_text(text.replace(before, after))
     code, out, err = rado("craft", table, "--epsilon", 1, "--bounds", wrong, "-o", "r.parquet")
     assert (code, out) == (1, "") and "rows would contribute nothing" in err and err.count("\n") == 1
+    out = rado("check", table, "--bounds", wrong)[1]
+    assert "a declaration that is corrected by them: correct it by what is documented" in out
+    assert "are outside the promise" in " ".join(rado("check", "--help")[1].split())
     assert not Path("r.parquet").exists()
     assert rado("craft", table, "--epsilon", 1, "--bounds", declared, "-o", "r.parquet")[0] == 0
 
@@ -214,6 +217,26 @@ def test_the_account_of_moments_is_the_noise_that_craft_takes(rado, clinic, decl
             assert f"sum {noise['sum']:.6g}," in words
             assert f"each of {rounds} mean rados {noise['rounds']:.6g}" in words
             assert ("second moments exact" in words) == (unit == "label")
+    for options in (["--no-sharpen"], ["--bounds", "private"], ["--bounds", "private", "--no-sharpen"]):
+        answer = json.loads(rado("account", "--epsilon", 2, "--columns", 2, "--rows", 60, *options, "--json")[1])
+        declaration = ["--label", "readmitted", "--classes", "no", "yes"] if "private" in options else []
+        craft = [*options, *declaration] if declaration else [*options, "--bounds", declared]
+        assert rado("craft", clinic, "--epsilon", 2, *craft, "-o", "a.rado.parquet", "--force")[0] == 0
+        noise = dict(rb.load("a.rado.parquet").mechanism["noise"])
+        rounds = answer["noise"]["rounds"]
+        planned = {**answer["noise"], "rounds": rounds["8"] if isinstance(rounds, dict) else rounds}
+        assert planned == pytest.approx(noise, rel=1e-9) and answer["expected"]["columns"] == 2
+        words = " ".join(rado("account", "--epsilon", 2, "--columns", 2, "--rows", 60, *options)[1].split())
+        assert ("bounds, search 4" in words) == ("private" in options)
+        assert ("mean rados" in words) == ("--no-sharpen" not in options)
+    for options, message in (
+        (["--bounds", "private"], "give --columns"),
+        (["--bounds", declared], "give --bounds private"),
+        (["--mechanism", "noisy-rados", "--no-sharpen"], "are for the mechanism moments"),
+        (["--mechanism", "noisy-examples", "--bounds", "private"], "are for the mechanism moments"),
+    ):
+        code, out, err = rado("account", "--epsilon", 2, *options)
+        assert (code, out, err.count("\n")) == (1, "", 1) and message in err
     code, out, err = rado("account", "--noise", 4)
     assert (code, out, err.count("\n")) == (1, "", 1) and "give --epsilon" in err
 
@@ -258,7 +281,7 @@ def test_show_has_the_figures_that_others_ask_for(rado, clinic, declared):
     parts = [(part.get("event", part)["noise_multiplier"], part.get("count", 1)) for part in event["events"]]
     assert figures["mu"] == pytest.approx(math.sqrt(sum(count / noise**2 for noise, count in parts)), rel=1e-9)
     assert "in Gaussian differential privacy" in words and "zCDP, for one record added or removed" in words
-    assert "for 2, 5, 10 records added or removed, at delta 0.01" in words
+    assert "for 2, 5, 10 records, all added or all removed, at delta 0.01" in words
     assert rado("learn", "a.rado.parquet")[0] == 0
     assert json.loads(rado("show", "a.model.json", "--json")[1])["figures"] == figures
     assert rado("craft", clinic, "--label", "readmitted", "-n", 5, "-o", "plain.rado.parquet")[0] == 0
@@ -300,7 +323,7 @@ def test_a_release_that_spent_something_is_not_overwritten(rado, clinic, declare
 
 
 def test_advice_where_delta_is_large_for_so_many_rows(rado, clinic, declared):
-    common = ["craft", clinic, "--bounds", declared, "--epsilon", 1, "--rows", 60_000, "-o", "a.rado.parquet"]
+    common = ["craft", clinic, "--bounds", declared, "--epsilon", 1, "--rows", 600_000, "-o", "a.rado.parquet"]
     code, out, err = rado(*common)
     assert code == 0 and "delta 1e-06 is not well below 1 / rows" in err and "take at most 1e-07" in err
     assert "advice" not in out, "the number of rows is protected, and what was declared stays with the holder"
@@ -308,5 +331,5 @@ def test_advice_where_delta_is_large_for_so_many_rows(rado, clinic, declared):
     examples = ["--mechanism", "noisy-examples", "--epsilon", 1, "--delta", 1e-3]
     shown = rado("craft", clinic, "--bounds", declared, *examples, "-o", "b.rado.parquet")[1]
     assert "advice       delta 0.001 is not well below 1 / rows" in shown and "of 60 rows" in " ".join(shown.split())
-    assert "advice" in rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, "--rows", 60_000, "-n", 9)[1]
-    assert "advice" not in rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, "--rows", 6000, "-n", 9)[1]
+    assert "advice" in rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, "--rows", 600_000, "-n", 9)[1]
+    assert "advice" not in rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, "--rows", 60_000, "-n", 9)[1]

@@ -11,11 +11,12 @@ from radoboost.holder.counts import RowCounts
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms import Asked
-from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape
+from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, composed
 from radoboost.holder.run import Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.holder.table_check import check_table
 from radoboost.privacy import Composed, epsilon_at, event_from_dict, flatten
+from radoboost.privacy.filter import cost
 from radoboost.tables import open_table
 
 BOUNDS = np.array([[0.0, 1.0]] * 2)
@@ -95,6 +96,8 @@ def test_noisy_counts_decide(share):
     assert len(booked) == 1
     assert squared_distance(booked[0]) == pytest.approx(0.01 * rb.Moments(1.0).distance(Shape(3)) ** 2)
     assert "noise of deviation 42" in str(refusal.value)
+    assert "by what is documented" in str(refusal.value) and "outside the promise" in str(refusal.value)
+    assert str(refusal.value).endswith("only a ledger counts them") and "\n" not in str(refusal.value)
 
 
 def test_exact_counts_do_not_decide():
@@ -122,7 +125,30 @@ def test_labels_may_decide_exactly_where_they_alone_are_protected():
     assert rows == {"good": 80.0, "spoiled": 20.0}
 
 
+@pytest.mark.parametrize("mechanism", [rb.Moments(1.0), rb.NoisyRados(epsilon=1.0), rb.NoisyExamples(epsilon=1.0)])
+def test_a_declaration_by_exact_counts_is_said_not_to_be_covered(mechanism):
+    made = make(*spoiled_table(50, 0), mechanism)
+    sentences = " ".join(mechanism.statement(made.circumstances).not_protected)
+    assert "Bounds or classes that were read off the table, or corrected by exact counts of its rows" in sentences
+
+
 # ---- the budget
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("shape", [Shape(3), Shape(40), Shape(7, 6), Shape(5, max_rows=4, person="who")])
+def test_whatever_number_of_mean_rados_is_made_all_three_accounts_are_booked(epsilon, unit, shape):
+    """An event of 8 rounds has less total variation than one of 32, at equal mu squared: it must not be booked (L7)."""
+    for mechanism in (rb.Moments(epsilon, unit=unit), rb.Moments(epsilon, 1e-9, unit=unit)):
+        relation, but = mechanism.relation_for(shape), ["counts"]
+        booked, stated = cost(mechanism.dearest(shape, but=but), relation), cost(mechanism.dearest(shape), relation)
+        for rounds in (8, 32):
+            stages = [stage for stage in mechanism.stages(shape, rounds) if stage.name not in but]
+            made = composed(stages, mechanism.distance(shape), relation, shape.person)
+            assert cost(made, relation).within(booked)
+            assert cost(mechanism.event(shape, rounds), relation).within(stated)
+        assert epsilon_at(mechanism.dearest(shape), mechanism.delta) <= epsilon
 
 
 @pytest.mark.parametrize("searched", [0, 3])

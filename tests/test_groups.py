@@ -20,6 +20,7 @@ from radoboost.privacy import (
     TruncatedBinomialShift,
     converted,
     delta_at,
+    dp_accounting_text,
     epsilon_at,
     event_from_dict,
     event_to_dict,
@@ -180,6 +181,28 @@ def test_refusals_are_one_line(make):
     assert "\n" not in str(refused.value)
 
 
+def test_an_exported_group_names_its_neighbours():
+    one = Gaussian(4.0, Relation.RECORD)
+    for event, words in (
+        (group_event(one, 5), "5 records, all added or all removed"),
+        (group_event(Repeated(one, 3), 2), "2 records, all added or all removed"),
+        (Composed((group_event(one, 5), one)), "one record added or removed"),  # all of it is about one alone
+        (group_event(SubsampledGaussian(4.0, 1.0), 3), "3 records, all added or all removed"),
+        (group_event(Gaussian(4.0, Relation.PERSON, person="who"), 2), "2 persons, all added or all removed"),
+        (group_event(Gaussian(4.0, Relation.LABEL), 4), "4 labels flipped"),
+    ):
+        assert dp_accounting_text(event).startswith(f"# between tables with {words};")
+        assert event_from_dict(event_to_dict(event)) == event
+    rows_of_one = SubsampledGaussian(4.0, 1.0, relation=Relation.PERSON, group=4, person="who")
+    with pytest.raises(ArgumentError, match="export it as json"):  # 4 rows of one person, or one row of each of 4
+        dp_accounting_text(rows_of_one)
+    assert group_event(group_event(one, 2), 3).group == 6 and "group" not in event_to_dict(one)
+    with pytest.raises(ArgumentError, match="group must be a whole number"):
+        Gaussian(4.0, Relation.RECORD, group=0)
+
+
 def test_the_neighbours_of_a_group_are_named():
+    for relation in (Relation.RECORD, Relation.PERSON):  # A12 is about one side: some added and some removed are not
+        assert group_words(relation, 7).endswith("s, all added or all removed")
     for relation in Relation:
         assert group_words(relation, 1) == relation.value and "3 " in group_words(relation.value, 3)

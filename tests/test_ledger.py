@@ -195,7 +195,9 @@ def test_bookings_are_kept_and_refused_in_one_line(ledger):
     assert all(word in text for word in ("in all", "0.375 spent", "left", "0.0625 wanted", "nothing was booked"))
     assert ledger.spent() == before and [entry.id for entry in ledger.entries()] == ids
     fits = ledger.largest_epsilon()
-    assert f"epsilon {fits:g} at most" in text
+    assert (
+        f"the next release can have epsilon {fits:g} at most, at delta 1e-06, for one record added or removed" in text
+    )
     noise = rb.privacy.gaussian_multiplier(fits, 1e-6)
     ledger.check(Gaussian(noise, RECORD))
     with pytest.raises(BudgetError):
@@ -298,6 +300,20 @@ def test_foreign_and_damaged_files_are_refused_in_one_line(tmp_path, ledger):
     with pytest.raises(OutputError, match="cannot write"):
         Ledger.create(tmp_path / "no" / "folder.ledger", "t", epsilon=1.0)
     assert not (tmp_path / "nowhere.ledger").exists()
+
+
+def test_a_ledger_with_two_names_is_refused(ledger, tmp_path):
+    """Each name has a journal of its own, so that one may miss what the other was about to write."""
+    other = tmp_path / "other.ledger"
+    os.link(ledger.path, other)
+    for use in (ledger.entries, lambda: Ledger(other), lambda: ledger.book(Gaussian(4.0, RECORD))):
+        with pytest.raises(LedgerError, match=r"has another name \(a hard link\)") as refusal:
+            use()
+        assert "\n" not in str(refusal.value)
+    other.unlink()
+    other.symlink_to(ledger.path)  # SQLite finds the one journal through it
+    Ledger(other).book(Gaussian(4.0, RECORD))
+    assert len(ledger.entries()) == 1
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import math
 import os
 import pickle
 import secrets
+import sqlite3
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 import radoboost as rb
 from radoboost.cli.ledger import complete_relation, complete_table
 from radoboost.errors import ArgumentError, BudgetError, LedgerError
-from radoboost.privacy import Composed, event_from_dict
+from radoboost.privacy import Composed, Gaussian, Relation, event_from_dict, event_to_dict
 from radoboost.privacy.ledger import Ledger
 
 MECHANISMS = {
@@ -176,6 +178,21 @@ def test_verify_says_what_is_amiss(rado, clinic, declared):
                      }).save("other.parquet")  # fmt: skip
     code, out, _ = rado("ledger", "verify", "c.ledger", "other.parquet", "--json")
     assert code == 1 and "is not the file that was noted" in json.loads(out)["problems"][0]
+
+
+@pytest.mark.parametrize("part", ["mu_squared", "delta0", "total_variation"])
+def test_verify_compares_all_three_accounts(part, rado, clinic, declared):
+    """A booking that counts too little, planted with an editor: the event it keeps says less as well."""
+    rado("ledger", "create", "c.ledger", "--table", "patients", "--epsilon", 2)
+    common = ["craft", clinic, "--bounds", declared, "-n", 20, "--quiet", "--epsilon", 0.5]
+    rado(*common, "--mechanism", "noisy-rados", "--ledger", "c.ledger", "-o", "a.parquet")
+    with closing(sqlite3.connect("c.ledger")) as connection:
+        connection.execute("DROP TRIGGER a_booking_stays")
+        less = Gaussian(1e9, Relation.RECORD)
+        connection.execute(f"UPDATE bookings SET {part} = {part} * 0.9, event = ?", [json.dumps(event_to_dict(less))])
+        connection.commit()
+    code, out, _ = rado("ledger", "verify", "c.ledger", "a.parquet")
+    assert (code, out) == (1, "a.parquet costs more than was booked for it\n")
 
 
 def test_wrong_options_are_one_line(rado, clinic, declared):

@@ -456,7 +456,7 @@ def test_events_about_persons():
     assert epsilon_at(two, 1e-6) == math.inf
     with pytest.raises(rb.ArgumentError, match="under a relation about persons"):
         Gaussian(4.0, Relation.RECORD, person="who")
-    assert group_words(Relation.PERSON, 5) == "5 persons added or removed"
+    assert group_words(Relation.PERSON, 5) == "5 persons, all added or all removed"
 
 
 # ---- what is refused, and what stops early

@@ -19,6 +19,7 @@ from radoboost.privacy.ledger import Ledger
 from radoboost.scoring import GRID, plan, rate_interval
 
 COLUMN = rb.Column("x0", "none", step=2.0**-20)
+UNBOOKED = pytest.mark.filterwarnings("ignore:a table is scored privately")  # many times here, and on no ledger
 MODEL = rb.Model(np.array([1.0]), (COLUMN,), (0, 1), {"name": "by hand"})
 
 
@@ -118,6 +119,7 @@ def audited(runs):
     return found, 1 / event.noise_multiplier, deviation * event.noise_multiplier**-1
 
 
+@UNBOOKED
 def test_an_audit_finds_no_more_than_the_claim():
     """False alarms below 1e-6 each: of the distance, and of the noise's variance by chi-square."""
     runs = 300
@@ -127,6 +129,7 @@ def test_an_audit_finds_no_more_than_the_claim():
     assert low <= ratio**2 <= high
 
 
+@UNBOOKED
 def test_halved_noise_is_caught(monkeypatch):
     def halved(epsilon, delta):
         scale, event = plan(epsilon, delta)
@@ -137,6 +140,7 @@ def test_halved_noise_is_caught(monkeypatch):
     assert found > claim and ratio < 0.7
 
 
+@UNBOOKED
 def test_the_interval_covers_the_noise():
     """At 90 %: the number of misses in 400 lies within binomial limits of probability 1e-6 on each side."""
     X, y = np.ones((200, 1)), np.r_[np.zeros(30), np.ones(170)]
@@ -144,6 +148,14 @@ def test_the_interval_covers_the_noise():
     covered = sum(low <= 0.15 <= high for low, high in (result.interval for result in results))
     assert binom.ppf(1e-6, 400, 0.9) <= covered <= binom.isf(1e-6, 400, 0.9)
     assert all(result.interval[0] <= result.error <= result.interval[1] for result in results)
+
+
+def test_the_interval_holds_the_rate_at_least_as_often_as_it_says():
+    """E = -5 at noise 1 is beyond 1.96 deviations, and the rate 0 is inside all the same: the interval is cut to it."""
+    assert rate_interval(-5.0, 300.0, 1.0, 0.95) == (0.0, 0.0)
+    assert rate_interval(300.0, -5.0, 1.0, 0.95) == (1.0, 1.0)
+    for text in (rate_interval.__doc__, scoring.Score.__doc__):
+        assert "at `confidence` at least" in " ".join(text.split()) and "exact" not in text
 
 
 def test_the_interval_is_where_the_quadratic_says():
@@ -172,6 +184,22 @@ def test_scores_are_booked_for_both_tables(tmp_path):
     assert float(labels.spent().mu_squared) == pytest.approx(4 * float(here.spent().mu_squared), rel=1e-12)
 
 
+@pytest.mark.parametrize("first", ["booked", "unbooked"])
+def test_the_second_score_warns_if_one_is_on_no_ledger(first, tmp_path):
+    ledger = Ledger.create(tmp_path / "test.ledger", "test", epsilon=9.0)
+    X, y = np.ones((5, 1)), np.ones(5)
+    rb.score(MODEL, X, y, epsilon=1.0, ledger=ledger if first == "booked" else None)
+    with pytest.warns(rb.BudgetWarning, match=r"scores of the same people add up.* Give ledger= to all of them"):
+        rb.score(MODEL, X, y, epsilon=1.0)
+    rb.score(MODEL, X, y, epsilon=1.0)  # said already; a warning would be an error here
+
+
+def test_booked_scores_do_not_warn(tmp_path):
+    ledger = Ledger.create(tmp_path / "test.ledger", "test", epsilon=9.0)
+    for _ in range(3):
+        rb.score(MODEL, np.ones((5, 1)), np.ones(5), epsilon=1.0, ledger=ledger)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -187,14 +215,21 @@ def test_bad_arguments_are_refused_before_the_table_is_opened(options, message, 
         rb.score(MODEL, tmp_path / "nowhere.csv", label="y", **options)
 
 
-def test_the_command(rado, tmp_path):
+@UNBOOKED
+def test_the_command(rado, tmp_path, monkeypatch):
     MODEL.save(tmp_path / "m.model.json")
     rows = "".join(f"{k % 2},{1 if k % 2 else -1}\n" for k in range(400))
     (tmp_path / "t.csv").write_text("ill,x0\n" + rows)
+    monkeypatch.setattr(scoring, "epsilon_at", lambda event, delta: 0.99991)  # of which four digits say 0.9999
     common = ["score", tmp_path / "m.model.json", tmp_path / "t.csv", "--label", "ill", "--epsilon", 1]
     code, out, err = rado(*common)
     text = " ".join(out.split())
-    assert (code, err) == (0, "") and "not booked on any ledger" in text and "one record added or removed" in text
+    assert (
+        (code, err) == (0, "")
+        and "on no ledger, so nothing counts it" in text
+        and "one record added or removed" in text
+    )
+    assert "epsilon 1 at delta 1e-06" in text, "never below the truth"
     rado("ledger", "create", "a.ledger", "--table", "test", "--epsilon", 2)
     rado("ledger", "create", "a.ledger", "--table", "train", "--epsilon", 2)
     books = ["--ledger", "a.ledger", "--table", "test", "--ledger", "a.ledger", "--table", "train"]

@@ -79,13 +79,24 @@ FORGERIES = {
     "a total that leaves one out": lambda s: {
         "composed": {
             "earlier_releases": 1, "neighbours": s.neighbours, "epsilon": s.epsilon, "delta": s.delta,
-            "releases": [{"event": dict(s.event)}],
+            "releases": [{"id": "a", "event": dict(s.event)}],
         }
     },
     "a total with an event that cannot be read": lambda s: {
         "composed": {
             "earlier_releases": 1, "neighbours": s.neighbours, "epsilon": 9.0, "delta": s.delta,
-            "releases": [{"event": {"name": "?"}}],
+            "releases": [{"id": "a", "event": {"name": "?"}}],
+        }
+    },
+    "a total that counts one and names none": lambda s: {
+        "composed": {
+            "earlier_releases": 1, "neighbours": s.neighbours, "epsilon": 9.0, "delta": s.delta, "releases": [],
+        }
+    },
+    "an infinite total that counts two and names one twice": lambda s: {
+        "composed": {
+            "earlier_releases": 2, "neighbours": s.neighbours, "epsilon": "infinite", "delta": s.delta,
+            "releases": [{"id": "a", "event": dict(s.event)}] * 2,
         }
     },
 }  # fmt: skip
@@ -112,11 +123,14 @@ def test_what_is_said_too_carefully_is_left_alone(releases, tmp_path):
 def test_a_total_of_known_events_is_computed_anew(releases):
     statement = releases["moments"].statement
     composed = {"earlier_releases": 1, "neighbours": statement.neighbours, "delta": statement.delta}
-    earlier = [{"event": dict(statement.event)}]
+    earlier = [{"id": "a", "event": dict(statement.event)}]
     check_statement(replace(statement, composed={**composed, "epsilon": 1.4548, "releases": earlier}))
     with pytest.raises(ReleaseError, match=r"in all of them costs 1\.45"):
         check_statement(replace(statement, composed={**composed, "epsilon": 1.4, "releases": earlier}))
-    column = {"event": {"name": "TruncatedBinomialShift", "n_trials": 9, "low": 2, "high": 7, "total_variation": 0.0}}
+    column = {
+        "id": "a",
+        "event": {"name": "TruncatedBinomialShift", "n_trials": 9, "low": 2, "high": 7, "total_variation": 0.0},
+    }
     column["event"]["column"] = "x"
     with pytest.raises(ReleaseError, match="releases that have none"):
         check_statement(replace(statement, composed={**composed, "epsilon": 9.0, "releases": [column]}))

@@ -3,11 +3,23 @@
 import math
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, ParameterGrid, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    ParameterGrid,
+    PredefinedSplit,
+    StratifiedKFold,
+    cross_val_score,
+    train_test_split,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -86,6 +98,71 @@ def test_changes_that_cannot_be_are_refused(mechanism, changes, message):
         clf.set_params(**{f"mechanism__{name}": value for name, value in changes.items()})
 
 
+# ---- folds
+
+IDS = st.one_of(st.text(), st.binary(), st.integers(), st.floats(), st.booleans(), st.none(), st.dates(), st.decimals())
+
+
+@given(st.lists(IDS), st.integers(2, 9))
+def test_the_fold_of_a_row_is_its_own(ids, n_folds):
+    alone = [int(rb.folds([value], n_folds)[0]) for value in ids]
+    together = rb.folds(ids, n_folds)
+    assert together.tolist() == alone and together.dtype == np.int64 and set(alone) <= set(range(n_folds))
+
+
+def test_one_id_is_one_fold_in_every_form():
+    numbers = list(range(300))
+    forms = [
+        numbers, range(300), np.array(numbers), np.array(numbers, dtype=float), [f" {k}" for k in numbers],
+        np.array([f"{k}.0" for k in numbers]), pa.array(numbers), pa.chunked_array([numbers[:9], numbers[9:]]),
+        [np.int32(k) for k in numbers],
+    ]  # fmt: skip
+    assert len({tuple(rb.folds(form)) for form in forms}) == 1
+    assert len({*rb.folds([None, float("nan"), "", b" "]).tolist()}) == 1
+    # 60 rows in each fold on average; one with fewer than 20, or more than 120, by chance: below 1e-8, and it is fixed.
+    assert np.bincount(rb.folds(numbers)).min() > 20 and np.bincount(rb.folds(numbers)).max() < 120
+
+
+@pytest.mark.parametrize(
+    ("ids", "n_folds", "message"),
+    [
+        ("patient", 5, "one id for each row"),
+        (7, 5, "one id for each row"),
+        ({"a": 1}, 5, "one id for each row"),
+        (np.zeros((3, 2)), 5, "one id for each row"),
+        ([1, 2], 1, "n_folds must be"),
+        ([1, 2], 2.5, "n_folds must be"),
+        ([1, 2], True, "n_folds must be"),
+    ],
+)
+def test_folds_that_cannot_be_are_refused(ids, n_folds, message):
+    with pytest.raises(rb.ArgumentError, match=message):
+        rb.folds(ids, n_folds)
+
+
+SPLITS = {  # the rows of each fit, as ids
+    "folds": lambda ids, y: [set(ids[train]) for train, _ in PredefinedSplit(rb.folds(ids)).split()],
+    "a split by id": lambda ids, y: [set(ids[rb.folds(ids, 4) != 0])],
+    "KFold": lambda ids, y: [set(ids[train]) for train, _ in KFold(5).split(ids)],
+    "KFold, shuffled": lambda ids, y: [set(ids[t]) for t, _ in KFold(5, shuffle=True, random_state=0).split(ids)],
+    "StratifiedKFold": lambda ids, y: [set(ids[train]) for train, _ in StratifiedKFold(5).split(ids, y)],
+    "train_test_split": lambda ids, y: [set(train_test_split(ids, random_state=0)[0])],
+    "folds by row number": lambda ids, y: [set(ids[rb.folds(range(len(ids))) != k]) for k in range(5)],
+}
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_only_folds_by_id_leave_other_rows_where_they_are(split, rng):
+    """The last five are planted: a table with one record less has fits that differ in other records too."""
+    ids, y = rng.permutation(10_000)[:1000], rng.integers(0, 2, 1000)
+    moved = 0
+    for row in (0, 1, 500, 999):
+        without = SPLITS[split](np.delete(ids, row), np.delete(y, row))
+        fits = SPLITS[split](ids, y)
+        moved += sum(len((a ^ b) - {ids[row]}) for a, b in zip(fits, without, strict=True))
+    assert (moved == 0) == (split in ("folds", "a split by id"))
+
+
 # ---- fits that add up
 
 GRID = {"mechanism__epsilon": [0.5, 1.0], "mechanism__delta": [1e-6, 1e-7]}
@@ -94,7 +171,8 @@ GRID = {"mechanism__epsilon": [0.5, 1.0], "mechanism__delta": [1e-6, 1e-7]}
 def test_a_grid_search_books_all_of_its_fits(table, ledger):
     """4 settings, 5 folds and the winner again make 21 fits, all of them booked."""
     search = GridSearchCV(private(ledger=ledger.path), GRID, cv=5)
-    with pytest.warns(rb.BudgetWarning, match=r"a winner that was picked by exact scores .* has no finite epsilon"):
+    said = r"a winner that was picked by exact scores .* has no finite epsilon.*must follow from each row alone.*folds"
+    with pytest.warns(rb.BudgetWarning, match=said):
         search.fit(*table)
     entries = ledger.entries()
     assert len({entry.release for entry in entries}) == 21 and len(entries) == 42  # counts of rows, and the rest
@@ -124,7 +202,14 @@ def test_the_same_setting_21_times_is_21_times_one(table, ledger):
     assert float(ledger.spent().mu_squared) == pytest.approx(21 * one, rel=1e-6)
     total = epsilon_at(Composed(tuple(entry.event for entry in ledger.entries())), 1e-6)
     assert total == pytest.approx(epsilon_at(Gaussian((21 * one) ** -0.5, Relation.RECORD), 1e-6), abs=1e-6)
-    # A ledger does not know of folds: a record is in 17 of the 21 fits.
+
+
+def test_a_record_is_in_17_of_21_fits_over_folds_by_id():
+    """A ledger does not know of folds, and counts 21; 17 fits of epsilon 1 are 4.75."""
+    ids = np.arange(400)
+    fits = [train for train, _ in PredefinedSplit(rb.folds(ids)).split()] * 4 + [ids]
+    assert len(fits) == 21 and (np.bincount(np.concatenate(fits)) == 17).all()
+    one = rb.privacy.gaussian_multiplier(1.0, 1e-6) ** -2
     assert pytest.approx(epsilon_at(Gaussian((17 * one) ** -0.5, Relation.RECORD), 1e-6), abs=0.01) == 4.75
 
 
@@ -145,15 +230,32 @@ def test_a_ledger_survives_clones_and_pickles(shell, table, ledger):
         shell(ledger=ledger, n_rados=20).fit(*table)
 
 
+WARNING = r"not all of these fits have a ledger: .* add up.*no finite epsilon.*must follow from each row alone"
+
+
 def test_without_a_ledger_the_second_private_fit_warns_once(table):
     clf = private().fit(*table)
-    with pytest.warns(rb.BudgetWarning, match=r"has no ledger: .* add up.*no finite epsilon"):
+    with pytest.warns(rb.BudgetWarning, match=WARNING):
         clf.fit(*table)
     clone(clf).fit(*table)  # said already; a warning would be an error here
     private(rb.RadoBoostClassifier).fit(*table)
     for _ in range(3):
         rb.MomentsClassifier(n_rados=20).fit(*table)  # plain rados promise nothing, and need no warning
     clf.score(*table)
+
+
+@pytest.mark.parametrize("second", SHELLS)
+@pytest.mark.parametrize("booked", [(True, False), (False, True), (False, False)])
+def test_one_counter_serves_all_shells_and_booked_fits(second, booked, table, ledger):
+    private(rb.MomentsClassifier, ledger=ledger if booked[0] else None).fit(*table)
+    with pytest.warns(rb.BudgetWarning, match=WARNING):
+        private(second, ledger=ledger if booked[1] else None).fit(*table)
+    private(second).fit(*table)  # said already
+
+
+def test_booked_fits_alone_do_not_warn(table, ledger):
+    for shell in SHELLS:
+        private(shell, ledger=ledger).fit(*table)
 
 
 @pytest.mark.parametrize("splitter", ["folds", "classes"])
@@ -179,3 +281,11 @@ def test_the_shells_say_what_booking_covers():
     for shell in SHELLS:
         text = " ".join(shell.__doc__.split())
         assert "a winner that was picked by exact scores on held-out rows has no finite epsilon" in text
+        assert "true only for folds and splits that follow from each row alone" in text
+
+
+def test_the_page_says_what_ordinary_folds_do():
+    text = " ".join((Path(__file__).parents[1] / "docs" / "tuning.md").read_text(encoding="utf-8").split())
+    assert "With folds by id, and only with such" in text and "grid, cv=5)" not in text
+    for words in ('`scoring="roc_auc"` and its like go around it', "on their stderr alone", "sklearn.utils.resample"):
+        assert words in text

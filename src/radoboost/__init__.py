@@ -46,7 +46,8 @@
 #
 # Both in one process:
 #
-#   estimators    the learners as scikit-learn classifiers, and what they share: shells; tuning: fits that add up
+#   estimators    the learners as scikit-learn classifiers, and what they share: shells; tuning: folds, and fits that
+#                 add up
 #   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from radoboost.release import Release, Statement, load
     from radoboost.release.columns import Column
     from radoboost.scoring import score
+    from radoboost.tuning import folds
 
 __version__ = version("radoboost")
 
@@ -124,6 +126,7 @@ _HOMES = {
     "holder.signatures": ("AllSignatures", "FixedSupport"),
     "learner.weak": ("Median", "Prudential", "Strongest"),
     "scoring": ("score",),
+    "tuning": ("folds",),
 }
 
 __all__ = [
@@ -159,6 +162,7 @@ __all__ = [
     "TableError",
     "TooLargeError",
     "craft",
+    "folds",
     "load",
     "load_model",
     "score",

@@ -190,8 +190,9 @@ class RadoBoostClassifier(_RadoShell):
         and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
     ledger : Ledger, or the path of one, optional
         Where every private `fit` is booked, also in cross-validation and grids, in any number of processes. Booking
-        covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. Without
-        a ledger the second private fit warns.
+        covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. And the
+        total is true only for folds and splits that follow from each row alone, as those of `folds` do. A private fit
+        on no ledger warns, once in a process, if it is not the only one.
     classes : (negative, positive), optional
         The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
@@ -281,8 +282,9 @@ class MomentsClassifier(_RadoShell):
         and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
     ledger : Ledger, or the path of one, optional
         Where every private `fit` is booked, also in cross-validation and grids, in any number of processes. Booking
-        covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. Without
-        a ledger the second private fit warns.
+        covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. And the
+        total is true only for folds and splits that follow from each row alone, as those of `folds` do. A private fit
+        on no ledger warns, once in a process, if it is not the only one.
     classes : (negative, positive), optional
         The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState

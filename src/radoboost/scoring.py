@@ -27,6 +27,7 @@ from radoboost.progress import no_progress, show_progress
 from radoboost.release import rounded_up
 from radoboost.tables import Batch, open_table
 from radoboost.tables.labels import LabelRule
+from radoboost.tuning import note_noisy_score
 
 GRID = 2**15  # steps that one row counts, so that rounding the noise to whole steps costs nothing
 COVERS = (
@@ -44,7 +45,7 @@ Books = Ledger | str | os.PathLike[str]
 class Score:
     """Noisy numbers of errors and hits, the error rate with its interval, and what that cost.
 
-    `interval` covers, at `confidence`, what the noise leaves open about the error rate on these rows.
+    `interval` covers, at `confidence` at least, what the noise leaves open about the error rate on these rows.
     """
 
     errors: float
@@ -115,7 +116,8 @@ def score(
     epsilon, delta : float
         What the score may cost.
     ledger : Ledger or path, or several of them, optional
-        Where it is booked, before its noise is drawn.
+        Where it is booked, before its noise is drawn. No release counts a score, so without a ledger nobody does; the
+        second such score in a process warns.
     confidence : float
         Of the interval, which covers the noise and nothing else.
     threads, progress
@@ -148,6 +150,7 @@ def score(
             bookings.extend(book.book(what, release=name, purpose="score") for book in books)
 
         run = Run(source, get_engine("reference"), Threads(check_threads(threads), bar), ledger=booked)
+        note_noisy_score(booked=bool(books))
         run.book(event)
         counts = run.noisy_sum(task, Noise("counts", scale)).counts / GRID
     errors, hits = counts.tolist()
@@ -185,7 +188,9 @@ def plan(epsilon: float, delta: float) -> tuple[float, Gaussian]:
 
 
 def rate_interval(errors: float, hits: float, deviation: float, confidence: float) -> tuple[float, float]:
-    """All rates r for which (1 - r) errors - r hits is no more than noise: an exact interval (S5).
+    """All rates r for which (1 - r) errors - r hits is no more than noise.
+
+    They hold the true rate at `confidence` at least, whatever the numbers of errors and hits are (S5).
 
     >>> low, high = rate_interval(20.0, 80.0, 4.0, 0.95)
     >>> round(low, 3), round(high, 3)

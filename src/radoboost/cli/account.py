@@ -38,6 +38,13 @@ def account(
     ] = None,
     columns: Annotated[int | None, typer.Option(help="How many columns, for moments, with --rows.")] = None,
     unit: Annotated[str, typer.Option(help="What moments protects: record or label.")] = "record",
+    sharpen: Annotated[
+        bool, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
+    ] = True,
+    bounds: Annotated[
+        str | None,
+        typer.Option(metavar="private", help="With the word private: moments finds the bounds of all columns."),
+    ] = None,
     group: Annotated[
         int | None,
         typer.Option(metavar="K", help="What do K rows of one person pay together? For 2, 5 and 10 by default."),
@@ -53,6 +60,7 @@ def account(
     \b
     Examples:
       rado account --epsilon 0.1 --rows 5000 --columns 20
+      rado account --epsilon 1 --rows 5000 --columns 20 --bounds private --no-sharpen
       rado account --mechanism noisy-rados --epsilon 1 -n 300
       rado account --mechanism noisy-rados --noise 18.75 -n 100 --delta 1e-5
       rado account --mechanism noisy-examples --epsilon 1 --group 40
@@ -66,11 +74,13 @@ def account(
         from radoboost.holder.mechanisms.claims import SHOWN_DELTAS
         from radoboost.release.chain import account_for_releases
 
-        if any(option is not None for option in (epsilon, noise, rows, columns)):
+        if any(option is not None for option in (epsilon, noise, rows, columns, bounds)) or not sharpen:
             raise ArgumentError("releases say themselves what was done; give --delta alone with them")
         together = account_for_releases(releases, delta, SHOWN_DELTAS)
         print(json.dumps(together, indent=2, ensure_ascii=False) if as_json else describe_chain(together))
         return
+    if bounds not in (None, "private"):
+        raise ArgumentError("declared bounds cost nothing, whatever they are; give --bounds private, or leave it out")
     answer = account_for(
         mechanism,
         epsilon=epsilon,
@@ -80,6 +90,8 @@ def account(
         n_examples=rows,
         n_features=columns,
         unit=unit,
+        sharpen=sharpen,
+        private_bounds=bounds is not None,
         group=group,
     )
     print(json.dumps(answer, indent=2, ensure_ascii=False) if as_json else describe_account(answer))

@@ -43,8 +43,9 @@ def check(
     """Count which rows would contribute to a private release, before anything is spent.
 
     Prints how many rows contribute, how many rows each column alone spoils, and how many values lie beyond bounds.
-    These counts are exact and protected by nothing: they are for the data holder alone. Correct mistakes by them, such
-    as a misspelt class or a column of text; do not choose bounds by them.
+    These counts are exact and protected by nothing: they are for the data holder alone. They show that something is
+    wrong, such as a misspelt class or a column of text. Correct it by what is documented about the table: bounds,
+    classes or columns that were chosen or corrected by these counts are outside the promise.
 
     \b
     Examples:
@@ -52,7 +53,7 @@ def check(
       rado check patients.csv --bounds patients.bounds.json --label readmitted --classes no yes --json
       rado check visits.csv --bounds visits.bounds.json --person patient_id --max-rows 4
     """
-    from radoboost.holder.table_check import check_table
+    from radoboost.holder.table_check import OUTSIDE, check_table
 
     result = check_table(
         list(table), label=label, classes=classes, features=feature or None, drop=drop or (), bounds=bounds,
@@ -61,6 +62,6 @@ def check(
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
         return
-    print("for the data holder alone: exact counts, outside any promise")
+    print(f"for the data holder alone: {OUTSIDE}")
     for line in result.in_words():
         print(line)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -162,13 +163,14 @@ def verify(
 def _amiss(books: "Ledger", release: Any, path: Path) -> list[str]:
     """What is wrong between a ledger and a release."""
     from radoboost.privacy import event_from_dict
+    from radoboost.privacy.filter import Cost
 
     entries = [entry for entry in books.entries() if entry.release == release.id]
     if not entries:
         return [f"{path} is not booked for {books.table!r}"]
     total, problems = books.total, []
-    booked = sum((entry.cost.mu_squared for entry in entries), start=0 * entries[0].cost.mu_squared)
-    if booked * (1 + 1e-9) < total.cost(event_from_dict(release.statement.event)).mu_squared:
+    booked = sum((entry.cost for entry in entries), start=Cost())
+    if not total.cost(event_from_dict(release.statement.event)).within(booked.scaled(1 + Fraction(1, 10**9))):
         problems.append(f"{path} costs more than was booked for it")
     digests = {entry.digest for entry in entries}
     if digests == {None}:

@@ -50,6 +50,7 @@ def score(
       rado score patients.model.json test.csv --label readmitted --epsilon 0.5
       rado score patients.model.json test.csv -l readmitted --epsilon 0.5 --ledger test.ledger --ledger patients.ledger
     """
+    from radoboost.release import rounded_up
     from radoboost.scoring import COVERS, NOT_COVERED
     from radoboost.scoring import score as score_table
 
@@ -72,8 +73,8 @@ def score(
         f"error        {100 * result.error:.2f} %, from {100 * low:.2f} % to {100 * high:.2f} % at confidence "
         f"{100 * confidence:g} %",
         f"covers       {COVERS}",
-        f"cost         epsilon {result.epsilon:.4g} at delta {delta:g}, for {result.neighbours} as neighbours; "
-        + (f"booked {len(result.bookings)} times" if books else "not booked on any ledger"),
+        f"cost         epsilon {rounded_up(result.epsilon, 4)} at delta {delta:g}, for {result.neighbours} as "
+        "neighbours; " + (f"booked {len(result.bookings)} times" if books else "on no ledger, so nothing counts it"),
         f"beware       {NOT_COVERED}",
     ]
     print("\n".join(textwrap.fill(line, 100, subsequent_indent=" " * 13) for line in lines))

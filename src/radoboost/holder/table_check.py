@@ -28,6 +28,10 @@ from radoboost.tables import Batch, open_table
 from radoboost.tables.labels import LabelRule
 
 _ENDLESS = 2.0**1000
+OUTSIDE = (
+    "exact counts, outside any promise, and so is a declaration that is corrected by them: correct it by what is "
+    "documented about the table"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +91,9 @@ def check_table(
     """Count which rows would contribute to a private release, and which column spoils or clips the others.
 
     Nothing is added to these counts: they are for the holder's eyes, to see that a declaration fits before an epsilon
-    is spent. To choose a declaration by them is to derive it from the table, which no promise covers. With a `person`,
-    the counts are of at most `max_rows` rows of each, good ones first.
+    is spent. To choose or to correct a declaration by them is to derive it from the table, which no promise covers: a
+    correction should follow from documentation. With a `person`, the counts are of at most `max_rows` rows of each,
+    good ones first.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"age": [30.0, None, 200.0], "ill": ["no", "yes", "Yes"]})

@@ -109,7 +109,8 @@ class Gaussian:
 
     `total_variation` is how far the sampler may be from that noise on any input (A9). `own_noise` says that every
     record has noise of its own, so that k of them together move by sqrt(k) sensitivities; else it is k (A12). `person`
-    is the column that says whose row it is, where the relation is about persons.
+    is the column that says whose row it is, where the relation is about persons. With a `group` of k, neighbours differ
+    in up to k of what the relation names, and the noise multiplier counts that already.
 
     >>> Gaussian(4.0, Relation.LABEL).noise_multiplier
     4.0
@@ -120,12 +121,14 @@ class Gaussian:
     total_variation: float = 0.0
     own_noise: bool = False
     person: str = ""
+    group: int = 1
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
         _set(self, relation=_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
         if not isinstance(self.own_noise, bool):
             raise ArgumentError(f"own_noise must be true or false; it is {self.own_noise!r}")
+        _set(self, group=_integer(self.group, "group", 1))
         _check_person(self.person, self.relation)
 
 

@@ -5,13 +5,16 @@ from typing import Any
 from radoboost.errors import ArgumentError
 from radoboost.privacy.events import (
     ADDED,
+    OF_PERSONS,
     Composed,
     Event,
     Gaussian,
     NotPrivate,
     Repeated,
     SubsampledGaussian,
+    flatten,
 )
+from radoboost.privacy.groups import group_words
 
 
 def to_dp_accounting(event: Event) -> Any:
@@ -44,10 +47,10 @@ def to_dp_accounting(event: Event) -> Any:
 def _sampled(event: SubsampledGaussian) -> Any:
     import dp_accounting
 
-    if event.probability == 1:
+    if event.probability == 1 and not (event.group > 1 and event.relation in OF_PERSONS):
         steps = event.group * (1 if event.relation in ADDED else 2)
         return dp_accounting.GaussianDpEvent(event.noise_multiplier / steps)
-    if event.group > 1 or event.relation not in ADDED:
+    if event.group > 1 or event.relation not in ADDED:  # of persons, a group is all rows of one, or of several
         raise ArgumentError(
             "dp-accounting has no event for a sample in which several records differ, or one is replaced; export it as "
             "json"
@@ -59,19 +62,22 @@ def _sampled(event: SubsampledGaussian) -> Any:
 def dp_accounting_text(event: Event) -> str:
     """A Python program that makes the event of `to_dp_accounting`, with what it leaves out as a comment.
 
-    >>> from radoboost.privacy.events import Relation
+    >>> from radoboost.privacy import Relation, group_event
     >>> print(dp_accounting_text(Gaussian(4.0, Relation.LABEL)))
     # between tables with one label flipped; compute epsilon for neighbours of one record added or removed
     from dp_accounting import GaussianDpEvent
     event = GaussianDpEvent(noise_multiplier=4.0)
+    >>> print(dp_accounting_text(group_event(Gaussian(4.0, Relation.RECORD), 5)).split(";")[0])
+    # between tables with 5 records, all added or all removed
     """
-    from radoboost.privacy.events import flatten
-
     exported = to_dp_accounting(event)
     assert event.relation is not None
     variation = sum(getattr(leaf, "total_variation", 0.0) * count for leaf, count in flatten(event).items())
+    # In how many the neighbours of every part may differ; what is not private says nothing of it.
+    size = min((leaf.group for leaf in flatten(event) if isinstance(leaf, Gaussian | SubsampledGaussian)), default=1)
     lines = [
-        f"# between tables with {event.relation.value}; compute epsilon for neighbours of one record added or removed"
+        f"# between tables with {group_words(event.relation, size)}; compute epsilon for neighbours of one record "
+        "added or removed"
     ]
     if variation:
         lines.append(f"# raise delta by (1 + exp(epsilon)) * {variation:.3g}, for the sampler's total variation")

@@ -8,7 +8,7 @@ from radoboost.privacy.events import Event, flatten
 from radoboost.privacy.groups import group_epsilon, group_words
 
 GROUPS = (2, 5, 10)
-MOST_GIVEN_AWAY = 0.01  # rows that a mechanism which keeps to delta alone may give away on average
+MOST_GIVEN_AWAY = 0.1  # rows that a mechanism which keeps to delta alone may give away on average
 
 
 def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dic
     >>> from radoboost.privacy import Gaussian, Relation
     >>> answer = figures(Gaussian(4.0, Relation.RECORD), 1e-6)
     >>> round(answer["mu"], 4), round(answer["rho"], 5), answer["groups"][0]["neighbours"]
-    (0.25, 0.03125, '2 records added or removed')
+    (0.25, 0.03125, '2 records, all added or all removed')
     """
     checked_delta(delta)
     counts = flatten(event)
@@ -54,12 +54,12 @@ def delta_advice(delta: float, rows: int | None) -> str | None:
     """A line of advice where delta is not well below 1 / rows; `rows` must be public.
 
     Publishing every row with probability delta, and nothing else, is (0, delta)-private. So delta * rows is how many
-    rows a mechanism may give away whole and still keep its promise; it should be at most one in a hundred.
+    rows a mechanism may give away whole and still keep its promise; it should be well below one: a tenth at most.
 
-    >>> delta_advice(1e-6, 5000) is None
+    >>> delta_advice(1e-6, 100_000) is None
     True
     >>> delta_advice(1e-3, 5000)
-    'delta 0.001 is not well below 1 / rows: publishing 5 of 5,000 rows by chance would keep to it; take at most 2e-06'
+    'delta 0.001 is not well below 1 / rows: publishing 5 of 5,000 rows by chance would keep to it; take at most 2e-05'
     """
     if rows is None or rows < 1 or delta * rows <= MOST_GIVEN_AWAY:
         return None

@@ -17,18 +17,20 @@ from radoboost.privacy.events import (
 )
 
 _WORDS = {
-    "RECORD": "{} records added or removed",
+    "RECORD": "{} records, all added or all removed",
     "EDGE": "{} edge vectors replaced",
     "LABEL": "{} labels flipped",
     "VALUE": "{} values of one column changed, seen in that column's marginal",
-    "PERSON": "{} persons added or removed",
+    "PERSON": "{} persons, all added or all removed",
     "PERSON_ROWS": "the rows of {} persons replaced",
     "PERSON_LABELS": "labels of {} persons flipped",
 }
 
 
 def group_event(event: Event, size: int) -> Event:
-    """The same computation, between tables that differ in up to `size` of what the event's relation names.
+    """The same computation, between tables that differ in up to `size` of what the event's relation names (A12).
+
+    Records, or persons, are all added or all removed: some of each are not a group.
 
     >>> group_event(Gaussian(4.0, Relation.RECORD), 2).noise_multiplier < 2.0000001
     True
@@ -43,7 +45,7 @@ def group_event(event: Event, size: int) -> Event:
         return Composed(tuple(group_event(part, size) for part in event.events))
     if isinstance(event, Gaussian):
         noise = event.noise_multiplier / (sqrt(size) if event.own_noise else size)
-        return replace(event, noise_multiplier=nextafter(nextafter(noise, 0.0), 0.0))
+        return replace(event, noise_multiplier=nextafter(nextafter(noise, 0.0), 0.0), group=event.group * size)
     if isinstance(event, SubsampledGaussian):
         return replace(event, group=event.group * size)
     return replace(event, shift=event.shift * size)
@@ -62,7 +64,7 @@ def group_words(relation: Any, size: int) -> str:
     """The neighbours that a group's figure speaks of.
 
     >>> group_words("one record added or removed", 5)
-    '5 records added or removed'
+    '5 records, all added or all removed'
     """
     relation = Relation(relation)
     return _WORDS[relation.name].format(f"{size:,}") if size > 1 else relation.value

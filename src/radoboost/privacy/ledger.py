@@ -283,7 +283,7 @@ class Ledger:
         raise BudgetError(
             f"the total of {self.table!r}, epsilon {total.epsilon:g} at delta {total.delta:g} for "
             f"{total.relation.value}, has no room for this: {_PARTS[name]} {numbers}; nothing was booked, and "
-            f"{_advice(name, _largest_epsilon(total, left))}"
+            f"{_advice(name, _largest_epsilon(total, left), total)}"
         )
 
     def _read(self, query: str, *values: Any) -> list[Any]:
@@ -303,12 +303,16 @@ def _largest_epsilon(total: Filter, left: Cost) -> float:
     return floor(epsilon * (1 - 1e-6) / unit) * unit
 
 
-def _advice(part: str, epsilon: float) -> str:
+def _advice(part: str, epsilon: float, total: Filter) -> str:
     if part == "delta0":
         return "a mechanism by Gaussian noise alone, such as moments, takes none of it"
     if part == "total_variation":
         return "what samplers may be off by is used up: a release of fewer columns takes less of it"
-    return f"the next release can have epsilon {epsilon:g} at most" if epsilon else "nothing more can be released"
+    if not epsilon:
+        return "nothing more can be released"
+    return (
+        f"the next release can have epsilon {epsilon:g} at most, at delta {total.delta:g}, for {total.relation.value}"
+    )
 
 
 def table_names(path: str | os.PathLike[str]) -> list[str]:
@@ -366,6 +370,11 @@ def _opened(place: Path) -> Iterator[sqlite3.Connection]:
     """A connection for one piece of work: none is kept, so that a ledger can go to other processes and threads."""
     if not os.path.isfile(place):
         raise LedgerError(f"there is no ledger {place}; make one with rado ledger create")
+    if os.stat(place).st_nlink > 1:
+        raise LedgerError(
+            f"{place} has another name (a hard link), and two names have two journals, so that one may miss what the "
+            "other booked; keep one name: remove the other, or replace it by a copy that nobody books on"
+        )
     try:
         with closing(_connect(place)) as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:

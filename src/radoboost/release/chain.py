@@ -7,7 +7,7 @@ twice may have two. Files from before there were ids go by their digest.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -26,12 +26,13 @@ from radoboost.privacy import (
     event_to_dict,
     flatten,
 )
-from radoboost.release import Release, finite_or_word, load
+from radoboost.release import Release, finite_or_word, load, rounded_up
 from radoboost.release.checking import check_statement
 
 HOLDS_IF = (
     "each epsilon was fixed before the first of these releases was seen; where a later one was chosen by looking at "
-    "earlier ones, the total of a ledger that was set beforehand holds in its place"
+    "earlier ones, the total of a ledger that was set beforehand holds in its place; and these are all: private "
+    "scores, and attempts that stopped after noisy counts, are in no release, and only a ledger counts them"
 )
 
 
@@ -66,7 +67,6 @@ def chain(releases: Iterable[Release | str | os.PathLike[str]]) -> tuple[Earlier
     (3, 3)
     """
     known: dict[str, Earlier] = {}
-    vague: dict[str, int] = {}
     for release in releases:
         if isinstance(release, str | os.PathLike):
             release = load(release)
@@ -75,18 +75,29 @@ def chain(releases: Iterable[Release | str | os.PathLike[str]]) -> tuple[Earlier
         name = release.id or release.digest or f"unsaved {len(known)}"
         _add(known, Earlier(name, release.digest, check_statement(release.statement)))
         composed = release.statement.composed
-        if composed is not None and "releases" not in composed:
-            vague[name] = int(composed["earlier_releases"])
-        elif composed is not None:
-            for entry in composed["releases"]:
-                _add(known, _read(entry))
-    # However they are ordered, as many must stand before each of them as it says.
-    if any(number > place for place, number in enumerate(sorted(vague.get(name, 0) for name in known))):
-        raise ArgumentError(
-            f"a release was composed with {max(vague.values())} earlier ones by a version that did not keep which; "
-            "list all of them, back to the first"
-        )
+        for entry in () if composed is None else _entries(composed):
+            _add(known, _read(entry))
     return tuple(known.values())
+
+
+def _entries(composed: Mapping[str, Any]) -> Sequence[Any]:
+    """The releases that one was composed with; refused where it does not say which, as no list can make up for that."""
+    if "releases" in composed:
+        return list(composed["releases"])  # `check_statement` has counted them
+    count = composed.get("earlier_releases", "some")
+    if count == 0:
+        return ()
+    raise ArgumentError(
+        f"a release was composed with {count} earlier ones by a version that did not keep which, "
+        "so no list of releases is known to be complete; leave it out, and add its total to that of the others: "
+        f"epsilon {_shown(composed['epsilon'])} at delta {_shown(composed['delta'])}, for {composed['neighbours']} "
+        "(epsilons and deltas add up)"
+    )
+
+
+def _shown(figure: Any) -> str:
+    """A figure of a file, rounded up."""
+    return rounded_up(figure, 4) if isinstance(figure, int | float) else str(figure)
 
 
 def _add(known: dict[str, Earlier], earlier: Earlier) -> None:

@@ -85,18 +85,30 @@ def _check_guess(event: Event, stated: float) -> None:
 def _check_composed(event: Event, composed: Mapping[str, Any]) -> None:
     """What several releases come to is no less than this one costs, or all of them where their events are known."""
     epsilon, relation = composed["epsilon"], event.relation
+    entries = _entries(composed)
     if epsilon == "infinite":
         return
     assert relation is not None
     if composed["neighbours"] != relation.value:
         raise ReleaseError(f"the total speaks of {composed['neighbours']!r}, and the release of {relation.value!r}")
-    try:
-        entries = [entry["event"] for entry in composed.get("releases", ())]
-    except (LookupError, TypeError):
-        raise ReleaseError("the statement does not say in full what it was composed with; do not trust it") from None
     earlier = [_event(entry, "the event of an earlier release") for entry in entries]
     try:
         total = Composed((event, *(converted(other, relation) for other in earlier)))
     except ArgumentError as error:
         raise ReleaseError(f"the statement gives a total for releases that have none: {error}") from None
     _check_epsilon(total, float(composed["delta"]), float(epsilon), "what was done in all of them")
+
+
+def _entries(composed: Mapping[str, Any]) -> list[Any]:
+    """The events of earlier releases, as many as the statement counts; none where a version did not keep them."""
+    if "releases" not in composed:
+        return []
+    try:
+        entries = [entry["event"] for entry in composed["releases"]]
+        names = {entry["id"] for entry in composed["releases"]}
+    except (LookupError, TypeError):
+        raise ReleaseError("the statement does not say in full what it was composed with; do not trust it") from None
+    count = composed.get("earlier_releases")
+    if not len(entries) == len(names) == count:
+        raise ReleaseError(f"the statement counts {count!r} earlier releases and names {len(names)}; do not trust it")
+    return entries

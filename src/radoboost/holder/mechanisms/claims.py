@@ -20,6 +20,9 @@ SEEDED = (
     "Without noise that is enough to solve for every example from enough rados; with noise, nothing is promised. Leave "
     "the seed out."
 )
+OFF_THE_TABLE = (
+    "Bounds or classes that were read off the table, or corrected by exact counts of its rows, would tell of it."
+)
 COMMON = (
     "Further releases about the same people add to what this one tells: --compose says what they amount to together, "
     "for epsilons that were fixed beforehand, and --ledger keeps to a total however they are chosen.",

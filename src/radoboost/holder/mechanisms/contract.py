@@ -166,7 +166,7 @@ class Question:
     """A question about the cost of a mechanism, without data: an epsilon or a noise, and what else matters.
 
     `noise` is in multiples of the clipping norm. A mechanism that can answer has `account(question)`, which returns the
-    event, and what else to say.
+    event, and what else to say. `sharpen` and `private_bounds`, of all columns, are for `moments`.
     """
 
     epsilon: float | None = None
@@ -176,6 +176,8 @@ class Question:
     n_examples: int | None = None
     n_features: int | None = None
     unit: str = "record"
+    sharpen: bool = True
+    private_bounds: bool = False
 
     def check_one(self) -> None:
         """Refuse both or neither of epsilon and noise."""
@@ -183,6 +185,8 @@ class Question:
             raise ArgumentError("give epsilon to learn what noise it takes, or noise to learn what epsilon it buys")
 
     def refuse_columns(self, name: str) -> None:
-        """Refuse columns and unit, for mechanisms whose cost does not depend on them."""
-        if self.n_features is not None or self.unit != "record":
-            raise ArgumentError(f"columns and unit are for the mechanism moments; leave them out for {name}")
+        """Refuse columns and the like, for mechanisms whose cost does not depend on them."""
+        if self.n_features is not None or self.unit != "record" or not self.sharpen or self.private_bounds:
+            raise ArgumentError(
+                f"columns, unit, no-sharpen and private bounds are for the mechanism moments; leave them out for {name}"
+            )

@@ -25,6 +25,11 @@ from radoboost.release.spectra import HESSIAN_FLOOR, inverse_power, noise_floor
 WHITENING_FLOOR = 0.75  # of eigenvalues, as a share of what noise alone could be
 FEW_ROUNDS, MANY_ROUNDS = (8, 1.0), (32, 4.0)  # how many mean rados, and how far each one goes
 MOST_SPOILED = 0.2  # of all rows: with more, most likely a declaration is wrong
+BY_DOCUMENTS = (
+    "by what is documented about the table (a correction by exact counts, as rado check shows them to the holder, is "
+    "outside the promise)"
+)
+ONLY_A_LEDGER = "only a ledger counts them"
 _MANY = 100.0  # records for each column, in units of the noise: from here on there are many rounds
 _SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
 
@@ -49,7 +54,7 @@ class Budget(Protocol):
         """The stages, with `n_rounds` mean rados."""
 
     def dearest(self, shape: Shape, *, but: Collection[str] = ()) -> Event:
-        """What the stages do, `but` some, with the number of mean rados that costs more."""
+        """What the stages do, `but` some, with the largest number of mean rados."""
 
 
 def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str, float]:
@@ -69,17 +74,17 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
         doubt = np.hypot(deviation, deviation)
         raise TableError(
             f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}, by counts with noise of "
-            f"deviation {doubt:,.0f}, so there may be none: name the column that says whose row it is (rado check "
-            "counts exactly, for the holder), or take a larger epsilon. These noisy counts are all that was spent"
+            f"deviation {doubt:,.0f}, so there may be none: name the column that says whose row it is, "
+            f"{BY_DOCUMENTS}, or take a larger epsilon. These noisy counts are all that was spent, and {ONLY_A_LEDGER}"
         )
     excess = spoiled - MOST_SPOILED * (good + spoiled)
     spread = deviation * np.hypot(1 - MOST_SPOILED, MOST_SPOILED)
     if excess > 3 * spread and spoiled > 6 * deviation:
         raise TableError(
             f"about {spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: a value is "
-            "missing or not finite, or the class is not one of those declared; correct the declaration (rado "
-            "check shows the holder which column it is). These counts have noise of deviation "
-            f"{deviation:,.0f}, and are all that was spent"
+            "missing or not finite, or the class is not one of those declared; correct the declaration, "
+            f"{BY_DOCUMENTS}. These counts have noise of deviation {deviation:,.0f}, and are all that was spent; "
+            f"{ONLY_A_LEDGER}"
         )
     run.book(budget.dearest(shape, but=["counts"]))
     return {"good": good, "spoiled": spoiled}

@@ -13,7 +13,14 @@ import numpy as np
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.grid import grid_step
-from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
+from radoboost.holder.mechanisms.claims import (
+    COMMON,
+    DEFAULT_DELTA,
+    OFF_THE_TABLE,
+    RECORD_UNIT,
+    check_epsilon,
+    make_statement,
+)
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question
 from radoboost.holder.mechanisms.drawn_rados import draw_rados
 from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
@@ -32,7 +39,7 @@ from radoboost.holder.mechanisms.records import (
 )
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
 from radoboost.holder.run import Run
-from radoboost.privacy import Event, Relation, epsilon_at, gaussian_multiplier
+from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release import RADOS, Statement
 
 UNITS = ("record", "label")
@@ -189,14 +196,13 @@ class Moments:
         return composed(self.stages(shape, n_rounds), self.distance(shape), self.relation_for(shape), shape.person)
 
     def dearest(self, shape: Shape, *, but: Collection[str] = ()) -> Event:
-        """What the stages do, `but` some, with the number of mean rados that costs more, whichever are made (M6)."""
-        rounds = (FEW_ROUNDS[0], MANY_ROUNDS[0]) if self.sharpen else (0,)
-        mu, relation = self.distance(shape), self.relation_for(shape)
-        events = (
-            composed([stage for stage in self.stages(shape, k) if stage.name not in but], mu, relation, shape.person)
-            for k in rounds
-        )
-        return max(events, key=lambda event: epsilon_at(event, self.delta))
+        """What the stages do, `but` some, with the largest number of mean rados, whichever is made (M6).
+
+        Any number of them has the same mu squared, and more of them draw more deviates: a larger total variation.
+        """
+        stages = self.stages(shape, MANY_ROUNDS[0] if self.sharpen else 0)
+        kept = [stage for stage in stages if stage.name not in but]
+        return composed(kept, self.distance(shape), self.relation_for(shape), shape.person)
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
@@ -233,16 +239,20 @@ class Moments:
                 "moments takes several noisy sums, each with noise of its own, and no one noise says what they cost "
                 "together; give --epsilon, and the answer has the noise of each"
             )
-        if (rows is None) != (features is None):
+        if features is None and question.private_bounds:
+            raise ArgumentError("noise of the search for bounds depends on how many columns there are; give --columns")
+        if (rows is None) != (features is None) and not question.private_bounds:
             raise ArgumentError(
                 "the error to expect depends on both the number of rows (--rows) and of columns (--columns); give both"
             )
-        mechanism = cls(epsilon, question.delta, question.unit)
-        shape = Shape(2 if features is None else features + 1)
+        mechanism = cls(epsilon, question.delta, question.unit, question.sharpen)
+        n_features = 1 if features is None else features
+        shape = Shape(n_features + 1, n_features if question.private_bounds else 0)
         few, many = (released_noise(mechanism.scales(rounds, shape)) for rounds, _ in (FEW_ROUNDS, MANY_ROUNDS))
         rounds = {str(FEW_ROUNDS[0]): few["rounds"], str(MANY_ROUNDS[0]): many["rounds"]}
-        expected = {} if rows is None or features is None else {"expected": _expected(mechanism, rows, features)}
-        return mechanism.dearest(shape), {"noise": {**few, "rounds": rounds}, **expected}
+        noise = {**few, "rounds": rounds if question.sharpen else 0.0}
+        expected = {} if rows is None or features is None else {"expected": _expected(mechanism, rows, shape)}
+        return mechanism.dearest(shape), {"noise": noise, **expected}
 
 
 def _shape(asked: Asked, features: Sequence[Any]) -> Shape:
@@ -251,13 +261,13 @@ def _shape(asked: Asked, features: Sequence[Any]) -> Shape:
     return Shape(len(features) + asked.intercept, len(searched), asked.max_rows, asked.person or "")
 
 
-def _expected(mechanism: Moments, rows: int, features: int) -> dict[str, Any]:
+def _expected(mechanism: Moments, rows: int, shape: Shape) -> dict[str, Any]:
     from radoboost.holder.expected_error import expect
 
-    expectation = expect(mechanism, rows, features + 1)
+    expectation = expect(mechanism, rows, shape.n_columns, shape.n_searched)
     return {
         "rows": rows,
-        "columns": features,
+        "columns": shape.n_columns - 1,
         "carries": expectation.carries,
         "enough": expectation.enough().removeprefix("; "),
         "errors": [{"without_noise": best, "expected": error} for best, error in expectation.errors],
@@ -286,10 +296,9 @@ _LABEL_EXPOSED = (
     "What all labels say together: that is what a release is for.",
 )
 _DECLARED = (
-    "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
-    "read off the table would tell of it."
+    f"Column names, declared bounds and the two classes are in the release, as they were declared. {OFF_THE_TABLE}"
 )
 _OTHERS_DECLARED = (
-    "Column names, the two classes and the bounds of other columns are in the release, as they were declared. Bounds "
-    "that were read off the table would tell of it."
+    "Column names, the two classes and the bounds of other columns are in the release, as they were declared. "
+    f"{OFF_THE_TABLE}"
 )

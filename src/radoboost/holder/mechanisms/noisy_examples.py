@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.grid import grid_step
-from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, make_statement
+from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, OFF_THE_TABLE, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question
 from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
 from radoboost.holder.mechanisms.noisy_rados import check_noise, noise_scale
@@ -32,8 +32,7 @@ _REACH = 12.0  # standard deviations of noise that the grid has room for; values
 _NOT_PROTECTED = (
     "What all examples say together: that is what a release is for.",
     "The number of examples: it is in the release. Whether somebody is in the table at all is not protected.",
-    "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
-    "read off the table would tell of it.",
+    f"Column names, declared bounds and the two classes are in the release, as they were declared. {OFF_THE_TABLE}",
 )
 _SEVERAL_ROWS = (
     "A person with several rows: k rows have sqrt(k) times the mu of one; rado show has the epsilons of 2, 5, 10."

@@ -10,7 +10,14 @@ from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.grid import grid_step
-from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, RECORD_UNIT, check_epsilon, make_statement
+from radoboost.holder.mechanisms.claims import (
+    COMMON,
+    DEFAULT_DELTA,
+    OFF_THE_TABLE,
+    RECORD_UNIT,
+    check_epsilon,
+    make_statement,
+)
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question
 from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
 from radoboost.holder.mechanisms.person_claims import protected
@@ -31,8 +38,7 @@ INCLUSION = 0.5
 _SEVERAL_ROWS = "A person with several rows: k rows pay together; rado show has what 2, 5 and 10 do."
 _NOT_PROTECTED = (
     "What all records say together: that is what a release is for.",
-    "Column names, declared bounds and the two classes are in the release, as they were declared. Bounds that were "
-    "read off the table would tell of it.",
+    f"Column names, declared bounds and the two classes are in the release, as they were declared. {OFF_THE_TABLE}",
 )
 
 
