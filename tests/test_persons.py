@@ -42,6 +42,7 @@ from radoboost.privacy import (
     epsilon_at,
     event_from_dict,
     event_to_dict,
+    figures,
     group_words,
     trade_off,
 )
@@ -696,3 +697,19 @@ def test_statements_of_all_private_mechanisms_take_persons():
     for mechanism in (rb.Moments(1.0), rb.NoisyRados(1.0), rb.NoisyExamples(1.0)):
         one = Circumstances("bounds", False, 10, 3, 100, person="who", max_rows=1)
         assert "at most one of its rows contributes" in mechanism.statement(one).unit_of_privacy
+
+
+def test_a_group_beyond_what_is_accounted_for_has_no_figure_and_stops_nothing(tmp_path):
+    """The release is written, and spent: showing it must not fail."""
+    event = Repeated(SubsampledGaussian(100.0, 0.5, group=101, relation=Relation.PERSON, person="who"), 5)
+    assert [figure["size"] for figure in figures(event, 1e-6)["groups"]] == [2, 5]
+
+
+def test_a_ledger_is_about_persons_by_one_column(tmp_path):
+    ledger = rb.Ledger.create(tmp_path / "books", "visits", epsilon=3.0, relation="person")
+    ledger.book(Gaussian(20.0, Relation.PERSON, person="patient"))
+    ledger.book(Gaussian(20.0, Relation.PERSON, person="patient"))
+    for other in ("household", ""):
+        with pytest.raises(rb.BudgetError, match="do not add up"):
+            ledger.book(Gaussian(20.0, Relation.PERSON, person=other))
+    assert len(ledger.entries()) == 2

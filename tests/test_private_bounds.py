@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import radoboost as rb
 from looking import differences, look_at_release
+from radoboost import memory
 from radoboost.adversary.membership.rebuilding import rebuilt
 from radoboost.holder.declared import Declared, read_bounds
 from radoboost.holder.engines import ENGINES, get_engine
@@ -494,3 +495,24 @@ def test_the_parts_that_must_be_held_go_with_the_searches():
 def test_bounds_do_not_depend_on_the_decimal_context_of_the_caller():
     with decimal.localcontext(decimal.Context(prec=4)):
         assert rounded_outwards(-3.000123, -2.999847) == (-3.000123, -2.999846)
+
+
+def test_columns_that_nobody_declared_are_not_protected_and_the_statement_says_so(tmp_path):
+    frame = pd.DataFrame({"age": np.linspace(0, 1, 3000), "diag_flu": np.zeros(3000), "ill": np.arange(3000) % 2})
+    options = {"label": "ill", "classes": (0, 1), "mechanism": rb.Moments(1.0), "n_rados": 2}
+    declared = {"age": "private", "diag_flu": "private"}
+    for bounds, features, from_table in (("private", None, True), ("private", ["age"], False), (declared, None, False)):
+        stated = rb.craft(frame, bounds=bounds, features=features, **options).statement
+        assert any("taken from the table" in line for line in stated.not_protected) == from_table
+
+
+@pytest.mark.parametrize("fault", ["name", "memory"])
+def test_what_columns_are_refused_for_comes_before_anything_is_spent(fault, tmp_path, monkeypatch):
+    names = {"name": "(constant)", "memory": "age"}
+    frame = pd.DataFrame({names[fault]: np.linspace(0, 1, 300), "ill": np.arange(300) % 2})
+    if fault == "memory":
+        monkeypatch.setattr(memory, "available", lambda: 100)
+    ledger = rb.Ledger.create(tmp_path / "books", "table", epsilon=3.0)
+    with pytest.raises(rb.RadoError):
+        rb.craft(frame, label="ill", classes=(0, 1), bounds="private", mechanism=rb.Moments(1.0), ledger=ledger)
+    assert ledger.entries() == []

@@ -1,8 +1,10 @@
 """An event in other people's figures: mu, rho, what groups pay, and whether a delta is small enough."""
 
+from contextlib import suppress
 from decimal import ROUND_FLOOR, Context
 from typing import Any
 
+from radoboost.errors import ArgumentError
 from radoboost.privacy.accountants import checked_delta, gaussian_distance
 from radoboost.privacy.events import Event, flatten
 from radoboost.privacy.groups import group_epsilon, group_words
@@ -30,7 +32,10 @@ def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dic
     if mu is not None:
         answer |= {"mu": mu, "rho": mu * mu / 2}
     answer["total_variation"] = sum(getattr(leaf, "total_variation", 0.0) * count for leaf, count in counts.items())
-    answer["groups"] = [group_figure(event, delta, size) for size in groups]
+    answer["groups"] = []
+    for size in groups:
+        with suppress(ArgumentError):  # a group beyond what is accounted for has no figure
+            answer["groups"].append(group_figure(event, delta, size))
     return answer
 
 

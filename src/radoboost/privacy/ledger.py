@@ -261,11 +261,10 @@ class Ledger:
         return Filter(epsilon, delta, Relation(relation)), _cost(parts), sum(map(_cost, rows), Cost())
 
     def _check_person(self, event: Event, connection: sqlite3.Connection) -> None:
-        """Refuse persons by another column than that of the first booking: such claims do not add up (P7)."""
+        """Refuse persons by another column than that of any other booking: such claims do not add up (P7)."""
         column = person_column(event)
-        first = connection.execute("SELECT event FROM bookings WHERE name = ? LIMIT 1", (self.table,)).fetchone()
-        booked = None if first is None else person_column(from_dict(json.loads(first[0])))
-        if column is not None and booked is not None and column != booked:
+        rows = connection.execute("SELECT DISTINCT event FROM bookings WHERE name = ?", (self.table,))
+        for booked in {person_column(from_dict(json.loads(text))) for (text,) in rows} - {column}:
             raise BudgetError(
                 f"the books of {self.table!r} are about persons by {booked!r}, and claims about persons by {column!r} "
                 "do not add up with them; nothing was booked: take the same column, or another ledger"

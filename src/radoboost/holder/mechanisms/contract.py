@@ -82,9 +82,9 @@ class Circumstances:
     """What a statement depends on besides the mechanism.
 
     `n_columns` counts the features of a rado with the constant one; `n_examples` is None where the neighbour relation
-    hides it; `earlier` are earlier releases of the same table. `searched` are the columns whose bounds
-    were found privately. With a `person`, the column that says whose row it is, what is protected is one person, of
-    whom at most `max_rows` rows contribute.
+    hides it; `earlier` are earlier releases of the same table. `searched` are the columns whose bounds were found
+    privately; with `columns_from_table` nobody declared which columns there are. With a `person`, the column that says
+    whose row it is, what is protected is one person, of whom at most `max_rows` rows contribute.
     """
 
     scale: str
@@ -94,6 +94,7 @@ class Circumstances:
     n_examples: int | None
     earlier: tuple[Earlier, ...] = ()
     searched: tuple[str, ...] = ()
+    columns_from_table: bool = False
     person: str | None = None
     max_rows: int = 1
 

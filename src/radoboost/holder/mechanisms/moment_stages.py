@@ -57,6 +57,11 @@ class Budget(Protocol):
         """What the stages do, `but` some, with the largest number of mean rados."""
 
 
+def check_memory(run: Run, n_columns: int) -> None:
+    """Refuse moments that do not fit into memory, before anything is spent."""
+    memory.require(8 * n_columns**2 * (3 * run.threads + 6), f"moments of {n_columns:,} columns", "use fewer columns")
+
+
 def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str, float]:
     """The noisy numbers of good and spoiled rows, and the rest of the budget booked (M10).
 
@@ -72,10 +77,11 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
     deviation = scale / GRID
     if shape.person and good + spoiled <= 3 * np.hypot(deviation, deviation):
         doubt = np.hypot(deviation, deviation)
+        noisily = f", by counts with noise of deviation {doubt:,.0f}, so there may be none" if scale else ""
         raise TableError(
-            f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}, by counts with noise of "
-            f"deviation {doubt:,.0f}, so there may be none: name the column that says whose row it is, "
-            f"{BY_DOCUMENTS}, or take a larger epsilon. These noisy counts are all that was spent, and {ONLY_A_LEDGER}"
+            f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}{noisily}: name the column "
+            f"that says whose row it is, {BY_DOCUMENTS}, or take a larger epsilon. These counts are all that was "
+            f"spent, and {ONLY_A_LEDGER}"
         )
     excess = spoiled - MOST_SPOILED * (good + spoiled)
     spread = deviation * np.hypot(1 - MOST_SPOILED, MOST_SPOILED)
@@ -117,9 +123,6 @@ class Stages:
             self._run_all()
 
     def _run_all(self) -> None:
-        memory.require(
-            8 * self.d**2 * (3 * self._run.threads + 6), f"moments of {self.d:,} columns", "use fewer columns"
-        )
         sharpen, run = self._budget.sharpen, self._run
         run.expect(self._searches + 2 + (1 + FEW_ROUNDS[0]) * sharpen)
         scales = self._budget.scales(FEW_ROUNDS[0] if sharpen else 0, self._shape)

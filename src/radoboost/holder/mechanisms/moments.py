@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from radoboost.errors import ArgumentError
+from radoboost.holder.declared import check_names
 from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.claims import (
     COMMON,
@@ -25,7 +26,7 @@ from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Que
 from radoboost.holder.mechanisms.drawn_rados import draw_rados
 from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, SphereRows
-from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, Stages
+from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, Stages, check_memory
 from radoboost.holder.mechanisms.person_claims import protected
 from radoboost.holder.mechanisms.private_bounds import bounds_in_words, check_rows_carry, find_bounds
 from radoboost.holder.mechanisms.records import (
@@ -130,7 +131,11 @@ class Moments:
         names, rule, rows = run.source.features, declared_rule(asked), None
         searched = asked.declared.searched(names)
         shape = _shape(asked, names)
+        # All that the table's columns can be refused for comes before anything is spent.
+        check_names(names, asked.intercept)
         check_width(shape.n_columns)
+        check_memory(run, shape.n_columns)
+        columns_from_table = asked.declared.all_private and asked.features is None
         if searched:
             self._check_shape(asked, shape)
         persons = limit_persons(asked, run, rule, with_label=self.unit == "record")
@@ -152,8 +157,8 @@ class Moments:
             columns=tuple(replace(column, step=step) for column in columns),
             classes=(rule.negative, rule.positive),
             circumstances=Circumstances(
-                "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched, asked.person,
-                asked.max_rows,
+                "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched,
+                columns_from_table, asked.person, asked.max_rows,
             ),
             parameters={
                 **person_parameters(asked),
@@ -220,6 +225,8 @@ class Moments:
         if circumstances.searched:  # in the label unit they are no part of the promise
             (promises if record else exposed).append(bounds_in_words(circumstances.searched, self.unit))
         declared = _OTHERS_DECLARED if circumstances.searched else _DECLARED
+        if circumstances.columns_from_table:
+            declared = _COLUMNS_OF_THE_TABLE
         return make_statement(
             self.name,
             self.dearest(shape),
@@ -297,6 +304,10 @@ _LABEL_EXPOSED = (
 )
 _DECLARED = (
     f"Column names, declared bounds and the two classes are in the release, as they were declared. {OFF_THE_TABLE}"
+)
+_COLUMNS_OF_THE_TABLE = (
+    "Which columns there are, and their names: they were taken from the table, and one that exists because of a single "
+    "record tells of it. The two classes are in the release, as they were declared."
 )
 _OTHERS_DECLARED = (
     "Column names, the two classes and the bounds of other columns are in the release, as they were declared. "
