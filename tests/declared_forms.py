@@ -23,8 +23,11 @@ ARROW_NUMBERS = (
 ARROW_TEXTS = (
     pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view(),
     pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.uint32(), pa.large_string()),
-    pa.run_end_encoded(pa.int32(), pa.string()),
+    pa.dictionary(pa.uint64(), pa.string()), pa.run_end_encoded(pa.int32(), pa.string()),
+    pa.run_end_encoded(pa.int16(), pa.string_view()),
 )  # fmt: skip
+
+_NOWHERE = {pa.int8(): (100, -1), pa.uint64(): (100, 2**63, 2**64 - 1)}  # indices that point nowhere
 
 
 def arrow_column(kind: pa.DataType, cells: list[Any], rng: random.Random, odd: int | None) -> pa.Array:
@@ -36,12 +39,13 @@ def arrow_column(kind: pa.DataType, cells: list[Any], rng: random.Random, odd: i
     if pa.types.is_dictionary(kind):
         words = sorted({word for word in fits if word is not None}) or ["1"]
         places: list[Any] = [None if word is None else words.index(word) for word in fits]
-        if odd is not None and kind.index_type == pa.int8():
-            places[odd] = rng.choice((None, 0, 100, -1))
+        if odd is not None and kind.index_type in _NOWHERE:
+            places[odd] = rng.choice((None, 0, *_NOWHERE[kind.index_type]))
         indices = pa.array([0] * before + places, kind.index_type)
         return pa.DictionaryArray.from_arrays(indices, pa.array(words, kind.value_type), safe=False).slice(before)
     if pa.types.is_run_end_encoded(kind):
-        return pc.run_end_encode(pa.array(fits, kind.value_type))
+        runs = pc.run_end_encode(pa.array(fits, pa.string()), kind.run_end_type)
+        return pa.RunEndEncodedArray.from_arrays(runs.run_ends, runs.values.cast(kind.value_type))
     column = pa.array(fits[:1] * before + fits, _bytes_type(kind)).slice(before)
     return column if column.type == kind else _as_text(column, kind)
 
@@ -116,7 +120,7 @@ def arrow_table(pair: Pair, records: list[Any], seed: str, parquet: bool) -> pa.
 
 
 def _not_in_parquet(kind: pa.DataType) -> bool:
-    return pa.types.is_run_end_encoded(kind) or (pa.types.is_dictionary(kind) and kind.index_type == pa.int8())
+    return pa.types.is_run_end_encoded(kind) or (pa.types.is_dictionary(kind) and kind.index_type in _NOWHERE)
 
 
 def write_table(table: pa.Table, path: Any, rng: random.Random) -> Any:
@@ -134,19 +138,11 @@ def write_table(table: pa.Table, path: Any, rng: random.Random) -> Any:
 def numpy_declared(records: list[Any], odd: int | None, seed: str) -> tuple[Any, Any]:
     """An array of a declared type, whose odd cells are what NumPy makes of odd numbers."""
     rng, form = random.Random(seed), random.Random(f"{seed} form")  # the form is that of both tables
-    kind = form.choice((*NUMBER_TYPES, "csr", "csc", "masked", "object", "U", "S", "c16", "g", "M8[s]"))
+    kind = form.choice((*NUMBER_TYPES, "masked", "object", "U", "S", "c16", "g", "M8[s]"))
     values = np.array([[abs(int(cell)) % 100 for cell in _usual(record)] for record in records])
     odd_value = rng.choice((np.nan, np.inf, 1e300, 5e-324, -(2.0**62)))
     labels = [record[2] for record in records]
     with np.errstate(all="ignore"):
-        if kind in ("csr", "csc"):
-            rows = values.astype(float)
-            if odd is not None:
-                rows[odd, 1] = odd_value
-            table = sparse.csr_array(rows)
-            if odd is not None and kind == "csr" and rng.random() < 0.5 and len(table.indices):
-                table.indices[table.indptr[odd] : table.indptr[odd + 1]] = rng.choice((-1, 2, 5))
-            return table if kind == "csr" else table.tocsc(), labels
         if kind == "masked":
             mask = np.zeros(values.shape, bool)
             if odd is not None:
@@ -160,6 +156,69 @@ def numpy_declared(records: list[Any], odd: int | None, seed: str) -> tuple[Any,
         if odd is not None:
             rows[odd, 0] = odd_cell(rng) if kind == "object" else np.array(odd_value).astype(rows.dtype)
     return (np.asfortranarray(rows) if form.random() < 0.3 else rows), labels
+
+
+SPARSE_FORMATS = ("csr", "csr", "csc", "coo", "coo", "lil", "lil", "bsr", "dok")
+
+
+def sparse_declared(records: list[Any], odd: int | None, seed: str) -> tuple[Any, Any]:
+    """A sparse matrix, in which a place may have many entries, and those of the odd record may be anywhere."""
+    rng, form = random.Random(seed), random.Random(f"{seed} form")
+    kind, dtype = form.choice(SPARSE_FORMATS), np.dtype(form.choice(("f8", "f4", "i8")))
+    many = 20 if form.random() < 0.5 and dtype.kind == "f" else 0  # sums of these depend on their order
+    lines = [
+        [(k, dtype.type(cell)) for k, cell in (*enumerate(_usual(record)), *((k % 2, 0.1 * k) for k in range(many)))]
+        for record in records
+    ]
+    if odd is not None:
+        cell = rng.choice((np.nan, np.inf, 1e300, -(2.0**62), 1j, 0.0, 3))
+        lines[odd] = rng.choice(([(1, cell)], [(1, 1), (0, cell)], [], [(0, 1), (rng.choice(OUTSIDE), cell)]))
+        dtype = np.dtype("c16") if any(value == 1j for _, value in lines[odd]) else dtype
+    labels = [record[2] for record in records]
+    with np.errstate(all="ignore"):
+        if kind in ("bsr", "dok"):
+            return _by_blocks_or_keys(kind, lines), labels
+        entries = [(row, k, cell) for row, line in enumerate(lines) for k, cell in line]
+        if odd is not None and kind == "coo" and rng.random() < 0.2:
+            entries = [(rng.choice((-1, len(lines), 10**9)) if row == odd else row, *rest) for row, *rest in entries]
+        if kind == "csc":  # the columns are the matrix's own: none is outside
+            entries = sorted(((row, k % 2, cell) for row, k, cell in entries), key=lambda entry: entry[1])
+        rows, columns = (np.array([entry[k] for entry in entries], np.int64) for k in range(2))
+        cells = np.array([entry[2] for entry in entries]).astype(dtype)
+    table = getattr(sparse, f"{kind}_{form.choice(('array', 'matrix'))}")((len(lines), 2), dtype=dtype)
+    if kind == "coo":
+        table.coords, table.data = (rows, columns), cells
+    elif kind == "lil":
+        for row, line in enumerate(lines):
+            table.rows[row], table.data[row] = [k for k, _ in line], [value for _, value in line]
+        if odd is not None and rng.random() < 0.4:
+            table.rows[odd], table.data[odd] = rng.choice(
+                (([0, 1], [1.0]), (["x", 10**30], [1, 2]), (None, 5), ([0], [[]]))
+            )
+    else:
+        table.indices, slices = (columns, rows) if kind == "csr" else (rows, columns)
+        counts = np.bincount(slices, minlength=len(lines) if kind == "csr" else 2)
+        table.data, table.indptr = cells, np.append(0, np.cumsum(counts))
+    return table, labels
+
+
+OUTSIDE = (-1, 2, 5, 2**31 - 1, 10**9, 2**40, -(2**62))  # of two columns
+
+
+def _by_blocks_or_keys(kind: str, lines: list[Any]) -> Any:
+    """Formats that are refused by their type; an entry outside the columns is in the matrix all the same."""
+    dense = np.zeros((len(lines), 2))
+    nowhere = [(row, k) for row, line in enumerate(lines) for k, _ in line if not 0 <= k < 2]
+    for row, line in enumerate(lines):
+        for k, cell in line:
+            dense[row, k % 2] += complex(cell).real
+    if kind == "dok":
+        table = sparse.dok_array(dense)
+        table._dict.update(dict.fromkeys(nowhere, 1.0))
+        return table
+    table = sparse.bsr_array(dense, blocksize=(1, 1))
+    table.indices[: len(nowhere)] = 5
+    return table
 
 
 def _usual(record: Any) -> list[Any]:

@@ -26,6 +26,7 @@ from radoboost.tables.labels import LabelRule
 STEP = 2.0**-22
 BOUNDS = {"a": (-2.0, 12.5), "b": (0.0, 40.0)}
 WHITENING = np.array([[1.0, 0.25, -0.125], [0.25, 0.75, 0.0625], [-0.125, 0.0625, 0.5]])
+RAW = "an exception of a library"  # never right, even where both tables of a pair meet it
 FOR_THE_HOLDER = ("ClippedWarning", "IgnoredRowsWarning")  # counts; they go into no release
 # Processor time may grow by this factor and these seconds. Half a second is a hundred times what a pair takes, and it
 # must be passed in five runs out of five, which noise of the machine does not do: processor time leaves out waiting.
@@ -55,19 +56,31 @@ def look_at_release(table: Any, y: Any, **options: Any) -> Seen:
                 "document": _without_noise(release.to_dict()),
                 "blocks": {name: (rows.shape, str(rows.dtype)) for name, rows in release.blocks.items()},
             }
-        except Exception as error:
+        except RadoError as error:
             seen.refusal = f"{type(error).__name__}: {error}"
+        except Exception as error:
+            seen.refusal = f"{RAW}: {type(error).__name__}: {error}"
     seen.seconds, seen.warnings = time.process_time() - begun, _texts(notices)
     return seen
 
 
 def _without_noise(document: dict[str, Any]) -> dict[str, Any]:
-    """The document without what is random: its id, noisy counts of rows, and the grid of rados that are drawn."""
-    drawn = document["signatures"]["name"] == "drawn"
-    columns = [{k: v for k, v in column.items() if k != "step" or not drawn} for column in document["columns"]]
-    hidden = document["n_examples"] is None
-    mechanism = {k: v for k, v in document["mechanism"].items() if k != "rows" or not hidden}
-    return {**document, "id": "", "columns": columns, "mechanism": mechanism}
+    """The document without its random id and what follows from noise.
+
+    That is noisy counts of rows, bounds that were searched, and the grid of rados that are drawn.
+    """
+    noisy = {"step"} if document["signatures"]["name"] == "drawn" else set()
+    searched = document["mechanism"].get("searched", ())
+    columns = [
+        _but(column, noisy | ({"low", "high"} if column["name"] in searched else set()))
+        for column in document["columns"]
+    ]
+    mechanism = _but(document["mechanism"], {"rows"} if document["n_examples"] is None else set())
+    return {**_but(document, {"id"}), "columns": columns, "mechanism": mechanism}
+
+
+def _but(record: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in names}
 
 
 def _texts(notices: list[Any]) -> tuple[str, ...]:
@@ -89,7 +102,7 @@ def look(table: Any, y: Any = None, *, engine: str = "kernel", classes: Any = ("
         except RadoError as error:
             seen.refusal = f"{type(error).__name__}: {error}"
         except Exception as error:
-            seen.refusal = f"not even one line: {type(error).__name__}: {error}"
+            seen.refusal = f"{RAW}: {type(error).__name__}: {error}"
     seen.seconds, seen.warnings = time.process_time() - begun, _texts(notices)
     return seen
 
@@ -129,7 +142,7 @@ def _look(seen: Seen, table: Any, y: Any, name: str, classes: Any, batch_rows: i
 
 def differences(long: Seen, short: Seen, place: int, unit: str) -> list[str]:
     """What one record changed beyond its own contribution; empty where neighbours look alike."""
-    if long.refusal != short.refusal:
+    if long.refusal != short.refusal or (long.refusal or "").startswith(RAW):
         return [f"outcome: {long.refusal or 'released'} / {short.refusal or 'released'}"]
     found = [] if long.warnings == short.warnings else [f"warnings: {long.warnings} / {short.warnings}"]
     if long.shape | short.shape != short.shape | long.shape:  # no rows have no type of number

@@ -212,6 +212,37 @@ def test_a_bad_dictionary_index_of_a_feature_is_nan_in_its_row(index):
         np.testing.assert_array_equal(numbers_or_nan(column), [2, np.nan, 1])
 
 
+RUNS = [
+    (pa.array([b"1", b"few", b"-2.5"], pa.binary_view()), [1, np.nan, -2.5]),
+    (pa.array(["1", None, "true"], pa.string_view()), [1, np.nan, 1]),
+    (pa.array(["1", "2", None]), [1, 2, np.nan]),
+    (pa.array([1.5, None, np.inf]), [1.5, np.nan, np.inf]),
+    (pa.array([Decimal("0.1"), None, Decimal("7")]), [0.1, np.nan, 7]),
+    (pa.array(["5", "6", "5"]).dictionary_encode(), [5, 6, 5]),
+    (pa.array([[1], None, [2]]), [np.nan] * 3),
+    (pa.array([{"a": 1}, None, {"a": 2}]), [np.nan] * 3),
+    (pa.array([b"1" * 16, None, b"2" * 16], pa.uuid()), [np.nan] * 3),
+    (pa.UnionArray.from_sparse(pa.array([0] * 3, pa.int8()), [pa.array([1, 2, 3])]), [np.nan] * 3),
+    (pa.nulls(3), [np.nan] * 3),
+]
+
+
+@pytest.mark.parametrize("width", [pa.int16(), pa.int32(), pa.int64()])
+@pytest.mark.parametrize(("values", "numbers"), RUNS, ids=[str(values.type) for values, _ in RUNS])
+def test_runs_of_any_type(values, numbers, width):
+    """Arrow decodes runs of some types only, and raised an exception for others."""
+    column = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 7], width), values)
+    expected = np.repeat(np.array(numbers, dtype=np.float64), [2, 1, 4])
+    for first in range(8):
+        for last in range(first, 8):
+            np.testing.assert_array_equal(numbers_or_nan(column.slice(first, last - first)), expected[first:last])
+    table = pa.table({"a": column, "b": [1.0] * 7, "y": ["no", "yes", "no"] * 2 + ["no"]})
+    values, signs = numbers_of(table)
+    np.testing.assert_array_equal(values[:, 0], expected)
+    assert signs.tolist() == [-1, 1, -1] * 2 + [-1]
+    assert LabelRule("y", (1, 2)).signs_or_zero(column).tolist() == [-1 if n == 1 else n == 2 for n in expected]
+
+
 def test_a_long_category_is_read_in_its_own_batch_alone(monkeypatch):
     words = pa.array(["1", "9" * 10**6])
     column = pa.DictionaryArray.from_arrays(pa.array([0] * 9 + [1], pa.int32()), words)

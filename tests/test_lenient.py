@@ -18,7 +18,7 @@ import radoboost as rb
 from radoboost.holder.declared import bounds_template
 from radoboost.holder.table_check import check_table
 from radoboost.tables import csv_lines, frames, open_table
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelRule, comparable
 from radoboost.tables.row_by_row import each_label
 
 RULE = LabelRule("y", ("no", "yes"))
@@ -352,6 +352,28 @@ def test_a_bad_dictionary_index_costs_its_row_alone(index, tmp_path):
     with pa.ipc.new_file(path, table.schema) as file:
         file.write_table(table)
     assert [sign for _, sign in rows_of(path)] == [1, -1, 0, 1, 1]
+
+
+@pytest.mark.parametrize("index", [2, 2**63 - 1, 2**63, 2**64 - 1])
+def test_an_unsigned_index_of_any_size_costs_its_row_alone(index):
+    """Arrow compared indices as int64, and refused all labels if one was 2**63 or more."""
+    indices = pa.array([1, 0, index, 1], pa.uint64())
+    labels = pa.DictionaryArray.from_arrays(indices, pa.array(["no", "yes"]), safe=False)
+    frame = {"a": A, "b": B}
+    for y in (labels, pa.chunked_array([labels[:1], labels[1:]]), pd.Series(pd.arrays.ArrowExtensionArray(labels))):
+        assert RULE.signs_or_zero(each_label(y)).tolist() == [1, -1, 0, 1]
+        for table in (pa.table(frame), pd.DataFrame(frame), np.column_stack([A, B])):
+            craft(table, y, bounds=[(0, 10)] * 2 if isinstance(table, np.ndarray) else BOUNDS)
+        craft(pa.table({**frame, "y": pa.chunked_array([labels])}), bounds=BOUNDS)
+
+
+def test_labels_of_categories_may_be_longer_than_two_gibibytes_together():
+    """Taken out of a dictionary of small texts they did not fit: one label more decided."""
+    words = pa.array(["yes", "y" * 2**20])
+    labels = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), words)
+    assert comparable(labels).type == pa.large_string()
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), words)
+    assert comparable(runs).type == pa.large_string()
 
 
 def test_half_a_surrogate_pair_costs_its_row_alone():

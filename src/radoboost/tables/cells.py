@@ -36,7 +36,7 @@ def numbers_or_nan(column: pa.Array) -> NDArray[np.float64]:
     if pa.types.is_dictionary(kind):
         return _category_numbers(column)
     if pa.types.is_run_end_encoded(kind):
-        return numbers_or_nan(pc.run_end_decode(column))
+        return _numbers_at(column.values, run_places(column))
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -65,15 +65,32 @@ def _text_numbers(column: pa.Array) -> NDArray[np.float64]:
 
 
 def _category_numbers(column: pa.DictionaryArray) -> NDArray[np.float64]:
-    """Categories as numbers; an index that points nowhere, which Arrow does not check, is NaN in its row alone.
+    """Categories as numbers; an index that points nowhere, which Arrow does not check, is NaN in its row alone."""
+    return _numbers_at(column.dictionary, category_places(column))
+
+
+def category_places(column: pa.DictionaryArray) -> NDArray[np.int64]:
+    """Which category each row has; -1 where a row has none, or an index that points nowhere."""
+    places: NDArray[np.int64] = column.indices.cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
+    return np.where(places < len(column.dictionary), places, -1)
+
+
+def run_places(column: pa.RunEndEncodedArray) -> NDArray[np.int64]:
+    """Which run each row is in; -1 where there is none. Arrow's own decoding refuses some types."""
+    ends = column.run_ends.to_numpy()
+    places = np.searchsorted(ends, column.offset + np.arange(len(column)), side="right")
+    return np.where(places < len(column.values), places, -1)
+
+
+def _numbers_at(categories: pa.Array, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The numbers of categories by their places, NaN where a place is negative.
 
     Only the categories that these rows have are read: a long one costs its own rows, and no other batch.
     """
-    places = column.indices.cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
-    inside = (places >= 0) & (places < len(column.dictionary))
-    numbers = np.full(len(column), np.nan)
+    inside = places >= 0
+    numbers = np.full(len(places), np.nan)
     used, positions = np.unique(places[inside], return_inverse=True)
-    numbers[inside] = numbers_or_nan(_chosen(column.dictionary, used))[positions]
+    numbers[inside] = numbers_or_nan(_chosen(categories, used))[positions]
     return numbers
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, RadoError, TableError
+from radoboost.tables.cells import category_places, run_places
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 # No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
@@ -87,13 +88,11 @@ def check_classes(classes: Any) -> tuple[Any, Any]:
 
 def comparable(labels: pa.Array) -> pa.Array:
     """Labels of a type that Arrow can compare: no dictionaries, views or half floats."""
+    # An index that points nowhere, which Arrow does not check, is a missing label in its row.
     if pa.types.is_run_end_encoded(labels.type):
-        labels = pc.run_end_decode(labels)
+        labels = _at(labels.values, run_places(labels))
     if pa.types.is_dictionary(labels.type):
-        # Arrow does not check the indices of a dictionary: one that points nowhere is a missing label in its row.
-        inside = pc.and_(pc.greater_equal(labels.indices, 0), pc.less(labels.indices, len(labels.dictionary)))
-        indices = pc.if_else(inside, labels.indices, pa.scalar(None, labels.indices.type))
-        labels = comparable(labels.dictionary).take(indices)
+        labels = _at(labels.dictionary, category_places(labels))
     if pa.types.is_string_view(labels.type):
         return labels.cast(pa.large_string())
     if pa.types.is_binary_view(labels.type):
@@ -103,6 +102,17 @@ def comparable(labels: pa.Array) -> pa.Array:
     return labels.cast(pa.float32()) if pa.types.is_float16(labels.type) else labels
 
 
+def _at(values: pa.Array, places: NDArray[np.int64]) -> pa.Array:
+    """Values by their places, null where a place is negative."""
+    return _wide(comparable(values)).take(pa.array(places, mask=places < 0))
+
+
+def _wide(column: pa.Array) -> pa.Array:
+    """A column whose texts may be longer than 2 GiB together: where that is too much, one label more could decide."""
+    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    return column.cast(wide[column.type]) if column.type in wide else column
+
+
 def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
     """Labels of several chunks, taken out of their dictionaries: joining those can fail on account of a value.
 
@@ -110,12 +120,10 @@ def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
     <pyarrow.LargeStringScalar: 'yes'>
     """
     try:
-        pieces = [comparable(chunk) for chunk in chunks.chunks]
+        pieces = [_wide(comparable(chunk)) for chunk in chunks.chunks]
+        return pa.nulls(0) if not pieces else pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
     except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
         return pa.nulls(len(chunks))
-    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # beyond 2 GiB, too
-    pieces = [piece.cast(wide[piece.type]) if piece.type in wide else piece for piece in pieces]
-    return pa.nulls(0) if not pieces else pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
 
 
 # ---- which classes a table has

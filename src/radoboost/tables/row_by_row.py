@@ -22,9 +22,9 @@ from radoboost.tables.cells import array_numbers, as_column, numbers_or_nan, obj
 from radoboost.tables.csv_lines import csv_names, csv_parts
 from radoboost.tables.frames import sliced
 from radoboost.tables.labels import LONGEST_LABEL, in_one_piece, labels_array
-from radoboost.tables.paths import readable
 from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.source import Part, Source
+from radoboost.tables.sparse import sparse_rows
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RowByRow:
     def array(self, table: Any) -> Any:
         """An array or sparse matrix, with NaN for masked values; anything else is refused."""
         if hasattr(table, "toarray"):
-            return _checked_indices(table)
+            return sparse_rows(table)
         if not isinstance(table, np.ndarray):
             refuse_unread(table)
             raise TableError(
@@ -199,18 +199,3 @@ def _has_arrow_values(column: Any) -> bool:
     kind = getattr(column, "dtype", None)
     own = hasattr(column, "array") and hasattr(column.array, "__arrow_array__")
     return own and not isinstance(kind, np.dtype) and getattr(kind, "storage", "pyarrow") == "pyarrow"
-
-
-def _checked_indices(matrix: Any) -> Any:
-    """A sparse matrix by rows; an entry outside its columns, which SciPy does not check, is NaN in its row alone."""
-    if matrix.format != "csr":
-        if hasattr(matrix, "check_format"):
-            with readable("the sparse matrix"):
-                matrix.check_format()  # entries are by columns: one outside them belongs to no row
-        return matrix.tocsr()
-    outside = (matrix.indices < 0) | (matrix.indices >= matrix.shape[1])
-    if not outside.any():
-        return matrix
-    with np.errstate(all="ignore"):
-        entries = np.where(outside, np.nan, matrix.data.astype(np.float64))
-    return type(matrix)((entries, np.where(outside, 0, matrix.indices), matrix.indptr), shape=matrix.shape)

@@ -1,0 +1,109 @@
+"""Sparse matrices by rows, read so that an entry matters to its own row only.
+
+SciPy does not check where the entries of a matrix are, and writes to wherever they point. So nothing of SciPy converts
+a matrix here before places were checked (C0 of docs/proofs/contributions.md).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import TableError
+from radoboost.tables.cells import array_numbers, object_numbers
+
+Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # rows, columns and values
+
+
+def sparse_rows(matrix: Any) -> Any:
+    """A sparse matrix of SciPy by rows, in float64; entries of one place add up, in their order.
+
+    An entry outside the columns is NaN in the first column of its row. One outside the rows is in no row and does not
+    count. Other formats, some of which SciPy cannot convert because of one entry, are refused whatever they hold.
+
+    >>> from scipy import sparse
+    >>> sparse_rows(sparse.coo_array(([1, 2, 3j], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))).toarray()
+    array([[ 0.,  3.],
+           [nan,  0.]])
+    """
+    from scipy import sparse  # not at the top: importing the package loads nothing of SciPy
+
+    if not sparse.issparse(matrix):
+        raise TableError(f"a private mechanism takes sparse matrices of SciPy; this is a {type(matrix).__name__}")
+    if matrix.ndim != 2:
+        return matrix  # to be refused like other arrays
+    n_rows, n_columns = matrix.shape
+    if matrix.format == "csr":
+        starts, columns, values = _compressed(matrix, n_rows)
+    elif matrix.format in _READERS:
+        rows, columns, values = _READERS[matrix.format](matrix)
+        inside = (rows >= 0) & (rows < n_rows)
+        if not inside.all():
+            rows, columns, values = rows[inside], columns[inside], values[inside]
+        order = np.argsort(rows, kind="stable")
+        columns, values = columns[order], values[order]
+        starts = np.append(0, np.cumsum(np.bincount(rows.astype(np.int64), minlength=n_rows)))
+    else:
+        raise TableError(
+            f"a private mechanism takes sparse matrices in the formats csr, {', '.join(_READERS)}; this is "
+            f"{matrix.format}: pass what its tocsr() gives"
+        )
+    numbers = array_numbers(values).astype(np.float64, copy=False)
+    outside = (columns < 0) | (columns >= n_columns)
+    if outside.any():
+        columns, numbers = np.where(outside, 0, columns), np.where(outside, np.nan, numbers)
+    return sparse.csr_array((numbers, columns.astype(np.int64, copy=False), starts), shape=matrix.shape)
+
+
+def _compressed(matrix: Any, n_slices: int) -> Entries:
+    """Where each row of a csr or column of a csc matrix begins, and the places and values of its entries."""
+    starts, places, values = matrix.indptr, matrix.indices, matrix.data
+    _check(starts, places, values)
+    sound = len(starts) == n_slices + 1 and starts[0] == 0 and (starts[1:] >= starts[:-1]).all()
+    if not sound or starts[-1] > min(len(places), len(values)):
+        raise _damaged()
+    return starts.astype(np.int64, copy=False), places[: starts[-1]], values[: starts[-1]]
+
+
+def _by_columns(matrix: Any) -> Entries:
+    starts, rows, values = _compressed(matrix, matrix.shape[1])
+    return rows, np.repeat(np.arange(matrix.shape[1]), np.diff(starts)), values
+
+
+def _by_entries(matrix: Any) -> Entries:
+    rows, columns = matrix.coords
+    _check(rows, columns, matrix.data)
+    if not len(rows) == len(columns) == len(matrix.data):
+        raise _damaged()
+    return rows, columns, matrix.data
+
+
+def _by_lists(matrix: Any) -> Entries:
+    """A lil matrix: two lists for each row, in which anything may be."""
+    n_rows, n_columns = matrix.shape
+    if not matrix.rows.shape == matrix.data.shape == (n_rows,):
+        raise _damaged()
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[Any] = []
+    for row, (places, cells) in enumerate(zip(matrix.rows, matrix.data, strict=True)):
+        if not (isinstance(places, list) and isinstance(cells, list) and len(places) == len(cells)):
+            places, cells = [-1], [np.nan]
+        rows += [row] * len(places)
+        columns += [int(k) if isinstance(k, int | np.integer) and 0 <= k < n_columns else -1 for k in places]
+        values += cells
+    return np.array(rows, np.int64), np.array(columns, np.int64), object_numbers(values)
+
+
+_READERS = {"csc": _by_columns, "coo": _by_entries, "lil": _by_lists}
+
+
+def _check(first: NDArray[Any], second: NDArray[Any], values: NDArray[Any]) -> None:
+    """Refuse what holds no entries at all: places that are not whole numbers, or arrays that are not one row."""
+    if {first.ndim, second.ndim, values.ndim} != {1} or first.dtype.kind not in "iu" or second.dtype.kind not in "iu":
+        raise _damaged()
+
+
+def _damaged() -> TableError:
+    """The error for a matrix whose arrays do not fit together; no record has a part of its own in that."""
+    return TableError("the sparse matrix is damaged: its arrays do not fit together; make it anew")
