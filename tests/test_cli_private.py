@@ -227,7 +227,7 @@ def test_the_account_of_moments_is_the_noise_that_craft_takes(rado, clinic, decl
         planned = {**answer["noise"], "rounds": rounds["8"] if isinstance(rounds, dict) else rounds}
         assert planned == pytest.approx(noise, rel=1e-9) and answer["expected"]["columns"] == 2
         words = " ".join(rado("account", "--epsilon", 2, "--columns", 2, "--rows", 60, *options)[1].split())
-        assert ("bounds, search 4" in words) == ("private" in options)
+        assert ("each of 4 searches for bounds" in words) == ("private" in options)
         assert ("mean rados" in words) == ("--no-sharpen" not in options)
     for options, message in (
         (["--bounds", "private"], "give --columns"),

@@ -92,8 +92,11 @@ def stages_in_words(noise: Mapping[str, Any], rounds: int = 0) -> str:
     'sum 15.43, each of 8 mean rados 8.25: standard deviations, where one row counts 1 and has length 1'
     """
     parts = []
+    searches = [stage for stage in noise if stage.startswith("bounds ")]  # all have the same noise
     for stage, value in noise.items():
-        name = _STAGES.get(stage, stage.replace("bounds", "bounds, search"))
+        if stage in searches[1:]:
+            continue
+        name = f"each of {len(searches)} searches for bounds" if stage in searches else _STAGES[stage]
         if isinstance(value, Mapping):
             choices = [f"{name.format(rounds=count)} {deviation:.6g}" for count, deviation in value.items()]
             parts.append(f"{', or '.join(choices)} (what is released first decides)")
