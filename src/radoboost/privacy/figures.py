@@ -1,6 +1,5 @@
 """An event in other people's figures: mu, rho, what groups pay, and whether a delta is small enough."""
 
-from contextlib import suppress
 from decimal import ROUND_FLOOR, Context
 from typing import Any
 
@@ -18,7 +17,8 @@ def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dic
 
     `mu` is that of Gaussian differential privacy and `rho` = mu^2 / 2 that of zero-concentrated differential privacy,
     where all that was done is Gaussian; both hold up to `total_variation`, which epsilon charges to delta (A9).
-    `groups` is what several records of one person pay together, at the same delta (A12); an infinite epsilon is None.
+    `groups` is what several records of one person pay together, at the same delta (A12); an infinite epsilon is None,
+    and of the usual sizes those are left out that are not accounted for.
 
     >>> from radoboost.privacy import Gaussian, Relation
     >>> answer = figures(Gaussian(4.0, Relation.RECORD), 1e-6)
@@ -34,8 +34,11 @@ def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dic
     answer["total_variation"] = sum(getattr(leaf, "total_variation", 0.0) * count for leaf, count in counts.items())
     answer["groups"] = []
     for size in groups:
-        with suppress(ArgumentError):  # a group beyond what is accounted for has no figure
+        try:
             answer["groups"].append(group_figure(event, delta, size))
+        except ArgumentError:  # a group beyond what is accounted for
+            if groups is not GROUPS:
+                raise
     return answer
 
 
