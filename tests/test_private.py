@@ -507,7 +507,7 @@ def test_private_mechanisms_in_classifiers(table):
     clf.set_params(classes=("no", "yes")).fit(x, y)
     assert clf.release_.n_examples is None and clf.predict(x).shape == (300,)
     x[4, 0] = np.nan
-    with pytest.warns(rb.BudgetWarning, match="has no ledger"):
+    with pytest.warns(rb.BudgetWarning, match="not all of these fits have a ledger"):
         clf.fit(x, y)
     # The order of the declaration is not that of the columns.
     frame = pd.DataFrame({"a": np.linspace(0, 1, 3000), "b": np.zeros(3000)})

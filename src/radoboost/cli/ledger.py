@@ -200,6 +200,7 @@ def described(document: dict[str, Any]) -> str:
             "most, at the same delta, for the same neighbours",
             "covers       what was booked, and choices by it; one by exact scores, or by looking at the table, has no "
             "finite epsilon",
+            "             folds and splits must follow from each row alone: with others the total is not true",
             *(
                 f"  {name[:12]}  {parts[0]['booked'][:10]}  {100 * part / total['mu_squared']:8.4g} %  "
                 f"{parts[0]['purpose']}{_state(parts)}"
