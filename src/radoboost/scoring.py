@@ -125,11 +125,13 @@ def score(
 
     Examples
     --------
+    >>> import tempfile
     >>> import radoboost as rb
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> clf = rb.MomentsClassifier(random_state=0).fit(X[:300], y[:300])
-    >>> result = rb.score(clf.model_, X[300:], y[300:], epsilon=1.0)
+    >>> ledger = rb.Ledger.create(f"{tempfile.mkdtemp()}/test.ledger", "test", epsilon=2.0)
+    >>> result = rb.score(clf.model_, X[300:], y[300:], epsilon=1.0, ledger=ledger)
     >>> result.interval[0] <= result.error <= result.interval[1]
     True
     """
