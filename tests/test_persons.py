@@ -229,7 +229,24 @@ def test_frames_and_arrays_have_the_same_persons(rng):
         (pa.array(["9" * 5000 + "x", "9" * 5000, "a"]), [b"9" * 5000 + b"x", b"9" * 5000, b"a"]),
         (pa.array(["a", "b", "a"], pa.string_view()), [b"a", b"b", b"a"]),
         (pa.DictionaryArray.from_arrays(pa.array([0, 7, 0]), pa.array(["a"]), safe=False), [b"a", None, b"a"]),
-        (pa.array(["1.50", "2"]).cast(pa.decimal128(5, 2)), [b"1.50", b"2"]),
+        (
+            pa.DictionaryArray.from_arrays(pa.array([0, 2**64 - 1, 0], pa.uint64()), pa.array(["a"]), safe=False),
+            [b"a", None, b"a"],
+        ),
+        (
+            pa.RunEndEncodedArray.from_arrays(pa.array([1, 3], pa.int32()), pa.array(["a", "7.0"], pa.string_view())),
+            [b"a", b"7", b"7"],
+        ),
+        (
+            pa.RunEndEncodedArray.from_arrays(
+                pa.array([1, 3], pa.int32()), pa.array([7.0, 2.0**53]).dictionary_encode()
+            ),
+            [b"7", None, None],
+        ),
+        (pa.array(["1.50", "2"]).cast(pa.decimal128(5, 2)), [b"1.5", b"2"]),
+        (pa.array(["1.5", "20", None]).cast(pa.decimal128(38, 30)), [b"1.5", b"20", None]),
+        (pa.array(["0.00000000015", "1"]).cast(pa.decimal256(60, 40)), [b"0.00000000015", b"1"]),
+        (pa.array(["700", "-100"]).cast(pa.decimal128(9, 0)).cast(pa.decimal128(5, -2)), [b"700", b"-100"]),
         (
             pa.array(["9007199254740993.00", "9007199254740992"]).cast(pa.decimal128(18, 2)),
             [b"9007199254740993", b"9007199254740992"],

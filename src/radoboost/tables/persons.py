@@ -7,6 +7,7 @@ no id. Any other two texts are two persons (P1 of docs/proofs/persons.md).
 """
 
 import re
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -65,11 +66,20 @@ def _id_at(persons: pa.Array, row: int) -> bytes | None:
 
 def _spellings(column: pa.Array, kind: pa.DataType) -> list[bytes | None]:
     """One spelling for each id of a plain column, whose type was `kind` in the table."""
+    while hasattr(kind, "value_type"):  # of a dictionary, or of run ends
+        kind = kind.value_type
+    if pa.types.is_decimal(kind):  # all of them have as many digits behind the point as one needs
+        return [None if value is None else person_id(_shortest(value)) for value in column.to_pylist()]
     if not pa.types.is_floating(column.type):
         return [person_id(value) for value in column.to_pylist()]
-    kind = getattr(kind, "value_type", kind)  # of a dictionary, or of run ends
     limit = _EXACT[kind.bit_width]
     return [person_id(value) if value is not None and abs(value) < limit else None for value in column.to_pylist()]
+
+
+def _shortest(decimal: bytes) -> bytes:
+    """A decimal without an exponent and without zeros at its end."""
+    digits = f"{Decimal(decimal.decode()):f}"
+    return (digits.rstrip("0") if "." in digits else digits).encode()
 
 
 def _plain(persons: pa.Array) -> pa.Array | None:
