@@ -18,7 +18,7 @@ demo: .venv/ready  ## the whole flow on data that ships with scikit-learn
 	$(BIN)/rado demo
 
 test: .venv/ready  ## all tests but the slow ones
-	$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow'
 
 slow: .venv/ready  ## the slow tests
 	$(BIN)/python -m pytest -q -m slow

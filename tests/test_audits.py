@@ -162,7 +162,7 @@ class SensitivityOne(rb.Moments):
      ("record", OneNoiseForRounds), ("label", OneNoiseForRounds), ("record", DiagonalOnly), ("label", LastRoundBare)],
 )  # fmt: skip
 def test_faults_planted_in_moments_are_caught(unit, run):
-    assert not audit_moments(rb.Moments(4.0, unit=unit), runs=1000, key=KEY, run=run).holds
+    assert not audit_moments(rb.Moments(4.0, unit=unit), runs=600, key=KEY, run=run).holds
 
 
 def test_rows_that_are_not_put_on_the_sphere_are_caught(monkeypatch):
@@ -174,7 +174,7 @@ def test_rows_that_are_not_put_on_the_sphere_are_caught(monkeypatch):
         return np.trunc(rows * np.linalg.norm(values, axis=1)).astype(np.int32), good
 
     monkeypatch.setattr(SphereRows, "_put_on_sphere", as_long_as_they_come)
-    assert not audit_moments(rb.Moments(4.0), runs=1000, key=KEY).holds
+    assert not audit_moments(rb.Moments(4.0), runs=400, key=KEY).holds
 
 
 class HalvedSearches(Run):
@@ -231,7 +231,7 @@ def test_only_moments_finds_bounds_privately():
 
 
 def test_a_sensitivity_of_one_for_two_is_caught_in_the_label_unit():
-    assert not audit_moments(SensitivityOne(4.0, unit="label"), runs=1000, key=KEY).holds
+    assert not audit_moments(SensitivityOne(4.0, unit="label"), runs=600, key=KEY).holds
 
 
 def test_a_band_that_is_too_narrow_on_one_side_is_caught():

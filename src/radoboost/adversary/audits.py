@@ -169,7 +169,7 @@ def audit_moments(
 
     `run` lets tests audit faulty noise. A run takes some milliseconds.
 
-    >>> audit_moments(Moments(epsilon=4.0, unit="label"), runs=1000, key=bytes(32)).holds
+    >>> audit_moments(Moments(epsilon=4.0, unit="label"), runs=200, key=bytes(32)).holds
     True
     """
     return _audit(
