@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -222,13 +223,21 @@ def test_ctrl_c_in_the_middle_of_a_craft(tmp_path, rng):
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not any(target.endswith("t.parquet") for target in open_files(process.pid)):
-        assert process.poll() is None
-        time.sleep(0.05)
-    with pytest.raises(subprocess.TimeoutExpired):  # it is at work, and would be for minutes
-        process.wait(4)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        while not any(target.endswith("t.parquet") for target in open_files(process.pid)):
+            assert process.poll() is None
+            time.sleep(0.05)
+        with pytest.raises(subprocess.TimeoutExpired):  # it is at work, and would be for minutes
+            process.wait(4)
+        before = sum(psutil.Process(process.pid).cpu_times()[:2])
+        process.send_signal(signal.SIGINT)
+        while process.poll() is None:  # by its own time, for others may be busy: it would work on for many minutes
+            with suppress(psutil.NoSuchProcess):
+                assert sum(psutil.Process(process.pid).cpu_times()[:2]) - before < 60
+            time.sleep(0.05)
+        out, err = process.communicate()
+    finally:
+        process.kill()
     assert (process.returncode, out, err) == (130, "", "rado: interrupted; no unfinished file is left\n")
     assert list(work.iterdir()) == []
 

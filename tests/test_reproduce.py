@@ -484,7 +484,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(larger, tmp_path):
     workers = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate()
-    assert not psutil.wait_procs(workers, timeout=20)[1], "processes outlive the one that started them"
+    assert not psutil.wait_procs(workers, timeout=300)[1], "processes outlive the one that started them"
     kept = {path: path.read_text() for path in (tmp_path / "killed").glob("cells/*.json")}
     assert 3 <= len(kept) < 2 * N_FOLDS and not (tmp_path / "killed" / "table1.json").exists()
     resumed, whole = found(larger, tmp_path / "killed"), found(larger, tmp_path / "whole")
@@ -496,7 +496,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(larger, tmp_path):
 def test_an_interrupt_is_one_line_and_keeps_what_is_finished(larger, tmp_path, jobs):
     process = started(larger, tmp_path / "out", jobs)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     said = [line for line in err.splitlines() if not line.startswith("not found: ")]
     assert said == ["rado: interrupted; finished pieces are kept, and the same command goes on from them"]
     assert process.returncode == 130
