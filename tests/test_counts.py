@@ -213,5 +213,12 @@ def test_a_check_says_what_crafting_would_count(tmp_path):
 def test_counts_that_cannot_be_written_are_one_line(tmp_path):
     x, y = spoiled_table(40, 0)
     options = {"classes": (0, 1), "bounds": BOUNDS.tolist(), "mechanism": rb.NoisyRados(epsilon=1.0), "n_rados": 2}
+    ledger = rb.Ledger.create(tmp_path / "books", "table", epsilon=3.0)
     with pytest.raises(rb.OutputError, match="cannot write"):
-        rb.craft(x, y, counts=tmp_path / "no" / "counts.json", **options)
+        rb.craft(x, y, counts=tmp_path / "no" / "counts.json", ledger=ledger, **options)
+    assert ledger.entries() == []  # else a release would be paid for, and lost
+    with pytest.raises(rb.TableError):
+        rb.craft(
+            tmp_path / "no.csv", label="y", counts=tmp_path / "counts.json", **{**options, "bounds": {"a": (0, 1)}}
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["books"]  # a refusal leaves nothing behind

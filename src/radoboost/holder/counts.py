@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -143,6 +144,18 @@ def _named(names: Sequence[str], counts: NDArray[np.int64]) -> str:
     order = np.argsort(-counts, kind="stable")
     parts = [f"{names[k]!r} {counts[k]:,}" for k in order if counts[k]]
     return ", ".join(parts[:_SHOWN]) + (f" and {len(parts) - _SHOWN} more columns" if len(parts) > _SHOWN else "")
+
+
+class _OnlyTried(Exception):
+    """A draft could be written, and is not wanted."""
+
+
+def check_where(where: Where) -> None:
+    """Refuse a place that cannot be written to, before anything is spent on a release that would then be lost."""
+    if where is not None and where != "terminal":
+        with suppress(_OnlyTried), replacing(Path(where)) as draft:
+            draft.write_text("")
+            raise _OnlyTried  # so that the draft is removed, and what is there stays
 
 
 def tell_holder(counts: RowCounts, columns: Sequence[Column], label: str, where: Where) -> None:

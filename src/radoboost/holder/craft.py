@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, DeltaWarning, LedgerError
-from radoboost.holder.counts import Where, tell_holder
+from radoboost.holder.counts import Where, check_where, tell_holder
 from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.keystream import make_key
@@ -160,6 +160,7 @@ def craft(
     name = "" if asked.seeded else secrets.token_hex(16)
     if books is not None:
         _check_books(books, protection, asked)
+    check_where(counts if protection.private else None)
     with (show_progress if progress else no_progress)() as bar:
         source = _open(table, y, asked, protection.private)
         place = Threads(n_threads, bar) if runner is None else runner
