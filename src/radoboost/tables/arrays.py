@@ -109,6 +109,14 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     return Source("the array", features, label, parts, SLICE_VALUES, SLICE_ROWS)
 
 
+def array_columns(x: Any) -> pa.Table:
+    """An array or a sparse matrix as a table of columns x0, x1, ..., for a schema to say what they are."""
+    dense = x.toarray() if hasattr(x, "toarray") else x
+    if dense.ndim != 2:
+        raise TableError(f"the array must have two dimensions, rows and features; its shape is {dense.shape}")
+    return pa.table({f"x{k}": pa.array(dense[:, k]) for k in range(dense.shape[1])})
+
+
 def _column(x: Any, place: int, reading: Reading) -> pa.Array:
     """One column of an array, as labels are taken."""
     column = x[:, [place]]

@@ -109,6 +109,31 @@ def as_column(array: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])
 
 
+# What a missing value is written as; a category may declare any of these words as one of its values.
+GAPS = frozenset(
+    {
+        *("", "NA", "N/A", "n/a", "#N/A", "#NA", "#N/A N/A", "<NA>", "NULL", "null", "None", "none"),
+        *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+    }
+)
+
+
+def gaps(column: pa.Array) -> NDArray[np.bool_]:
+    """Where a column has no value: nulls, numbers that are NaN, and texts that stand for a missing value.
+
+    >>> gaps(pa.array(["1", "", "NA", None, "x"])).tolist()
+    [False, True, True, True, False]
+    """
+    kind = column.type
+    missing: NDArray[np.bool_] = column.is_null(nan_is_null=pa.types.is_floating(kind)).to_numpy(zero_copy_only=False)
+    if is_text(kind):
+        short = pa.types.is_string(kind) or pa.types.is_binary(kind)
+        cells = column.cast(pa.binary() if short else pa.large_binary())
+        words = pa.array([word.encode() for word in sorted(GAPS)], cells.type)
+        missing = missing | pc.is_in(cells, words).to_numpy(zero_copy_only=False)
+    return missing
+
+
 # ---- Python objects, and arrays of any type
 
 

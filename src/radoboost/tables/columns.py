@@ -57,17 +57,17 @@ class Choice:
                 )
         known = set(names)
         if self.label is not None and self.label not in known:
-            raise TableError(f"{where} has no column {self.label!r} for the label; its columns are {_listed(names)}")
+            raise TableError(f"{where} has no column {self.label!r} for the label; its columns are {listed(names)}")
         if self.person is not None and self.person not in known:
-            raise TableError(f"{where} has no column {self.person!r} for the person; its columns are {_listed(names)}")
+            raise TableError(f"{where} has no column {self.person!r} for the person; its columns are {listed(names)}")
         for name in self.drop:
             if name not in known:
-                raise TableError(f"{where} has no column {name!r}; its columns are {_listed(names)}")
+                raise TableError(f"{where} has no column {name!r}; its columns are {listed(names)}")
         missing = [name for name in self.features or () if name not in known]
         if missing:
             others = [name for name in names if name not in choices]
-            hint = f"it has {_listed(others)} instead" if others else f"its columns are {_listed(names)}"
-            raise TableError(f"{where} has no column {_listed(missing)}; {hint}")
+            hint = f"it has {listed(others)} instead" if others else f"its columns are {listed(names)}"
+            raise TableError(f"{where} has no column {listed(missing)}; {hint}")
         if self.label is not None and self.label in (self.features or ()):
             raise ArgumentError(f"{self.label!r} is the label; it cannot be a feature too")
         if self.person is not None and self.person in (self.features or ()):
@@ -85,7 +85,8 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
     return names
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names for a message: the first few, and how many more."""
     shown = ", ".join(repr(name) for name in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from radoboost.errors import TableError
 from radoboost.tables.columns import Choice, column_names, row_place
+from radoboost.tables.encoding import encoded_names
 from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, as_batches
 from radoboost.tables.paths import (
     Stamp,
@@ -214,7 +215,8 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
     for path, schema in zip(paths, schemas, strict=True) if features else ():
         with readable(path):
             parts += _file_parts(path, schema, selection, len(paths) == 1)
-    return Source(name, features, choice.label, parts, BATCH_VALUES, BATCH_ROWS, partial(_guess_rows, parts))
+    names_out, guess = encoded_names(reading, features), partial(_guess_rows, parts)
+    return Source(name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema)
 
 
 def _without_folders(choice: Choice, paths: Sequence[Path], names: Sequence[str]) -> Choice:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import TableError
 from radoboost.tables.columns import Choice, column_names, row_place
+from radoboost.tables.encoding import EncodedCells, encoded_names
 from radoboost.tables.paths import readable
 from radoboost.tables.reading import Reading, Selection
 from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
@@ -34,7 +35,11 @@ def as_batches(
         labels = None if selection.label is None else columns.column(len(selection.features))
         persons = None if selection.person is None else columns.column(len(selection.names) - 1)
         here = partial(_place, place, first)
-        yield Batch(columns.num_rows, labels, partial(_values, columns, selection, here), here, persons)
+        if selection.reading.schema is None:
+            yield Batch(columns.num_rows, labels, partial(_values, columns, selection, here), here, persons)
+        else:
+            cells = EncodedCells(columns.columns[: len(selection.features)], selection.reading, here)
+            yield Batch(columns.num_rows, labels, cells.values, here, persons, cells.filled)
         first += columns.num_rows
 
 
@@ -152,7 +157,9 @@ def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     batch_rows = whole_tiles(min(BATCH_ROWS, BATCH_VALUES // max(1, len(features))))
     step = part_rows(max(1, len(features)), batch_rows)
     parts = [FramePart(rows.slice(start, step), selection, start) for start in range(0, rows.num_rows, step)]
-    return Source("the table", features, label, parts, BATCH_VALUES, BATCH_ROWS)
+    return Source(
+        "the table", encoded_names(reading, features), label, parts, BATCH_VALUES, BATCH_ROWS, schema=reading.schema
+    )
 
 
 def column_of(table: Any, name: str, reading: Reading) -> pa.Array | pa.ChunkedArray | None:

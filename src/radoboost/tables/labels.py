@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -290,15 +290,7 @@ class LabelRule:
         """
         if labels.type in _PLAIN_NUMBERS and len(labels) and not labels.null_count and self._are_small:
             return self._compare(labels)
-        try:
-            encoded = comparable(labels).dictionary_encode()
-        except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
-            return np.zeros(len(labels), dtype=np.int8)
-        except pa.ArrowException:
-            return np.array([self._sign_at(labels, row) for row in range(len(labels))], dtype=np.int8)
-        signs = np.array([*map(self._sign, encoded.dictionary), 0], dtype=np.int8)
-        row_signs: NDArray[np.int8] = signs[encoded.indices.fill_null(len(signs) - 1).to_numpy(zero_copy_only=False)]
-        return row_signs
+        return np.array([-1, 1, 0], dtype=np.int8)[class_places(labels, self.classes)]
 
     @property
     def _are_small(self) -> bool:
@@ -313,21 +305,40 @@ class LabelRule:
         signs: NDArray[np.int8] = is_positive.view(np.int8) - is_negative.view(np.int8)
         return signs
 
-    def _sign_at(self, labels: pa.Array, row: int) -> int:
-        """The sign of one row, where the batch cannot be read as a whole."""
-        try:
-            return self._sign(labels[row])
-        except (ValueError, LookupError, pa.ArrowException):
-            return 0
 
-    def _sign(self, spelling: pa.Scalar) -> int:
-        try:
-            text = spelling.as_py()
-            if isinstance(text, Decimal):
-                text = str(text)  # as it would be read from a file, or one by one
-            if isinstance(text, str | bytes) and len(text) > LONGEST_LABEL:
-                return 0
-            value = canonical_label(text.decode() if isinstance(text, bytes) else text)
-            return int(value == self.positive) - int(value == self.negative)
-        except (ValueError, TypeError, OverflowError, pa.ArrowException):
-            return 0
+def class_places(column: pa.Array, values: Sequence[Any]) -> NDArray[np.int64]:
+    """Which of the values each row has, in whatever spelling; -1 where it is missing or another one.
+
+    >>> class_places(pa.array(["b", "a", None, "c"]), ["a", "b"])
+    array([ 1,  0, -1, -1])
+    """
+    places = {canonical_label(value): place for place, value in enumerate(values)}
+    try:
+        encoded = comparable(column).dictionary_encode()
+    except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
+        return np.full(len(column), -1)
+    except pa.ArrowException:
+        return np.array([_place_at(places, column, row) for row in range(len(column))], dtype=np.int64)
+    by_spelling = np.array([*(_place_of(places, spelling) for spelling in encoded.dictionary), -1], dtype=np.int64)
+    rows: NDArray[np.int64] = encoded.indices.fill_null(len(by_spelling) - 1).to_numpy(zero_copy_only=False)
+    return by_spelling[rows]
+
+
+def _place_at(places: Mapping[Any, int], column: pa.Array, row: int) -> int:
+    """The place of one row's value, where the batch cannot be read as a whole."""
+    try:
+        return _place_of(places, column[row])
+    except (ValueError, LookupError, pa.ArrowException):
+        return -1
+
+
+def _place_of(places: Mapping[Any, int], spelling: pa.Scalar) -> int:
+    try:
+        text = spelling.as_py()
+        if isinstance(text, Decimal):
+            text = str(text)  # as it would be read from a file, or one by one
+        if isinstance(text, str | bytes) and len(text) > LONGEST_LABEL:
+            return -1
+        return places.get(canonical_label(text.decode() if isinstance(text, bytes) else text), -1)
+    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        return -1

@@ -7,15 +7,16 @@ import numpy as np
 import pyarrow as pa
 
 from radoboost.errors import ArgumentError
-from radoboost.tables.arrays import open_array
+from radoboost.tables.arrays import array_columns, open_array
 from radoboost.tables.columns import Choice, column_names, storage
 from radoboost.tables.files import file_schema, open_files
 from radoboost.tables.frames import open_frame
 from radoboost.tables.paths import expand_paths, file_kind, is_paths, readable
 from radoboost.tables.reading import Reading
-from radoboost.tables.row_by_row import ROW_BY_ROW
+from radoboost.tables.row_by_row import ROW_BY_ROW, RowByRow
+from radoboost.tables.schema import Schema
 from radoboost.tables.source import Source
-from radoboost.tables.strict import STRICT
+from radoboost.tables.strict import STRICT, Strict
 
 
 def open_table(
@@ -28,19 +29,23 @@ def open_table(
     person: str | None = None,
     labelled: bool = True,
     row_by_row: bool = False,
+    schema: Schema | None = None,
 ) -> Source:
     """Open a table in any form, ready to be read.
 
     `table` is an array, a sparse matrix, a data frame, a dict of columns, a path, a list of paths, or a glob pattern.
     The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
     the column that says whose row it is: it is read beside the features, and is none of them. With
-    `row_by_row`, no value decides how another is read and none is refused, as private mechanisms need it.
+    `row_by_row`, no value decides how another is read and none is refused, as private mechanisms need it. A `schema`
+    says what the columns of a raw table mean: it chooses them, and the features are then its encoded columns.
 
     >>> source = open_table(np.eye(2), [0, 1])
     >>> source.features, source.n_rows, len(source.parts())
     (('x0', 'x1'), 2, 1)
     """
-    reading: Reading = ROW_BY_ROW if row_by_row else STRICT
+    reading: Reading = RowByRow(schema) if row_by_row else Strict(schema)
+    if schema is not None:
+        features, drop = schema.used, ()
     choice = Choice.of(label, features, drop, person)
     if (y is None) == (label is None) and (labelled or y is not None):
         raise ArgumentError("give the labels once: as y, or as the name of their column in label (--label COL)")
@@ -57,6 +62,8 @@ def _open(table: Any, y: Any, choice: Choice, reading: Reading) -> Source:
     labels = None if y is None else reading.labels(y)
     if reading.is_frame(table):
         return open_frame(table, labels, choice, reading)
+    if reading.schema is not None:
+        return open_frame(array_columns(reading.array(table)), labels, choice, reading)
     return open_array(table, labels, choice, reading)
 
 

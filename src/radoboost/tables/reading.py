@@ -10,15 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
+from radoboost.tables.schema import Schema
 from radoboost.tables.source import Part, Source
 
 
 class Reading(Protocol):
-    """How labels are taken, columns become numbers, CSV files are read and batches are cut."""
+    """How labels are taken, columns become numbers, CSV files are read and batches are cut.
+
+    With a `schema` columns need not be numbers: they become its encoded columns.
+    """
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the columns of a raw table mean; None where all features are numbers."""
 
     def labels(self, y: Any) -> pa.Array:
         """Labels in any container."""
@@ -43,6 +52,12 @@ class Reading(Protocol):
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[Any]:
         """A column as numbers."""
+
+    def numbers_and_gaps(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
+        """A column of numbers as float64, NaN where one is missing."""
+
+    def unreadable(self, column: pa.Array, name: str, rows: NDArray[np.bool_], place: Callable[[int], str]) -> None:
+        """What becomes of cells that are there but cannot be read: they are refused, or count as missing."""
 
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
         """The same rows in batches of at most `rows` rows."""

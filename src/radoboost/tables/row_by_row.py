@@ -23,6 +23,7 @@ from radoboost.tables.csv_lines import csv_names, csv_parts
 from radoboost.tables.frames import sliced
 from radoboost.tables.labels import LONGEST_LABEL, in_one_piece, labels_array
 from radoboost.tables.reading import Selection, refuse_unread
+from radoboost.tables.schema import Schema
 from radoboost.tables.source import Part, Source
 from radoboost.tables.sparse import sparse_rows
 
@@ -30,6 +31,8 @@ from radoboost.tables.sparse import sparse_rows
 @dataclass(frozen=True)
 class RowByRow:
     """Reading in which a value matters to its own row only; see `Reading` for what each method is for."""
+
+    schema: Schema | None = None
 
     def labels(self, y: Any) -> pa.Array:
         """Labels one by one, unless their type says that all are numbers of one kind."""
@@ -77,6 +80,14 @@ class RowByRow:
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
         """A column as numbers, NaN where it has none."""
         return numbers_or_nan(column)
+
+    def numbers_and_gaps(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
+        """A column as numbers, NaN where it has no finite one."""
+        numbers = numbers_or_nan(column)
+        return np.where(np.isfinite(numbers), numbers, np.nan)
+
+    def unreadable(self, column: pa.Array, name: str, rows: NDArray[np.bool_], place: Callable[[int], str]) -> None:
+        """Refuse nothing: such cells count as missing."""
 
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
         """Slices of batches; they are not joined, for a value could make that fail."""

@@ -4,7 +4,7 @@ Whatever a table is made of, it is cut into parts. A part can be sent to another
 rows of that part. Parts can be read again, always with the same rows in the same order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
+from radoboost.tables.schema import Schema
 
 TILE_ROWS = 64  # one word of the keystream has a bit for each: batches of whole tiles save work at both ends
 PART_VALUES = 1 << 23  # in a part, about: small enough to be sent around, large enough to be worth it
@@ -22,7 +23,8 @@ PART_VALUES = 1 << 23  # in a part, about: small enough to be sent around, large
 class Batch(NamedTuple):
     """Some rows: how many, their labels as they are in the table (None without labels), their values and their place.
 
-    `persons` says whose row each one is, as it is in the table; None if nobody asked for that.
+    `persons` says whose row each one is, as it is in the table; None if nobody asked for that. Where a schema says how
+    raw columns are read, `filled()` counts for each of them the cells that were missing, or not readable or unknown.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the
@@ -34,6 +36,7 @@ class Batch(NamedTuple):
     values: Callable[[], NDArray[Any]]
     place: Callable[[int], str]
     persons: pa.Array | None = None
+    filled: Callable[[], NDArray[np.int64]] | None = None
 
 
 class Part(Protocol):
@@ -55,7 +58,7 @@ class Source:
     """A table that is ready to be read: the names of its features and of its label, and its rows in parts.
 
     `label` is None where there is no label. `batch_rows` is how many rows a batch should have. `guess` estimates the
-    number of rows of a table that does not know it.
+    number of rows of a table that does not know it. With a `schema`, the features are its encoded columns.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Source:
     most_values: int
     most_rows: int
     guess: Callable[[], int | None] | None = None
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
         if not self.features:
@@ -75,6 +79,11 @@ class Source:
         """How many rows there are; None if they must be read to know."""
         counts = [part.n_rows for part in self.pieces]
         return None if None in counts else sum(filter(None, counts))
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """The group of every feature that is a slot of a category, or says where a value is missing."""
+        return {} if self.schema is None else self.schema.groups
 
     @property
     def batch_rows(self) -> int:

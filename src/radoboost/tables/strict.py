@@ -11,18 +11,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
+from radoboost.tables.cells import gaps, numbers_or_nan
 from radoboost.tables.columns import LARGEST_INTEGER, check_integers, check_types, row_place
 from radoboost.tables.csv_files import CsvFile, csv_schema
 from radoboost.tables.frames import coalesced
 from radoboost.tables.labels import labels_array
 from radoboost.tables.paths import readable, stamp
 from radoboost.tables.reading import Selection, refuse_unread
+from radoboost.tables.schema import Schema
 from radoboost.tables.source import Part, Source
 
 
 @dataclass(frozen=True)
 class Strict:
     """Reading that refuses what cannot be used; see `Reading` for what each method is for."""
+
+    schema: Schema | None = None
 
     def labels(self, y: Any) -> pa.Array:
         """Labels as they are, all of one kind."""
@@ -52,8 +56,9 @@ class Strict:
         return pa.table(table), None
 
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
-        """Refuse columns that are not of numbers."""
-        check_types(schema, features)
+        """Refuse columns that are not of numbers, where no schema says what they are."""
+        if self.schema is None:
+            check_types(schema, features)
 
     def check_dtype(self, array: Any) -> None:
         """Refuse an array that is not of real numbers."""
@@ -80,6 +85,21 @@ class Strict:
             check_integers(values, name, place)
         return values
 
+    def numbers_and_gaps(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
+        """A column as numbers, NaN where one is missing; a text that is not a number is refused."""
+        numbers = numbers_or_nan(column)
+        self.unreadable(column, name, np.isnan(numbers) & ~gaps(column), place)
+        if np.isinf(numbers).any():
+            raise infinite_value(name, place(int(np.argmax(np.isinf(numbers)))))
+        return numbers
+
+    def unreadable(self, column: pa.Array, name: str, rows: NDArray[np.bool_], place: Callable[[int], str]) -> None:
+        """Refuse cells that cannot be read, and say where the first one is."""
+        if rows.any():
+            row = int(np.argmax(rows))
+            kind = "number" if self.schema is None else self.schema.columns[name].kind
+            raise TableError(f"column {name!r} has {column[row].as_py()!r} ({place(row)}), which is no {kind}")
+
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
         """Batches of at most `rows` rows; small ones are joined."""
         return coalesced(batches, rows)
@@ -100,6 +120,11 @@ class Strict:
 def missing_value(name: str, place: str) -> TableError:
     """The error for a missing value."""
     return TableError(f"column {name!r} has a missing value ({place}); fill in or drop such rows or columns")
+
+
+def infinite_value(name: str, place: str) -> TableError:
+    """The error for an infinite value."""
+    return TableError(f"column {name!r} has an infinite value ({place}); correct or drop such rows or columns")
 
 
 STRICT = Strict()

@@ -1,0 +1,198 @@
+"""What the columns of a raw table mean: numbers, categories, dates, and what is left out.
+
+A schema is data. It is written down before a table is opened, or proposed from the table for plain releases; a release
+and a model carry it, so that everyone reads raw rows in the same way. As a file:
+
+    {"radoboost_schema": 1, "from_data": false, "label": "outcome", "classes": ["no", "yes"], "columns": {
+      "patient_id": {"kind": "id"},
+      "age": {"kind": "number", "low": 0, "high": 120, "gaps": true, "fill": 50},
+      "ward": {"kind": "category", "values": ["A", "B"], "other": true},
+      "admitted": {"kind": "date", "low": "2020-01-01", "high": "2024-12-31", "parts": ["weekday"]}}}
+
+`separator`, `decimal` and `thousands` say how a CSV file is written. What is null, or left out, is not decided yet.
+Each column becomes one encoded column or several, all of them numbers:
+
+    age, age=(missing)             the number, filled where it is missing; 1 where it was
+    ward=A, ward=B, ward=(other)   1 in at most one of them, 0 in the others
+    admitted                       units since the origin
+    admitted.weekday=Mon, ...      1 in at most one of them
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from radoboost.errors import ArgumentError
+from radoboost.tables.columns import listed
+from radoboost.tables.kinds import (
+    PRIVATE,
+    Category,
+    Date,
+    Encoded,
+    Kind,
+    Left,
+    Number,
+    kind_from_dict,
+    kind_to_dict,
+)
+
+SCHEMA_KEY, SCHEMA_VERSION = "radoboost_schema", 1
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What each column of a raw table means, by name, in order; label and classes; and how a CSV file is written.
+
+    With `from_data` the table itself was looked at, so that private mechanisms refuse it.
+
+    >>> schema = Schema({"age": Number(0, 120, gaps=True), "ward": Category(("A", "B"))})
+    >>> [column.name for column in schema.encoded()]
+    ['age', 'age=(missing)', 'ward=A', 'ward=B']
+    """
+
+    columns: Mapping[str, Kind]
+    label: str | None = None
+    classes: tuple[Any, Any] | None = None
+    separator: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    from_data: bool = False
+    _encoded: tuple[Encoded, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        problems = list(self.problems())
+        if problems:
+            raise ArgumentError(f"the schema cannot be used: {'; '.join(problems)}")
+        encoded = tuple(part for name, kind in self.columns.items() for part in kind.encoded(name))
+        object.__setattr__(self, "_encoded", encoded)
+        names = [column.name for column in encoded]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ArgumentError(f"the schema gives several columns the name {listed(twice)}; rename some of them")
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong, in words: each names its column."""
+        yield from _column_problems(self.columns)
+        if self.separator is not None and (len(self.separator) != 1 or self.separator in '"\r\n.0123456789'):
+            yield f"separator must be one character such as ';'; it is {self.separator!r}"
+        if self.decimal not in (".", ","):
+            yield f"decimal must be '.' or ','; it is {self.decimal!r}"
+        if self.thousands is not None and (len(self.thousands) != 1 or self.thousands not in ".,' _\u00a0\u202f"):
+            yield f"thousands must be one of . , ' _ or a space; it is {self.thousands!r}"
+        marks = [mark for mark in (self.separator, self.decimal, self.thousands) if mark is not None]
+        if self.thousands == self.decimal or (len(set(marks)) < len(marks) and self.separator != ","):
+            yield f"separator, decimal and thousands must differ; they are {marks!r}"
+
+    def encoded(self) -> tuple[Encoded, ...]:
+        """All encoded columns, in order."""
+        return self._encoded
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns that a table must have: all that are not left out."""
+        return tuple(name for name, kind in self.columns.items() if not isinstance(kind, Left))
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The group of every encoded column of 0 and 1, by its name."""
+        return {column.name: column.group for column in self._encoded if column.group}
+
+    def limits(self) -> dict[str, Any]:
+        """(low, high) of every encoded column that has them, or the word "private"."""
+        limits: dict[str, Any] = {}
+        for column in self._encoded:
+            if column.low == PRIVATE and column.high == PRIVATE:
+                limits[column.name] = PRIVATE
+            elif column.low is not None and column.high is not None:
+                limits[column.name] = (column.low, column.high)
+        return limits
+
+    def undecided(self) -> dict[str, str]:
+        """What a promise about records still needs, by column: the line to write."""
+        lines = {}
+        for name, kind in self.columns.items():
+            if isinstance(kind, Number) and None in (kind.low, kind.high):
+                lines[name] = f'"{name}": {{"kind": "number", "low": LOW, "high": HIGH}}'
+            elif isinstance(kind, Date) and None in (kind.low, kind.high):
+                lines[name] = f'"{name}": {{"kind": "date", "low": "YYYY-MM-DD", "high": "YYYY-MM-DD"}}'
+            elif isinstance(kind, Category) and kind.values is None:
+                lines[name] = f'"{name}": {{"kind": "category", "values": ["...", "..."]}}'
+        return lines
+
+    def only(self, features: Sequence[str] | None, drop: Sequence[str]) -> "Schema":
+        """The schema with these columns alone, and without those in `drop`; unknown names are refused."""
+        chosen = [features] if isinstance(features, str) else features
+        dropped = [drop] if isinstance(drop, str) else list(drop)
+        unknown = [name for name in chosen or () if name not in self.columns]
+        if unknown:
+            raise ArgumentError(f"the schema does not have {listed(unknown)}; add a line for each, or leave them out")
+        names = [name for name in (self.columns if chosen is None else chosen) if name not in dropped]
+        return replace(self, columns={name: self.columns[name] for name in names})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as the JSON data of its file, without what is as by default."""
+        entry: dict[str, Any] = {SCHEMA_KEY: SCHEMA_VERSION, "from_data": self.from_data}
+        entry["label"] = self.label
+        entry["classes"] = None if self.classes is None else list(self.classes)
+        marks = {"separator": self.separator, "thousands": self.thousands}
+        entry |= {name: mark for name, mark in marks.items() if mark is not None}
+        entry |= {} if self.decimal == "." else {"decimal": self.decimal}
+        entry["columns"] = {name: kind_to_dict(kind) for name, kind in self.columns.items()}
+        return entry
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> "Schema":
+        """A schema from JSON data; everything that is wrong with it is named at once.
+
+        >>> Schema.from_dict({"radoboost_schema": 1, "columns": {"name": {"kind": "text"}}}).used
+        ()
+        """
+        if entry.get(SCHEMA_KEY) != SCHEMA_VERSION:
+            raise ArgumentError(
+                f"the schema has version {entry.get(SCHEMA_KEY)!r} and this version reads {SCHEMA_VERSION}; upgrade "
+                "radoboost"
+            )
+        known = {SCHEMA_KEY, "$schema", *(item.name for item in fields(cls) if item.init)}
+        problems = [f"{name!r} is not known" for name in entry if name not in known]
+        columns = entry.get("columns")
+        if not isinstance(columns, Mapping):
+            raise ArgumentError('the schema has no columns; write "columns": {"NAME": {"kind": "number"}, ...}')
+        kinds: dict[str, Kind] = {}
+        for name, column in columns.items():
+            try:
+                kinds[name] = kind_from_dict(column)
+            except ArgumentError as error:
+                problems.append(f"column {name!r}: {error}")
+        problems += _outer_problems(entry)
+        if problems:
+            problems += _column_problems(kinds)
+            raise ArgumentError(f"the schema cannot be used: {'; '.join(problems)}")
+        classes = entry.get("classes")
+        return cls(
+            kinds,
+            entry.get("label"),
+            None if classes is None or None in classes else (classes[0], classes[1]),
+            entry.get("separator"),
+            entry.get("decimal") or ".",
+            entry.get("thousands"),
+            bool(entry.get("from_data", False)),
+        )
+
+
+def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a schema's own fields."""
+    classes = entry.get("classes")
+    if classes is not None and not (isinstance(classes, list | tuple) and len(classes) == 2):
+        yield f"classes must be two values, [negative, positive]; they are {classes!r}"
+    for name in ("label", "separator", "decimal", "thousands"):
+        if not isinstance(entry.get(name), str | None):
+            yield f"{name} must be a text; it is {entry[name]!r}"
+    if not isinstance(entry.get("from_data", False), bool):
+        yield f"from_data must be true or false; it is {entry['from_data']!r}"
+
+
+def _column_problems(columns: Mapping[str, Kind]) -> Iterator[str]:
+    """What is wrong with columns; each sentence names its column."""
+    for name, kind in columns.items():
+        for problem in kind.problems():
+            yield f"column {name!r}: {problem}"
