@@ -114,7 +114,7 @@ BAD = {
     "no bounds file": (
         lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"),
         ["--bounds", "b.json"],
-        "cannot read the bounds file",
+        "cannot read the schema",
     ),
     "no directory": (
         lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"),

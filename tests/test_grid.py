@@ -120,7 +120,7 @@ def test_bounds_from_a_file(tmp_path):
         place.write_text(text)
         with pytest.raises(ArgumentError, match=message):
             rb.craft([[1.0], [2.0]], [0, 1], bounds=place)
-    with pytest.raises(ArgumentError, match="cannot read the bounds file"):
+    with pytest.raises(ArgumentError, match="cannot read the schema"):
         rb.craft([[1.0], [2.0]], [0, 1], bounds=tmp_path / "none.json")
 
 

@@ -332,7 +332,7 @@ class Unopened:
 
 
 REFUSALS = {
-    "no bounds": ({"bounds": None}, "rado bounds"),
+    "no bounds": ({"bounds": None}, "rado schema"),
     "bounds of other columns": ({"features": ["age", "weight"]}, "do not declare 'weight'"),
     "no classes": ({"classes": None}, "classes"),
     "standard": ({"scale": "standard"}, "scale='bounds'"),

@@ -95,6 +95,8 @@ if TYPE_CHECKING:
     from radoboost.release import Release, Statement, load
     from radoboost.release.columns import Column
     from radoboost.scoring import score
+    from radoboost.tables.kinds import Category, Date, Left, Number
+    from radoboost.tables.schema import Schema
     from radoboost.tuning import folds
 
 __version__ = version("radoboost")
@@ -126,6 +128,8 @@ _HOMES = {
     "holder.signatures": ("AllSignatures", "FixedSupport"),
     "learner.weak": ("Median", "Prudential", "Strongest"),
     "scoring": ("score",),
+    "tables.kinds": ("Category", "Date", "Left", "Number"),
+    "tables.schema": ("Schema",),
     "tuning": ("folds",),
 }
 
@@ -135,13 +139,16 @@ __all__ = [
     "ArgumentError",
     "BudgetError",
     "BudgetWarning",
+    "Category",
     "ClippedWarning",
     "Column",
+    "Date",
     "DeltaWarning",
     "FeatureBand",
     "FixedSupport",
     "Ledger",
     "LedgerError",
+    "Left",
     "Median",
     "Model",
     "ModelError",
@@ -149,6 +156,7 @@ __all__ = [
     "MomentsClassifier",
     "NoisyExamples",
     "NoisyRados",
+    "Number",
     "OutputError",
     "Plain",
     "Prudential",
@@ -157,6 +165,7 @@ __all__ = [
     "Release",
     "ReleaseError",
     "Rounds",
+    "Schema",
     "Statement",
     "Strongest",
     "TableError",

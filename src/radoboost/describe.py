@@ -52,7 +52,7 @@ def describe_model(model: Model) -> str:
     >>> print(describe_model(clf.model_).splitlines()[0])
     a linear classifier over 1 column: positive scores mean 1, the others 0
     """
-    names, (negative, positive) = model.feature_names, model.classes
+    names, (negative, positive) = model.input_names, model.classes
     count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
     lines = [
         f"a linear classifier over {count}: positive scores mean {positive!r}, the others {negative!r}",

@@ -144,7 +144,9 @@ def score(
         book.check(event)
     task = CountOutcomes(classifier, LabelRule(label or "y", classifier.classes))
     with (show_progress if progress else no_progress)() as bar:
-        source = open_table(table, y, label=label, features=classifier.feature_names, row_by_row=True)
+        source = open_table(
+            table, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
+        )
         bookings: list[str] = []
         name = secrets.token_hex(16)
 

@@ -4,6 +4,7 @@ import os
 import secrets
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, DeltaWarning, LedgerError
 from radoboost.holder.counts import Where, check_where, tell_holder
-from radoboost.holder.declared import Bounds, read_bounds
+from radoboost.holder.declared import Bounds, declaration
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
@@ -28,6 +29,7 @@ from radoboost.release import Release
 from radoboost.release.chain import chain
 from radoboost.release.columns import Column
 from radoboost.tables import Source, open_table
+from radoboost.tables.schema import Schema
 
 
 def craft(
@@ -38,6 +40,7 @@ def craft(
     classes: Sequence[Any] | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    schema: Bounds = None,
     bounds: Bounds = None,
     person: str | None = None,
     max_rows: int | None = None,
@@ -75,6 +78,9 @@ def craft(
         The two label values; by default the larger or later one is positive.
     features, drop : sequences of str, optional
         The columns to use, or to leave out.
+    schema : Schema, its JSON data, or the file of one, optional
+        What the columns of a raw table mean: numbers, categories, dates, and what is left out. Private mechanisms need
+        one that was written from public knowledge, or `bounds`, if all columns are numbers without gaps.
     bounds : mapping of column to (low, high), array (n_features, 2), JSON file, or "private", optional
         Values beyond their bounds are clipped, and counted: in a `ClippedWarning`, or for a private mechanism in
         `counts`.
@@ -135,15 +141,10 @@ def craft(
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
     _check_arguments(protection, signatures, intercept, columns)
-    declared = read_bounds(bounds)
     asked = Asked(
+        **declaration(schema, bounds, y, label, classes, features, drop),
         n_rados=check_n_rados(n_rados),
         signature_key=make_key(seed),
-        declared=declared,
-        label=label if label is not None or y is not None else declared.label,
-        classes=declared.classes if classes is None else classes,
-        features=features,
-        drop=drop,
         signatures=signatures,
         scale=scale,
         intercept=bool(intercept),
@@ -170,7 +171,8 @@ def craft(
         tell_holder(made.counts, made.columns, asked.label_name, counts)
     else:
         warn_clipped(made.columns, made.counts.clipped, stacklevel=3)
-    return _release(protection, made, name, None if books is None else partial(_note_digest, books, name))
+    noted = None if books is None else partial(_note_digest, books, name)
+    return _release(protection, made, name, source.schema, noted)
 
 
 def _advise_on_delta(delta: float, rows: int | None) -> None:
@@ -197,7 +199,14 @@ def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:
     names = declared_features(asked) if private else None
     features, drop = (asked.features, asked.drop) if names is None else (names, ())
     return open_table(
-        table, y, label=asked.label, features=features, drop=drop, person=asked.person, row_by_row=private
+        table,
+        y,
+        label=asked.label,
+        features=features,
+        drop=drop,
+        person=asked.person,
+        row_by_row=private,
+        schema=asked.declared.schema,
     )
 
 
@@ -237,15 +246,23 @@ def _note_digest(books: Ledger, name: str, digest: str) -> None:
         )
 
 
-def _release(mechanism: Mechanism, made: Made, name: str, after_save: Callable[[str], None] | None) -> Release:
+def _release(
+    mechanism: Mechanism,
+    made: Made,
+    name: str,
+    schema: Schema | None,
+    after_save: Callable[[str], None] | None,
+) -> Release:
+    origin = "" if schema is None else "table" if schema.from_data else "declared"
     return Release(
         blocks=dict(made.blocks),
         columns=made.columns,
         classes=made.classes,
         mechanism={"name": mechanism.name, "law": mechanism.law, **made.parameters},
         signatures=dict(made.signatures),
-        statement=mechanism.statement(made.circumstances),
+        statement=mechanism.statement(replace(made.circumstances, schema=origin)),
         n_examples=made.circumstances.n_examples,
         id=name,
+        schema=schema,
         after_save=after_save,
     )

@@ -29,11 +29,13 @@ from radoboost.errors import ArgumentError, TableError, reason
 from radoboost.release import BLOCK_COLUMN
 from radoboost.release.columns import CONSTANT
 from radoboost.tables import open_table, table_types
+from radoboost.tables.columns import listed
+from radoboost.tables.kinds import PRIVATE
 from radoboost.tables.labels import LabelsSeen
+from radoboost.tables.schema import SCHEMA_KEY, Schema
 
 BOUNDS_VERSION = 1
-Bounds = Mapping[str, Sequence[float] | str] | NDArray[np.float64] | str | Path | None
-PRIVATE = "private"  # in place of bounds: to be found by noisy counts
+Bounds = Schema | Mapping[str, Any] | NDArray[np.float64] | str | Path | None
 _KEY = "radoboost_bounds"
 
 
@@ -41,7 +43,8 @@ _KEY = "radoboost_bounds"
 class Declared:
     """A declaration, not checked yet: `limits` by column or by position, and what else a template says.
 
-    With `all_private` there are no limits: those of all columns of the table are to be found privately.
+    With `all_private` there are no limits: those of all columns of the table are to be found privately. A `schema` says
+    what the columns of a raw table mean: limits are then those of its encoded columns.
     """
 
     limits: Mapping[str, Any] | NDArray[np.float64]
@@ -49,10 +52,26 @@ class Declared:
     classes: tuple[Any, Any] | None = None
     from_data: bool = False
     all_private: bool = False
+    schema: Schema | None = None
+
+    @classmethod
+    def by_schema(cls, schema: Schema) -> "Declared":
+        """What a schema declares."""
+        return cls(schema.limits(), schema.label, schema.classes, schema.from_data, schema=schema)
+
+    def choose(self, features: Sequence[str] | None, drop: Sequence[str], label: str | None) -> "Declared":
+        """The declaration for some columns of its schema, without the label, and without those that are left out."""
+        if self.schema is None:
+            return self
+        left = [drop] if isinstance(drop, str) else list(drop)
+        chosen = self.schema.only(features, [*left, *([] if label is None else [label])])
+        return Declared.by_schema(chosen.only(chosen.used, ()))
 
     @property
     def names(self) -> list[str] | None:
         """The declared columns; None where bounds go by position, or the table says which columns there are."""
+        if self.schema is not None:
+            return [column.name for column in self.schema.encoded()]
         return list(self.limits) if isinstance(self.limits, Mapping) and not self.all_private else None
 
     def searched(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -83,7 +102,7 @@ def _is_private(limits: Any) -> bool:
 
 
 def read_bounds(bounds: Bounds) -> Declared:
-    """A declaration in any of its forms.
+    """A declaration in any of its forms: bounds, or a schema.
 
     >>> read_bounds({"age": (0, 120)}).names
     ['age']
@@ -92,29 +111,63 @@ def read_bounds(bounds: Bounds) -> Declared:
         return Declared({})
     if isinstance(bounds, str | Path):
         return Declared({}, all_private=True) if str(bounds) == PRIVATE else _read_file(Path(bounds))
+    if isinstance(bounds, Schema):
+        return Declared.by_schema(bounds)
     if isinstance(bounds, Mapping):
-        return Declared(bounds)
+        return Declared.by_schema(Schema.from_dict(bounds)) if SCHEMA_KEY in bounds else Declared(bounds)
     try:
         pairs = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError):
         pairs = np.zeros(0)
     if pairs.ndim != 2:
         raise ArgumentError(
-            "bounds must be a mapping of column to (low, high), a JSON file, a pair of numbers for each feature, or "
-            "the word private"
+            "bounds must be a schema, a mapping of column to (low, high), a JSON file, a pair of numbers for each "
+            "feature, or the word private"
         )
     return Declared(pairs)
 
 
+def declaration(
+    schema: Bounds,
+    bounds: Bounds,
+    y: Any,
+    label: str | None,
+    classes: Sequence[Any] | None,
+    features: Sequence[str] | None,
+    drop: Sequence[str],
+) -> dict[str, Any]:
+    """What a caller declares, as fields of `Asked`: label and classes by the schema, where the caller names none."""
+    if schema is not None and bounds is not None:
+        raise ArgumentError("give a schema or bounds, not both: a schema has the bounds of its columns")
+    declared = read_bounds(bounds if schema is None else schema)
+    label = label if label is not None or y is not None else declared.label
+    declared = declared.choose(features, drop, label)
+    by_schema = declared.schema is not None
+    return {
+        "declared": declared,
+        "label": label,
+        "classes": declared.classes if classes is None else classes,
+        "features": None if by_schema else features,
+        "drop": () if by_schema else drop,
+    }
+
+
 def _read_file(path: Path) -> Declared:
     try:
-        parsed = json.loads(path.read_text(encoding="utf-8"))
+        parsed = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
     except OSError as error:
-        raise ArgumentError(f"cannot read the bounds file {path}: {reason(error)}") from None
-    except ValueError as error:
-        raise ArgumentError(f"the bounds file {path} is not JSON: {error}") from None
+        raise ArgumentError(f"cannot read the schema {path}: {reason(error)}") from None
+    except ArgumentError as error:
+        raise ArgumentError(f"the file {path} {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"the file {path} is not JSON: {error}") from None
     if not isinstance(parsed, dict):
-        raise ArgumentError(f'the bounds file {path} must hold one object, {{"column": [low, high], ...}}')
+        raise ArgumentError(f"the file {path} must hold one object: a schema, as rado schema writes it")
+    if SCHEMA_KEY in parsed:
+        try:
+            return Declared.by_schema(Schema.from_dict(parsed))
+        except ArgumentError as error:
+            raise ArgumentError(f"{path}: {error}") from None
     if _KEY not in parsed:
         return Declared(parsed)
     if parsed[_KEY] != BOUNDS_VERSION:
@@ -135,6 +188,15 @@ def _read_file(path: Path) -> Declared:
             '(or both with the word "private"), or delete columns that are not to be used'
         )
     return declared
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON file, refused if it has a name twice: which of them is meant, nobody could say."""
+    names = [name for name, _ in pairs]
+    twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
+    if twice:
+        raise ArgumentError(f"has {listed(twice)} twice in one object; keep one of them")
+    return dict(pairs)
 
 
 def _pair(low: Any, high: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.counts import RowCounts
-from radoboost.holder.declared import Bounds, read_bounds
+from radoboost.holder.declared import Bounds, declaration
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked
 from radoboost.holder.mechanisms.contributions import beyond_bounds
@@ -83,6 +83,7 @@ def check_table(
     classes: Sequence[Any] | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    schema: Bounds = None,
     bounds: Bounds = None,
     person: str | None = None,
     max_rows: int | None = None,
@@ -102,25 +103,24 @@ def check_table(
     1 of 3 rows contribute (33.3 %)
     spoiled by one column alone (missing, not finite or not a declared class): 'age' 1, 'ill' 1
     """
-    declared = read_bounds(bounds)
-    if declared.from_data:
-        raise ArgumentError("these bounds were read off the table (from_data), so it fits them; check declared ones")
     asked = Asked(
+        **declaration(schema, bounds, y, label, classes, features, drop),
         n_rados=1,
         signature_key=make_key(None),
-        declared=declared,
-        label=label if label is not None or y is not None else declared.label,
-        classes=declared.classes if classes is None else classes,
-        features=features,
-        drop=drop,
         person=person,
         max_rows=check_person(person, max_rows),
     )
+    declared = asked.declared
+    if declared.from_data:
+        raise ArgumentError("this schema was read off the table (from_data), so it fits it; check a declared one")
     check_declared(asked, may_search=True)
     names = declared_features(asked)
     chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
     with (show_progress if progress else no_progress)() as bar:
-        source = open_table(table, y, label=asked.label, features=chosen, drop=dropped, person=person, row_by_row=True)
+        source = open_table(
+            table, y, label=asked.label, features=chosen, drop=dropped, person=person, row_by_row=True,
+            schema=declared.schema,
+        )  # fmt: skip
         # Bounds that are to be found cannot be checked: nothing is beyond these.
         declared = declared.with_found(dict.fromkeys(declared.searched(source.features), (-_ENDLESS, _ENDLESS)))
         columns = declared_columns(replace(asked, declared=declared), source.features, 1.0)[: len(source.features)]

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ModelError, RadoError, TableError, reason
-from radoboost.release import Release, Statement, read_statement, replacing
+from radoboost.release import Release, Statement, read_schema, read_statement, replacing
 from radoboost.release.columns import Column, columns_from_json
+from radoboost.tables.schema import Schema
 
-MODEL_VERSION = 1
+VERSIONS = (1, 2)  # 2 where a schema is in it
 _KEY = "radoboost_model"
 _DENSE_ROWS = 8192
 
@@ -31,7 +32,8 @@ class Model:
     """A linear classifier over the columns of a release.
 
     `learner` says how theta was learned; `release` says what it was learned from, with the `statement` about that.
-    Both are None for a classifier that was learned from examples.
+    Both are None for a classifier that was learned from examples. A `schema` says how rows of a raw table become the
+    columns.
 
     >>> import radoboost as rb
     >>> age = rb.Column("age", "standard", step=2.0**-20, mean=40.0, std=8.0)
@@ -46,6 +48,7 @@ class Model:
     learner: Mapping[str, Any]
     release: Mapping[str, Any] | None = None
     statement: Statement | None = None
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64)
@@ -59,16 +62,21 @@ class Model:
         """A classifier learned from a release, with what the release says about itself."""
         document = release.to_dict()
         origin = {"n_rados": release.n_rados, **{k: document[k] for k in ("n_examples", "mechanism", "signatures")}}
-        return cls(theta, release.columns, release.classes, learner, origin, release.statement)
+        return cls(theta, release.columns, release.classes, learner, origin, release.statement, release.schema)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The columns that a table to predict must have: all but the constant one."""
+        """The columns that a table to predict must have."""
+        return self.input_names if self.schema is None else self.schema.used
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The columns of `scores`, all of them numbers: those of the release but the constant one."""
         return tuple(column.name for column in self.columns if column.scale != "constant")
 
     @property
     def coef(self) -> NDArray[np.float64]:
-        """One coefficient for each of `feature_names`, in the units of the table; it holds within declared bounds."""
+        """One coefficient for each of `input_names`, in the units of the table; it holds within declared bounds."""
         return np.array([self._line(k)[0] for k, column in enumerate(self.columns) if column.scale != "constant"])
 
     @property
@@ -86,7 +94,7 @@ class Model:
         return slope, -slope * shift - theta * offset
 
     def scores(self, values: Any) -> NDArray[np.float64]:
-        """The score of each row of `values`, an array or sparse matrix with a column for each of `feature_names`."""
+        """The score of each row of `values`, an array or sparse matrix with a column for each of `input_names`."""
         if hasattr(values, "toarray"):
             parts = [values[start : start + _DENSE_ROWS] for start in range(0, values.shape[0], _DENSE_ROWS)]
             return np.concatenate([np.zeros(0), *(self.scores(part.toarray()) for part in parts)])
@@ -105,9 +113,9 @@ class Model:
         array([ 3., nan, nan])
         """
         rows = np.asarray(values)
-        if rows.ndim != 2 or rows.shape[1] != len(self.feature_names):
+        if rows.ndim != 2 or rows.shape[1] != len(self.input_names):
             raise TableError(
-                f"rows to score must have {len(self.feature_names)} columns, those of feature_names in order; "
+                f"rows to score must have {len(self.input_names)} columns, those of input_names in order; "
                 f"the shape is {rows.shape}"
             )
         total = np.zeros(len(rows))
@@ -125,11 +133,12 @@ class Model:
     def to_dict(self) -> dict[str, Any]:
         """The model as the JSON data that its file holds."""
         return {
-            _KEY: MODEL_VERSION,
+            _KEY: 1 if self.schema is None else 2,
             "classes": {"negative": self.classes[0], "positive": self.classes[1]},
             "learner": dict(self.learner),
             "release": None if self.release is None else dict(self.release),
             "statement": None if self.statement is None else self.statement.to_dict(),
+            **({} if self.schema is None else {"schema": self.schema.to_dict()}),
             "columns": [
                 {"name": column.name, "theta": float(theta), **column.to_dict()}
                 for theta, column in zip(self.theta, self.columns, strict=True)
@@ -168,9 +177,10 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise ModelError(f"{path} is not a radoboost model: it is not JSON; make one with rado learn") from None
     if not isinstance(document, dict) or _KEY not in document:
         raise ModelError(f"{path} is not a radoboost model: it is JSON of another kind; make one with rado learn")
-    if document[_KEY] != MODEL_VERSION:
+    if document[_KEY] not in VERSIONS:
         raise ModelError(
-            f"{path} has version {document[_KEY]!r} and this version reads {MODEL_VERSION}; upgrade radoboost"
+            f"{path} has version {document[_KEY]!r} and this version reads {VERSIONS[0]} to {VERSIONS[-1]}; upgrade "
+            "radoboost"
         )
     try:
         return _parse(document)
@@ -207,6 +217,7 @@ def _parse(document: Mapping[str, Any]) -> Model:
         {"name": str(document["learner"]["name"]), **document["learner"]},
         release,
         None if statement is None else read_statement(statement),
+        read_schema(document, columns),
     )
     if not np.isfinite([*model.coef, *(model._line(k)[1] for k in range(len(columns)))]).all():
         raise ModelError("some coefficients are too large for float64")

@@ -50,7 +50,7 @@ def predict_table(model: Model, table: Any, place: Path, bar: Progress, *, label
     >>> place.read_text().splitlines()[0]
     '"score","probability","prediction"'
     """
-    source = open_table(table, label=label, features=model.feature_names, labelled=False)
+    source = open_table(table, label=label, features=model.feature_names, labelled=False, schema=model.schema)
     rule = None if label is None else LabelRule(label, model.classes)
     choices = pa.array(list(model.classes))
     schema = pa.schema([("score", pa.float64()), ("probability", pa.float64()), ("prediction", choices.type)])

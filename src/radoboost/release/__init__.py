@@ -12,7 +12,7 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
@@ -26,12 +26,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radoboost.errors import OutputError, ReleaseError, reason
+from radoboost.errors import ArgumentError, OutputError, ReleaseError, reason
 from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.laws import law_of
+from radoboost.tables.schema import Schema
 
-FORMAT_VERSION = 1
+FORMATS = (1, 2)  # 2 where a schema is in it
 BLOCK_COLUMN = "block"
 RADOS = "rados"
 _KEY = "radoboost"
@@ -167,6 +168,7 @@ class Release:
     `blocks` maps a block's name to its rows; `classes` is (negative, positive); `mechanism` and `signatures`
     describe as data how the rados were made; `n_examples` is None where the neighbour relation hides it. `id` is
     random, made when the release was crafted, and tells releases apart that are composed; seeded ones have none.
+    `schema` says how rows of a raw table become the columns; None where the table's own columns are numbers.
     `digest` is that of the file it was read from or saved to. `after_save` is told it whenever the release is saved.
 
     >>> import radoboost as rb
@@ -183,6 +185,7 @@ class Release:
     statement: Statement
     n_examples: int | None
     id: str = ""
+    schema: Schema | None = None
     after_save: Callable[[str], None] | None = field(default=None, repr=False)
     digest: str | None = field(default=None, init=False, repr=False)
 
@@ -224,10 +227,11 @@ class Release:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rados themselves, as the JSON data in the file."""
         return {
-            "format": FORMAT_VERSION,
+            "format": 1 if self.schema is None else 2,
             **({"id": self.id} if self.id else {}),
             "blocks": [{"name": name, "rows": len(rows)} for name, rows in self.blocks.items()],
             "columns": [column.to_dict() for column in self.columns],
+            **({} if self.schema is None else {"schema": self.schema.to_dict()}),
             "classes": list(self.classes),
             "mechanism": dict(self.mechanism),
             "signatures": dict(self.signatures),
@@ -300,9 +304,10 @@ def load(path: str | os.PathLike[str]) -> Release:
 
 
 def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
-    if document["format"] != FORMAT_VERSION:
+    if document["format"] not in FORMATS:
         raise ReleaseError(
-            f"the release has format {document['format']!r} and this version reads {FORMAT_VERSION}; upgrade radoboost"
+            f"the release has format {document['format']!r} and this version reads {FORMATS[0]} to {FORMATS[-1]}; "
+            "upgrade radoboost"
         )
     table = parquet.read()
     columns = columns_from_json(document["columns"])
@@ -336,7 +341,21 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
         statement=read_statement(document["statement"]),
         n_examples=n_examples,
         id=name,
+        schema=read_schema(document, columns),
     )
+
+
+def read_schema(document: Mapping[str, Any], columns: Sequence[Column]) -> Schema | None:
+    """The schema in the document of a release or a model, refused where its encoded columns are others."""
+    if "schema" not in document:
+        return None
+    try:
+        schema = Schema.from_dict(document["schema"])
+    except ArgumentError as error:
+        raise ReleaseError(str(error)) from None
+    if [part.name for part in schema.encoded()] != [column.name for column in columns if column.scale != "constant"]:
+        raise ReleaseError("the columns are not those that its schema makes")
+    return schema
 
 
 def _digest_start(file: Any, path: Path) -> int | None:

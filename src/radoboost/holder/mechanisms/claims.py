@@ -33,6 +33,19 @@ COMMON = (
 )
 
 
+SCHEMAS = {
+    "": (),
+    "declared": (
+        "The schema is in the release as it was declared: which columns there are, categories, and what gaps are "
+        "filled with. Read off the table, it would tell of it.",
+    ),
+    "table": (
+        "The schema was made from the table, and is in the release: the values that each category has, where values "
+        "are missing, and the means that they are filled with.",
+    ),
+}
+
+
 def make_statement(
     mechanism: str,
     event: Event,
@@ -50,6 +63,7 @@ def make_statement(
     if circumstances.seeded:
         event = NotPrivate("the signatures were drawn from a seed", relation)
         not_protected = [SEEDED, *not_protected]
+    not_protected = [*not_protected, *SCHEMAS[circumstances.schema]]
     epsilon = epsilon_at(event, delta)
     guess = best_guess(event)
     if math.isinf(epsilon):

@@ -84,7 +84,8 @@ class Circumstances:
     `n_columns` counts the features of a rado with the constant one; `n_examples` is None where the neighbour relation
     hides it; `earlier` are earlier releases of the same table. `searched` are the columns whose bounds were found
     privately; with `columns_from_table` nobody declared which columns there are. With a `person`, the column that says
-    whose row it is, what is protected is one person, of whom at most `max_rows` rows contribute.
+    whose row it is, what is protected is one person, of whom at most `max_rows` rows contribute. `schema` says where a
+    schema came from: "declared" beforehand, or from the "table"; it is empty where there is none.
     """
 
     scale: str
@@ -97,6 +98,7 @@ class Circumstances:
     columns_from_table: bool = False
     person: str | None = None
     max_rows: int = 1
+    schema: str = ""
 
 
 @dataclass(frozen=True, eq=False)

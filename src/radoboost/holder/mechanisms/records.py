@@ -25,14 +25,15 @@ from radoboost.holder.signatures import check_enough_examples
 from radoboost.release import RADOS
 from radoboost.release.columns import Column, constant_column
 from radoboost.tables import Batch
+from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
 
 MAX_COLUMNS = 2**18
 MOST_ROWS_OF_A_PERSON = 1_000_000
 NO_BOUNDS = (
-    "a promise about records needs declared bounds: bounds read off the table would reveal some of it; "
-    "write a template with: rado bounds TABLE --label COL, fill that in from public knowledge, and give it as bounds; "
-    "or give bounds='private', and the mechanism moments finds them by noisy counts"
+    "a promise about records needs a declared schema: one read off the table would reveal some of it; "
+    "write a template with: rado schema TABLE --label COL, fill that in from public knowledge, and give it as schema; "
+    "or give bounds='private', and the mechanism moments finds the bounds of numbers by noisy counts"
 )
 
 
@@ -53,8 +54,13 @@ def check_declared(asked: Asked, *, may_search: bool = False) -> int | None:
         )
     if asked.declared.from_data:
         raise ArgumentError(
-            "these bounds were read off the table (from_data), so they reveal some of it; fill in a template from "
-            "public knowledge instead, made by rado bounds without --from-data"
+            "this schema was read off the table (from_data), so it reveals some of it; fill in a template from "
+            "public knowledge instead, made by rado schema without --from-data"
+        )
+    if asked.declared.schema is not None and (lines := asked.declared.schema.undecided()):
+        raise ArgumentError(
+            f"the schema leaves open what a promise about records needs, of {listed(list(lines))}; write from public "
+            f"knowledge, or leave the columns out: {', '.join(lines.values())}"
         )
     if not may_search:
         asked.declared.refuse_private()
@@ -82,8 +88,8 @@ def check_declared(asked: Asked, *, may_search: bool = False) -> int | None:
 def declared_features(asked: Asked) -> list[str] | None:
     """The declared columns to use; None where bounds go by position, or all columns of the table are meant."""
     declared, features = asked.declared, asked.features
-    if declared.names is None:
-        return None
+    if declared.names is None or declared.schema is not None:
+        return declared.names
     names = declared.names if features is None else [features] if isinstance(features, str) else list(features)
     dropped = {asked.drop} if isinstance(asked.drop, str) else set(asked.drop)
     missing = [name for name in names if name not in declared.names]

@@ -48,6 +48,8 @@ def survey(asked: Asked, run: Run, *, unbounded: str | None = None) -> Surveyed:
     source, scale = run.source, check_scale(asked)
     check_names(source.features, asked.intercept)
     limits = check_bounds(asked.declared, source.features, scale)
+    if scale != "bounds":  # slots are 0 or 1, and need no clipping
+        limits = {name: pair for name, pair in limits.items() if name not in source.groups}
     check_memory(run.engine, asked.n_rados, len(source.features) + asked.intercept)
     if unbounded is not None:
         limits.pop(unbounded, None)
