@@ -9,6 +9,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.adversary.audits import audit, audit_feature_band, audit_moments, audit_noisy_examples, audit_noisy_rados
+from radoboost.adversary.canary import raw_row
 from radoboost.holder.mechanisms import records
 from radoboost.holder.mechanisms.contributions import contributions
 from radoboost.holder.mechanisms.moment_passes import SphereRows
@@ -28,6 +29,32 @@ def test_an_honest_mechanism_gives_less_than_it_claims_and_most_of_it(name, epsi
     assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= epsilon
     assert result.neighbours == mechanism(epsilon=epsilon).plan(100, 1, 2).event.relation.value
     assert json.loads(json.dumps(result.to_dict()))["holds"] is True
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "runs"),
+    [(rb.NoisyRados(epsilon=4.0), 6000), (rb.NoisyExamples(epsilon=4.0), 6000), (rb.Moments(epsilon=4.0), 1000)]
+    + [pytest.param(rb.Moments(epsilon=4.0, unit=unit), 6000, marks=pytest.mark.slow) for unit in ("record", "label")],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_a_row_with_a_category_and_a_gap_is_protected_as_claimed(mechanism, runs):
+    canary = raw_row()
+    assert canary.scaled.tolist() == [0.5, 1, 0, 1, 0]  # filled, missing, and one slot of three
+    result = audit(mechanism, raw=True, runs=runs, key=KEY)
+    assert result.holds and result.found > (0.6 if runs > 1000 else 0.1) * result.claim
+
+
+@pytest.mark.parametrize("mechanism", [rb.NoisyRados(epsilon=4.0), rb.NoisyExamples(epsilon=4.0), rb.Moments(4.0)])
+def test_halved_noise_on_a_raw_row_is_caught(mechanism):
+    attacks = {"noisy-rados": audit_noisy_rados, "noisy-examples": audit_noisy_examples, "moments": audit_moments}
+    runs = 600 if mechanism.name == "moments" else 2500
+    assert not attacks[mechanism.name](mechanism, runs=runs, key=KEY, run=faulty(halved), raw=True).holds
+
+
+def test_a_raw_row_is_not_for_everything():
+    for mechanism, options in ((rb.Moments(1.0), {"max_rows": 4}), (rb.FeatureBand("x", 1.0), {})):
+        with pytest.raises(rb.ArgumentError, match="leave raw out"):
+            audit(mechanism, raw=True, **options)
 
 
 def faulty(noise):

@@ -52,7 +52,7 @@
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
-#   adversary     what an adversary gets: audits with canaries, moments_audit, person_audit and rates. With signatures
+#   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, rates. With keys
 #                 known: reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak;
 #                 membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and the page on a
 #                 release

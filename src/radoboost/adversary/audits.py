@@ -69,12 +69,14 @@ def audit(
     runs: int | None = None,
     key: bytes | None = None,
     private_bounds: bool = False,
+    raw: bool = False,
     progress: bool = False,
 ) -> Audit:
     """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
 
     With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well. With
-    `max_rows` the canary is a whole person, of whom that many rows contribute at most.
+    `max_rows` the canary is a whole person, of whom that many rows contribute at most. A `raw` canary is a row with a
+    category and a gap, which a schema reads: so what it makes of cells is attacked as well.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
 
@@ -93,6 +95,10 @@ def audit(
         if not hasattr(mechanism, "bounds_share"):
             raise ArgumentError(f"{mechanism.name} does not find bounds privately; leave that out")
         options["private_bounds"] = True
+    if raw and (private_bounds or max_rows is not None or "feature" in getattr(mechanism, "__dataclass_fields__", {})):
+        raise ArgumentError("a raw canary is for declared bounds, a record and mechanisms of whole rows; leave raw out")
+    if raw:
+        options["raw"] = True
     with show_progress("runs") if progress else no_progress() as bar:
         if max_rows is not None:
             return _audit_person(mechanism, max_rows, private_bounds, runs=runs, key=key, bar=bar)
@@ -124,6 +130,7 @@ def audit_noisy_rados(
     key: bytes | None = None,
     run: type[Run] = Run,
     bar: Progress = silent,
+    raw: bool = False,
     **others: Any,
 ) -> Audit:
     """Attack `noisy-rados`: tell a table of the canary alone from an empty one.
@@ -133,7 +140,7 @@ def audit_noisy_rados(
     >>> audit_noisy_rados(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32)).holds
     True
     """
-    return _audit(mechanism, noisy_sums_runs(mechanism, n_rados=n_rados, runs=runs, key=key, run=run, bar=bar))
+    return _audit(mechanism, noisy_sums_runs(mechanism, n_rados=n_rados, runs=runs, key=key, run=run, bar=bar, raw=raw))
 
 
 def audit_noisy_examples(
@@ -143,6 +150,7 @@ def audit_noisy_examples(
     key: bytes | None = None,
     run: type[Run] = Run,
     bar: Progress = silent,
+    raw: bool = False,
     **others: Any,
 ) -> Audit:
     """Attack the noisy edge vectors of `noisy-examples`: tell the canary from its opposite, beside a row that is known.
@@ -152,7 +160,7 @@ def audit_noisy_examples(
     """
     if mechanism.clip is None:
         raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
-    return _audit(mechanism, noisy_rows_runs(mechanism, runs=runs, key=key, run=run, bar=bar))
+    return _audit(mechanism, noisy_rows_runs(mechanism, runs=runs, key=key, run=run, bar=bar, raw=raw))
 
 
 def audit_moments(
@@ -163,6 +171,7 @@ def audit_moments(
     run: type[Run] = Run,
     bar: Progress = silent,
     private_bounds: bool = False,
+    raw: bool = False,
     **others: Any,
 ) -> Audit:
     """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
@@ -173,7 +182,7 @@ def audit_moments(
     True
     """
     return _audit(
-        mechanism, moments_runs(mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds)
+        mechanism, moments_runs(mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds, raw=raw)
     )
 
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.adversary.moments_audit import STATISTICS, attack_moments
+from radoboost.adversary.canary import WIDTH, Canary, long_row, raw_row
+from radoboost.adversary.moments_audit import NUMBERS, STATISTICS, attack_moments
 from radoboost.errors import ArgumentError
-from radoboost.holder.declared import Declared
 from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.mechanisms import Asked, Mechanism, Moments, NoisyExamples, NoisyRados, Plan
@@ -29,12 +29,10 @@ from radoboost.holder.signatures import AllSignatures
 from radoboost.privacy import Event, Gaussian, Relation, Repeated, SubsampledGaussian
 from radoboost.progress import Progress, silent
 from radoboost.release import RADOS
-from radoboost.tables import Source, open_table
+from radoboost.tables import Source
 
 _RADOS_AT_A_TIME = 1 << 18  # in one release
 _ROWS_AT_A_TIME = 1 << 10  # canaries in one table
-WIDTH = 3  # columns of a canary, each with another share of its norm
-_MOST_COLUMNS = 300  # of a canary that must be long
 _LEAST_DISTANCE = 1e-3  # mu of moments: with more noise the canary's table would have to be too large
 
 Score = Callable[[NDArray[Any]], NDArray[np.float64]]
@@ -75,6 +73,7 @@ def noisy_sums_runs(
     run: type[Run] = Run,
     bar: Progress = silent,
     going: Going = always,
+    raw: bool = False,
 ) -> Runs:
     """Scores of releases of the canary alone and of an empty table; no run begins once `going` returns False.
 
@@ -85,18 +84,17 @@ def noisy_sums_runs(
     >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
     True
     """
-    row = canary_row(mechanism.clip)
-    width = len(row)
+    canary = raw_row() if raw else long_row(mechanism.clip)
+    width = len(canary.values)
     plan = mechanism.plan(n_rados, width, None)
     many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
-    direction = _contribution(row, plan)
+    direction = _contribution(canary.scaled, plan)
     variance = plan.noise_scale**2
-    tables = [_open(rows, np.ones(len(rows))) for rows in (row[None], row[None][:0])]
 
     def draw(first: int, count: int) -> Iterator[NDArray[np.float64]]:
-        for which, table in enumerate(tables):
+        for which, labels in enumerate(([1], [])):
             keys = _keys(key, which, first)
-            rados = _make_rados(many, table, count * n_rados, AllSignatures(), keys, run)
+            rados = _make_rados(many, canary, canary.table(labels), count * n_rados, AllSignatures(), keys, run)
             yield rados.reshape(count, n_rados, width) / plan.step
 
     def ratio(rados: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -123,6 +121,7 @@ def noisy_rows_runs(
     run: type[Run] = Run,
     bar: Progress = silent,
     going: Going = always,
+    raw: bool = False,
 ) -> Runs:
     """Scores of noisy edge vectors, of the canary and of its opposite; the mechanism must have a clipping norm.
 
@@ -134,18 +133,17 @@ def noisy_rows_runs(
     True
     """
     assert mechanism.clip is not None
-    row = canary_row(mechanism.clip)
-    width = len(row)
+    canary = raw_row() if raw else long_row(mechanism.clip)
+    width = len(canary.values)
     plan = mechanism.plan(1, width, 2)
     many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
-    direction = _contribution(row, plan)
+    direction = _contribution(canary.scaled, plan)
 
     def draw(first: int, count: int) -> Iterator[NDArray[np.float64]]:
-        rows = np.tile([row, np.zeros(width)], (count, 1))
         for which, label in enumerate((1.0, 0.0)):
             keys = _keys(key, which, first)
-            table = _open(rows, np.full(len(rows), label))
-            rados = _make_rados(many, table, len(rows), RowByRow(), keys, run)
+            table = canary.table([label] * (2 * count), beside_nothing=True)
+            rados = _make_rados(many, canary, table, 2 * count, RowByRow(), keys, run)
             yield rados.reshape(count, 2, width) / plan.step
 
     def value(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -189,31 +187,20 @@ class RowByRow:
         return out
 
 
-def canary_row(clip: float) -> NDArray[np.float64]:
-    """A row within [-1, 1] that is much longer than `clip`, with another share of its norm in every column.
-
-    If `clip` is very large, the row is as long as a few hundred columns allow.
-
-    >>> canary_row(1.0).tolist()
-    [1.0, 0.95, 0.9]
-    """
-    width = min(max(WIDTH, math.ceil(WIDTH * clip**2)), _MOST_COLUMNS)
-    return np.linspace(1.0, 0.9, width)
-
-
-def _open(rows: NDArray[np.float64], labels: NDArray[np.float64]) -> Source:
-    return open_table(rows, labels, row_by_row=True)
-
-
 def _make_rados(
-    mechanism: Mechanism, table: Source, n_rados: int, signatures: Any, keys: tuple[bytes, bytes], run: type[Run]
+    mechanism: Mechanism,
+    canary: Canary,
+    table: Source,
+    n_rados: int,
+    signatures: Any,
+    keys: tuple[bytes, bytes],
+    run: type[Run],
 ) -> NDArray[np.float64]:
     """The rados that the mechanism makes of a table, in the way that `craft` calls it."""
     signature_key, noise_key = keys
-    limits = np.tile([-1.0, 1.0], (len(table.features), 1))
     asked = Asked(
-        n_rados=n_rados, signature_key=signature_key, declared=Declared(limits), classes=(0, 1), signatures=signatures,
-        intercept=False,
+        n_rados=n_rados, signature_key=signature_key, declared=canary.declared, classes=(0, 1),
+        signatures=signatures, intercept=False,
     )  # fmt: skip
     mechanism.check(asked)
     made = mechanism.make(asked, run(table, get_engine("auto"), Threads(1), noise_key))
@@ -236,10 +223,11 @@ def moments_runs(
     bar: Progress = silent,
     going: Going = always,
     private_bounds: bool = False,
+    raw: bool = False,
 ) -> Runs:
     """Scores of releases with the canary, and of those without it or with its label turned over.
 
-    With `private_bounds` the mechanism finds the bounds itself.
+    With `private_bounds` the mechanism finds the bounds itself. A `raw` canary is one that a schema reads.
 
     >>> scores = moments_runs(Moments(epsilon=4.0, sharpen=False), runs=100, key=bytes(32))
     >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
@@ -250,7 +238,9 @@ def moments_runs(
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, mechanism.relation)
 
-    *tables, event = attack_moments(mechanism, runs, key, run, bar, going, private_bounds)
+    *tables, event = attack_moments(
+        mechanism, runs, key, run, bar, going, private_bounds, raw_row() if raw else NUMBERS
+    )
     scored = (
         {"all stages": statistics[:, :6].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
         for statistics in tables

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.adversary.canary import Canary, row_of_numbers
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Asked, Made, Moments
@@ -33,10 +34,8 @@ from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Event
 from radoboost.progress import Progress
 from radoboost.release.columns import Column
-from radoboost.tables import Source, open_table
 
-_ROW = (6.0, 4.0)  # far beyond the bounds, and with the constant three columns in all
-_BOUNDS = np.array([[-1.0, 1.0]] * len(_ROW))
+NUMBERS = row_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
 _PULL = 80.0  # records for each column in units of the noise: few enough for the smaller number of rounds
 STATISTICS = (
     "counts", "bounds", "second moments", "sum", "whitened moments", "mean rados",
@@ -46,8 +45,9 @@ STATISTICS = (
 
 @dataclass(frozen=True, eq=False)
 class _Knowledge:
-    """What the adversary knows: how many pairs of other records there are, and what is protected."""
+    """What the adversary knows: the canary, how many pairs of other records there are, and what is protected."""
 
+    canary: Canary
     pairs: int
     label_unit: bool
     engine: Engine
@@ -61,27 +61,29 @@ def attack_moments(
     bar: Progress,
     going: Callable[[], bool],
     private_bounds: bool = False,
+    canary: Canary = NUMBERS,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Event]:
     """Statistics of `runs` releases with the canary and of as many without, a row each; and the event of the claim.
 
     `run` lets tests attack faulty noise. No run begins once `going` returns False. With `private_bounds` none are
     declared.
     """
-    d = len(_ROW) + 1
-    shape = Shape(d, len(_ROW) * private_bounds)
+    d = len(canary.values) + 1
+    shape = Shape(d, (d - 1) * private_bounds)
+    declared = Declared({}, all_private=True) if private_bounds else canary.declared
     pairs = max(1, round(_PULL * d / mechanism.distance(shape) / 2))
     others = [1] * pairs + [0] * pairs
     label_unit = mechanism.unit == "label"
-    tables = [_table(labels) for labels in ([*others, 1], [*others, 0] if label_unit else others)]
+    tables = [canary.table(labels) for labels in ([*others, 1], [*others, 0] if label_unit else others)]
     engine = get_engine("auto")
-    knowledge = _Knowledge(pairs, label_unit, engine)
+    knowledge = _Knowledge(canary, pairs, label_unit, engine)
     listening = _listening(run)
     statistics = np.empty((2, runs, len(STATISTICS)))
     n_done, rounds = 0, FEW_ROUNDS[0] if mechanism.sharpen else 0
     while n_done < runs and going():
         for which, table in enumerate(tables):
             listener = listening(table, engine, Threads(1), _key(key, which, n_done))
-            made = _make(mechanism, listener, private_bounds)
+            made = _make(mechanism, listener, declared)
             statistics[which, n_done] = _statistics(made, knowledge, listener.heard)
             rounds = made.parameters["rounds"]
         n_done += 1
@@ -110,22 +112,17 @@ def _listening(run: type[Run]) -> Any:
     return Listening
 
 
-def _make(mechanism: Moments, run: Run, private_bounds: bool) -> Made:
+def _make(mechanism: Moments, run: Run, declared: Declared) -> Made:
     """What the mechanism makes of a table, in the way that `craft` calls it, with as few rados as possible."""
-    declared = Declared({}, all_private=True) if private_bounds else Declared(_BOUNDS)
     asked = Asked(n_rados=1, signature_key=bytes(32), declared=declared, classes=(0, 1))
     mechanism.check(asked)
     return mechanism.make(asked, run)
 
 
-def _table(labels: list[int]) -> Source:
-    return open_table(np.tile(_ROW, (len(labels), 1)), np.array(labels), row_by_row=True)
-
-
-def _on_sphere(engine: Engine, columns: Sequence[Column]) -> NDArray[np.int32]:
+def _on_sphere(engine: Engine, values: NDArray[np.float64], columns: Sequence[Column]) -> NDArray[np.int32]:
     """The canary on the sphere, shape (columns, 1), by the bounds of a release."""
-    low, high = np.array([column.constants[:2] for column in columns[: len(_ROW)]]).T
-    rows, _ = engine.sphere(np.array([_ROW]), np.ones(1, np.int8), low.copy(), high.copy(), CONSTANT_VALUE, GRID)
+    low, high = np.array([column.constants[:2] for column in columns[: len(values)]]).T
+    rows, _ = engine.sphere(values[None], np.ones(1, np.int8), low.copy(), high.copy(), CONSTANT_VALUE, GRID)
     return rows
 
 
@@ -138,7 +135,8 @@ def _key(key: bytes | None, which: int, run: int) -> bytes:
 def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBins, NDArray[np.int64]]]) -> list[float]:
     """Log-likelihood ratios by stage, and differences that should tell nothing more."""
     blocks, noise, others = made.blocks, made.parameters["noise"], 2 * knowledge.pairs + knowledge.label_unit
-    row = _on_sphere(knowledge.engine, made.columns)
+    values = knowledge.canary.values
+    row = _on_sphere(knowledge.engine, values, made.columns)
     edge = knowledge.engine.whiten(row, blocks["whitening"], np.ones(1, np.int8), GRID)
     q, e = row[:, 0].astype(np.float64), edge[:, 0].astype(np.float64)
     opposite = -e if knowledge.label_unit else np.zeros_like(e)  # the canary's part where it is absent
@@ -158,7 +156,7 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
     counted = log_ratio(good, np.full(1, 0.0 if knowledge.label_unit else GRID), noise["counts"] * GRID)
     searches = [
         (bins - others * change, change * (not knowledge.label_unit), noise[f"bounds {task.number}"] * GRID)
-        for (task, bins), change in zip(heard, _canary_bins(heard), strict=True)
+        for (task, bins), change in zip(heard, _canary_bins(heard, values), strict=True)
     ]
     total, *means = (log_ratio(*part) for part in parts)
     bare = sum(_bare(rest, change) for rest, change, sigma in (*searches, *squares, *parts) if sigma)
@@ -174,11 +172,13 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
     return [counted, found, second, total, whitened, sum(means), against, apart, searched_apart, bare]
 
 
-def _canary_bins(heard: Sequence[tuple[CountBins, NDArray[np.int64]]]) -> Iterator[NDArray[np.float64]]:
+def _canary_bins(
+    heard: Sequence[tuple[CountBins, NDArray[np.int64]]], values: NDArray[np.float64]
+) -> Iterator[NDArray[np.float64]]:
     """What the canary adds to the counts of bins, in each search."""
     for task, bins in heard:
         change = np.zeros(bins.shape)
-        for column, value in enumerate(_ROW):
+        for column, value in enumerate(values):
             change[column, task.kind.numbers(np.array([value]), column)] = GRID
         yield change
 

@@ -25,6 +25,9 @@ def audit(
         str | None,
         typer.Option(metavar="private", help="Let moments find its bounds privately, and attack that as well."),
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Attack a row with a category and a gap, as a schema reads it from its cells.")
+    ] = False,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
     max_rows: Annotated[
         int | None,
@@ -46,6 +49,7 @@ def audit(
       rado audit --epsilon 4 --unit label
       rado audit --epsilon 4 --bounds private
       rado audit --epsilon 4 --max-rows 4 --runs 1000
+      rado audit --epsilon 4 --raw
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
@@ -61,7 +65,7 @@ def audit(
         raise ArgumentError(f"--bounds takes the word private here, or is left out; it is {bounds!r}")
     result = attack(
         chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
-        private_bounds=bounds is not None, progress=not as_json,
+        private_bounds=bounds is not None, raw=raw, progress=not as_json,
     )  # fmt: skip
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
     if not result.holds:

@@ -9,7 +9,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from radoboost.adversary.canaries import WIDTH, Going, Runs, moments_runs, noisy_rows_runs, noisy_sums_runs
+from radoboost.adversary.canaries import Going, Runs, moments_runs, noisy_rows_runs, noisy_sums_runs
+from radoboost.adversary.canary import WIDTH
 from radoboost.adversary.known import DEFAULT_SECONDS, deadline
 from radoboost.adversary.membership.findings import HALVED, membership_findings
 from radoboost.adversary.membership.plain_laws import Floats, PlainTable, plain_runs

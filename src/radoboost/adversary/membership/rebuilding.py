@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from radoboost.adversary.canaries import WIDTH, check_distance
+from radoboost.adversary.canaries import check_distance
+from radoboost.adversary.canary import WIDTH
 from radoboost.adversary.membership.plain_laws import PlainTable
 from radoboost.adversary.membership.roc import Claim
 from radoboost.errors import ArgumentError, ReleaseError
