@@ -175,7 +175,7 @@ def test_without_a_planted_dependence_there_is_nothing_to_find(odd, kind, tmp_pa
 def plant(monkeypatch, change):
     """Change the numbers of a column, all rows of a batch at a time."""
     numbers = row_by_row.numbers_or_nan
-    monkeypatch.setattr(row_by_row, "numbers_or_nan", lambda column: change(column, numbers(column)))
+    monkeypatch.setattr(row_by_row, "numbers_or_nan", lambda column, *marks: change(column, numbers(column, *marks)))
 
 
 @pytest.mark.parametrize("kind", READERS)

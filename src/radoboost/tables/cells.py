@@ -6,6 +6,7 @@ same number in every type that can hold it, and a type that holds no numbers giv
 docs/proofs/contributions.md). Nothing here raises an exception on account of a value.
 """
 
+import re
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -15,28 +16,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-# No two parts can match the same characters, so that a long text takes no longer than its length.
-_NUMBER = r"^[ \t]*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*$"
+from radoboost.tables.marks import PLAIN, Marks
+
 _TRUE, _FALSE = r"^[ \t]*(?i:true)[ \t]*$", r"^[ \t]*(?i:false)[ \t]*$"
 
 
-def numbers_or_nan(column: pa.Array) -> NDArray[np.float64]:
-    """A column as numbers, NaN where a cell is none.
+def numbers_or_nan(column: pa.Array, marks: Marks = PLAIN, *, plain_too: bool = True) -> NDArray[np.float64]:
+    """A column as numbers, NaN where a cell is none. Texts are written with `marks`.
+
+    With `plain_too`, a text that is no number with these marks may be one without: one value can make texts of a
+    column of numbers, and then they are written as programs do.
 
     >>> numbers_or_nan(pa.array(["1.5", " 2 ", "few", "", None, "true"]))
     array([1.5, 2. , nan, nan, nan, 1. ])
+    >>> numbers_or_nan(pa.array(["1,5", "1.234,5", "12.34,5"]), Marks(None, ",", "."))
+    array([1.5000e+00, 1.2345e+03,        nan])
     >>> numbers_or_nan(pa.array([[1], [2, 3]]))
     array([nan, nan])
     """
     kind = column.type
     if is_text(kind):
-        return _text_numbers(column)
+        return _text_numbers(column, marks, plain_too)
     if pa.types.is_decimal(kind):  # by way of text: Arrow's own conversion is not rounded to nearest
-        return _text_numbers(column.cast(pa.string()))
-    if pa.types.is_dictionary(kind):
-        return _category_numbers(column)
+        return _text_numbers(column.cast(pa.string()), PLAIN, False)
+    if pa.types.is_dictionary(kind):  # an index that points nowhere, which Arrow does not check, is NaN in its row
+        return _numbers_at(column.dictionary, category_places(column), marks, plain_too)
     if pa.types.is_run_end_encoded(kind):
-        return _numbers_at(column.values, run_places(column))
+        return _numbers_at(column.values, run_places(column), marks, plain_too)
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -51,22 +57,68 @@ def is_text(kind: pa.DataType) -> bool:
     return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
-def _text_numbers(column: pa.Array) -> NDArray[np.float64]:
-    """Texts as numbers. They are matched as bytes, since text that is not UTF-8 is no reason to stop."""
+def as_bytes(column: pa.Array) -> pa.Array:
+    """Texts as bytes, since text that is not UTF-8 is no reason to stop."""
     short = pa.types.is_string(column.type) or pa.types.is_binary(column.type)
-    cells = column.cast(pa.binary() if short else pa.large_binary())
+    return column.cast(pa.binary() if short else pa.large_binary())
+
+
+def _text_numbers(column: pa.Array, marks: Marks, plain_too: bool) -> NDArray[np.float64]:
+    """Texts as numbers."""
+    cells = as_bytes(column)
+    cells = pc.if_else(pc.equal(pc.binary_length(cells), 0), pa.scalar(None, cells.type), cells)
+    numbers = _all_numbers(cells, marks)
+    if numbers is None:
+        numbers = _matched_numbers(cells, marks)
+        if plain_too and (marks.decimal, marks.thousands) != (".", None) and np.isnan(numbers).any():
+            numbers = np.where(np.isnan(numbers), _matched_numbers(cells, PLAIN), numbers)
+    return numbers
+
+
+def _all_numbers(cells: pa.Array, marks: Marks) -> NDArray[np.float64] | None:
+    """Bytes as numbers, if all that are there are finite ones; None if not.
+
+    Arrow converts no other texts to finite numbers than those that match the pattern, so this is only a faster way.
+    """
+    try:
+        texts = _text(cells)
+        if marks.decimal != ".":
+            if pc.any(pc.match_substring(texts, ".")).as_py():
+                return None
+            texts = pc.replace_substring(texts, marks.decimal, ".")
+        numbers = texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    finite = pc.all(pc.is_finite(numbers)).as_py()
+    return None if finite is False else numbers.fill_null(np.nan).to_numpy()
+
+
+def _matched_numbers(cells: pa.Array, marks: Marks) -> NDArray[np.float64]:
+    """Bytes as numbers, NaN where one is none."""
     kind = cells.type
     for pattern, digit in ((_TRUE, b"1"), (_FALSE, b"0")):
         cells = pc.if_else(pc.match_substring_regex(cells, pattern), pa.scalar(digit, kind), cells)
-    cells = pc.if_else(pc.match_substring_regex(cells, _NUMBER), cells, pa.scalar(None, kind))
-    texts = pc.utf8_trim_whitespace(cells.cast(pa.string() if short else pa.large_string()))
+    cells = pc.if_else(pc.match_substring_regex(cells, _pattern(marks)), cells, pa.scalar(None, kind))
+    texts = pc.utf8_trim_whitespace(_text(cells))
+    if marks.thousands is not None:
+        texts = pc.replace_substring(texts, marks.thousands, "")
+    if marks.decimal != ".":
+        texts = pc.replace_substring(texts, marks.decimal, ".")
     numbers: NDArray[np.float64] = texts.cast(pa.float64()).fill_null(np.nan).to_numpy()
     return numbers
 
 
-def _category_numbers(column: pa.DictionaryArray) -> NDArray[np.float64]:
-    """Categories as numbers; an index that points nowhere, which Arrow does not check, is NaN in its row alone."""
-    return _numbers_at(column.dictionary, category_places(column))
+def _text(cells: pa.Array) -> pa.Array:
+    return cells.cast(pa.string() if pa.types.is_binary(cells.type) else pa.large_string())
+
+
+def _pattern(marks: Marks) -> str:
+    """What a number looks like. Arrow matches in one look from left to right, so a long text takes its length."""
+    whole = "[0-9]+"
+    if marks.thousands is not None:
+        whole = f"(?:[0-9]+|[0-9]{{1,3}}(?:{re.escape(marks.thousands)}[0-9]{{3}})+)"
+    point = re.escape(marks.decimal)
+    return rf"^[ \t]*[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*$"
 
 
 def category_places(column: pa.DictionaryArray) -> NDArray[np.int64]:
@@ -82,7 +134,7 @@ def run_places(column: pa.RunEndEncodedArray) -> NDArray[np.int64]:
     return np.where(places < len(column.values), places, -1)
 
 
-def _numbers_at(categories: pa.Array, places: NDArray[np.int64]) -> NDArray[np.float64]:
+def _numbers_at(categories: pa.Array, places: NDArray[np.int64], marks: Marks, plain_too: bool) -> NDArray[np.float64]:
     """The numbers of categories by their places, NaN where a place is negative.
 
     Only the categories that these rows have are read: a long one costs its own rows, and no other batch.
@@ -90,16 +142,14 @@ def _numbers_at(categories: pa.Array, places: NDArray[np.int64]) -> NDArray[np.f
     inside = places >= 0
     numbers = np.full(len(places), np.nan)
     used, positions = np.unique(places[inside], return_inverse=True)
-    numbers[inside] = numbers_or_nan(_chosen(categories, used))[positions]
-    return numbers
-
-
-def _chosen(categories: pa.Array, places: NDArray[np.int64]) -> pa.Array:
     if pa.types.is_string_view(categories.type) or pa.types.is_binary_view(categories.type):
         categories = categories.cast(pa.large_binary())  # Arrow cannot take from a view
-    elif not (is_text(categories.type) or pa.types.is_primitive(categories.type)):
-        return as_column(numbers_or_nan(categories)[places])
-    return categories.take(pa.array(places))
+    if is_text(categories.type) or pa.types.is_primitive(categories.type):
+        chosen = numbers_or_nan(categories.take(pa.array(used)), marks, plain_too=plain_too)
+    else:
+        chosen = numbers_or_nan(categories, marks, plain_too=plain_too)[used]
+    numbers[inside] = chosen[positions]
+    return numbers
 
 
 def as_column(array: NDArray[Any]) -> pa.Array:
@@ -118,20 +168,30 @@ GAPS = frozenset(
 )
 
 
+_GAP = rf"^[ \t]*(?:{'|'.join(re.escape(word) for word in sorted(GAPS))})[ \t]*$"
+
+
 def gaps(column: pa.Array) -> NDArray[np.bool_]:
     """Where a column has no value: nulls, numbers that are NaN, and texts that stand for a missing value.
 
-    >>> gaps(pa.array(["1", "", "NA", None, "x"])).tolist()
+    >>> gaps(pa.array(["1", "", "NA ", None, "x"])).tolist()
     [False, True, True, True, False]
     """
     kind = column.type
+    if pa.types.is_dictionary(kind):
+        return np.append(gaps(column.dictionary), True)[category_places(column)]
+    if pa.types.is_run_end_encoded(kind):
+        return np.append(gaps(column.values), True)[run_places(column)]
     missing: NDArray[np.bool_] = column.is_null(nan_is_null=pa.types.is_floating(kind)).to_numpy(zero_copy_only=False)
     if is_text(kind):
-        short = pa.types.is_string(kind) or pa.types.is_binary(kind)
-        cells = column.cast(pa.binary() if short else pa.large_binary())
-        words = pa.array([word.encode() for word in sorted(GAPS)], cells.type)
-        missing = missing | pc.is_in(cells, words).to_numpy(zero_copy_only=False)
+        words = pc.match_substring_regex(as_bytes(column), _GAP).fill_null(True)
+        missing = missing | words.to_numpy(zero_copy_only=False)
     return missing
+
+
+def is_gap(text: str) -> bool:
+    """Whether a text stands for a missing value."""
+    return text.strip(" \t") in GAPS
 
 
 # ---- Python objects, and arrays of any type
@@ -147,7 +207,7 @@ def object_numbers(cells: Iterable[Any]) -> NDArray[np.float64]:
         values = [_number_or_text(cell) for cell in cells]
     numbers = np.array([np.nan if isinstance(value, bytes) else value for value in values], dtype=np.float64)
     places = [place for place, value in enumerate(values) if isinstance(value, bytes)]
-    numbers[places] = _text_numbers(pa.array([values[place] for place in places], pa.large_binary()))
+    numbers[places] = _text_numbers(pa.array([values[place] for place in places], pa.large_binary()), PLAIN, False)
     return numbers
 
 

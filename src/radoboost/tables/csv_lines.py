@@ -15,32 +15,32 @@ import pyarrow.csv
 
 from radoboost.errors import TableError
 from radoboost.tables.files import FilePart
+from radoboost.tables.marks import LONGEST_LINE
 from radoboost.tables.paths import csv_stream, is_gzip, open_file, readable, stamp
 from radoboost.tables.reading import Selection
 
-LONGEST_LINE = 1 << 20  # a longer line is a row without values
 RANGE_BYTES = 1 << 25  # of a file, for a part
 BLOCK_BYTES = 1 << 22  # read at a time
 TEXT_BYTES = 1 << 24  # of empty rows, given to Arrow at a time
 
 
-def csv_names(path: Path) -> list[str]:
+def csv_names(path: Path, separator: str) -> list[str]:
     """The names of the columns, from the first line."""
     with open_file(path) as file:
         lines = next(_lines(_whole(csv_stream(path, file))), [b""])
-    names = _cells(lines[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r"))
+    names = _cells(lines[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r"), separator)
     if names is None or not any(names):
         raise TableError(f"cannot read {path}: its first line names no columns; give it a header")
     return [name.decode("utf-8", "backslashreplace") for name in names]
 
 
-def csv_parts(path: Path, names: Sequence[str], selection: Selection) -> list["CsvRange"]:
+def csv_parts(path: Path, names: Sequence[str], selection: Selection, separator: str) -> list["CsvRange"]:
     """A file as ranges of bytes; a compressed file is one range, for it cannot be cut."""
     mark, size = stamp(path), path.stat().st_size
     if is_gzip(path):
-        return [CsvRange(path, mark, selection, None, tuple(names), 0, None)]
-    starts = range(0, size, RANGE_BYTES)
-    return [CsvRange(path, mark, selection, None, tuple(names), start, start + RANGE_BYTES) for start in starts]
+        return [CsvRange(path, mark, selection, None, tuple(names), separator, 0, None)]
+    ranges = [(start, start + RANGE_BYTES) for start in range(0, size, RANGE_BYTES)]
+    return [CsvRange(path, mark, selection, None, tuple(names), separator, *ends) for ends in ranges]
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,11 @@ class CsvRange(FilePart):
     """The lines of a file that begin in a range of bytes, but for the header; without `stop`, all lines."""
 
     names: tuple[str, ...]
+    separator: str
     start: int
     stop: int | None
+
+    typed = False
 
     def place(self, row: int) -> str:
         """The line, counted from 1."""
@@ -68,9 +71,10 @@ class CsvRange(FilePart):
 
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
         """The features and the label as bytes, a few megabytes at a time."""
-        blank = b",".join([b'""'] * len(self.names))
+        separator = self.separator.encode()
+        blank = separator.join([b'""'] * len(self.names))
         read = pa.csv.ReadOptions(column_names=self.names, use_threads=False)
-        parse = pa.csv.ParseOptions(ignore_empty_lines=False)
+        parse = pa.csv.ParseOptions(delimiter=self.separator, ignore_empty_lines=False)
         columns = self.selection.names
         convert = pa.csv.ConvertOptions(
             column_types=dict.fromkeys(columns, pa.binary()), include_columns=columns, check_utf8=False
@@ -83,7 +87,10 @@ class CsvRange(FilePart):
                 for start in range(0, len(rows), most):
                     # An empty row goes first: Arrow strips a byte-order mark from the first row, and no other row
                     # may be read differently.
-                    block = [blank, *(_row(line, len(self.names), blank) for line in rows[start : start + most])]
+                    block = [
+                        blank,
+                        *(_row(line, len(self.names), separator, blank) for line in rows[start : start + most]),
+                    ]
                     text = b"\n".join(block) + b"\n"
                     read.block_size = len(text) + 1  # one block, so that no row is cut in two
                     table = pa.csv.read_csv(
@@ -141,24 +148,25 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _row(line: bytes, n_cells: int, blank: bytes) -> bytes:
+def _row(line: bytes, n_cells: int, separator: bytes, blank: bytes) -> bytes:
     """The line as a row of exactly `n_cells` cells; `blank` where it is not one."""
     line = line.removesuffix(b"\r")
     if b'"' not in line and b"\r" not in line and len(line) <= LONGEST_LINE:
-        return line if line.count(b",") == n_cells - 1 and (line or n_cells > 1) else blank
-    cells = _cells(line)
+        return line if line.count(separator) == n_cells - 1 and (line or n_cells > 1) else blank
+    cells = _cells(line, separator.decode())
     if cells is None or len(cells) != n_cells:
         return blank
-    return b",".join(b'"' + cell.replace(b'"', b'""') + b'"' for cell in cells)
+    return separator.join(b'"' + cell.replace(b'"', b'""') + b'"' for cell in cells)
 
 
-def _cells(line: bytes) -> list[bytes] | None:
+def _cells(line: bytes, separator: str) -> list[bytes] | None:
     """The cells of one line, by the usual rules of quoting; None for a line that is too long or breaks them."""
     if len(line) > LONGEST_LINE:
         return None
     try:
         # One byte is one character here, so that nothing is lost or refused.
-        cells = next(csv.reader([line.decode("latin-1").replace("\r", " ").replace("\n", " ")]), [])
+        text = line.decode("latin-1").replace("\r", " ").replace("\n", " ")
+        cells = next(csv.reader([text], delimiter=separator), [])
     except csv.Error:
         return None
     return [cell.encode("latin-1") for cell in cells]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from radoboost.tables.cells import category_places, is_text, run_places
+from radoboost.tables.cells import as_bytes, category_places, is_text, run_places
 
 _GROUPS = {"y": r"(?P<year>[0-9]{4})", "m": r"(?P<month>[0-9]{1,2})", "d": r"(?P<day>[0-9]{1,2})"}
 _TIME = (
@@ -17,6 +17,7 @@ _TIME = (
     r" ?(?P<zone>Z|UTC|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+FIRST, LAST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999, in seconds; no other moment is a date
 
 
 def date_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -31,28 +32,34 @@ def date_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArr
     if pa.types.is_run_end_encoded(kind):
         return _taken(column.values, run_places(column), order)
     if is_text(kind):
-        return _text_seconds(column, order)
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        known = column.is_valid().to_numpy(zero_copy_only=False)
-        if pa.types.is_date32(kind):
-            return column.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * 86400, known
-        per_second = _TICKS[getattr(kind, "unit", "ms")]
-        return column.cast(pa.int64()).fill_null(0).to_numpy() // per_second, known
-    return np.zeros(len(column), dtype=np.int64), np.zeros(len(column), dtype=bool)
+        spellings = as_bytes(column).dictionary_encode()  # most columns have few dates, each of them many times
+        return _taken(spellings.dictionary, category_places(spellings), order)
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return np.zeros(len(column), dtype=np.int64), np.zeros(len(column), dtype=bool)
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_date32(kind):
+        seconds = column.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * 86400
+    else:
+        seconds = column.cast(pa.int64()).fill_null(0).to_numpy() // _TICKS[getattr(kind, "unit", "ms")]
+    return _within(seconds, known)
+
+
+def _within(seconds: NDArray[np.int64], known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The seconds of dates that are known and in a year that has four digits, 0 elsewhere."""
+    known = known & (seconds >= FIRST) & (seconds <= LAST)
+    return np.where(known, seconds, 0), known
 
 
 def _taken(values: pa.Array, places: NDArray[np.int64], order: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Dates by their places, none where a place is negative."""
-    seconds, known = date_seconds(values, order)
+    seconds, known = _text_seconds(values, order) if is_text(values.type) else date_seconds(values, order)
     return np.append(seconds, 0)[places], np.append(known, False)[places]
 
 
 def _text_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    short = pa.types.is_string(column.type) or pa.types.is_binary(column.type)
-    cells = column.cast(pa.binary() if short else pa.large_binary())
     pattern = rf"^[ \t]*{'[-./ ]'.join(_GROUPS[part] for part in order)}{_TIME}[ \t]*$"
-    parts = pc.extract_regex(cells, pattern)
-    known = parts.is_valid().to_numpy(zero_copy_only=False).copy()
+    parts = pc.extract_regex(as_bytes(column), pattern)
+    known = parts.is_valid().to_numpy(zero_copy_only=False)
 
     def whole(name: str) -> NDArray[np.int64]:
         digits = pc.struct_field(parts, name).cast(pa.large_string())
@@ -61,7 +68,7 @@ def _text_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDAr
         return numbers
 
     year, month, day = whole("year"), whole("month"), whole("day")
-    known &= (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
+    known = known & (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
     months = np.where(known, (year - 1970) * 12 + month - 1, 0)
     first, after = (m.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) for m in (months, months + 1))
     known &= day <= after - first
@@ -69,7 +76,7 @@ def _text_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDAr
     known &= (hour < 24) & (minute < 60) & (second < 60)
     zone = pc.struct_field(parts, "zone").cast(pa.large_string()).fill_null("")
     seconds = (first + day - 1) * 86400 + hour * 3600 + minute * 60 + second - _zone_seconds(zone)
-    return np.where(known, seconds, 0), known
+    return _within(seconds, known)
 
 
 def _zone_seconds(zone: pa.Array) -> NDArray[np.int64]:

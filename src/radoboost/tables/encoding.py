@@ -8,20 +8,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.tables.cells import gaps
+from radoboost.tables.cells import numbers_or_nan
 from radoboost.tables.dates import date_parts, date_seconds
 from radoboost.tables.kinds import PARTS, UNITS, Category, Date, Number, seconds_of
 from radoboost.tables.labels import class_places
-from radoboost.tables.reading import Reading
+from radoboost.tables.reading import Reading, unreadable
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedCells:
-    """The raw columns of some rows, which become encoded columns when somebody asks for them."""
+    """The raw columns of some rows, which become encoded columns when somebody asks for them.
+
+    `typed` says that the columns have types, so that one value may have made texts of numbers; cells of CSV files do
+    not.
+    """
 
     columns: Sequence[pa.Array]
     reading: Reading
     place: Callable[[int], str]
+    typed: bool = True
 
     def values(self) -> NDArray[np.float64]:
         """The encoded columns, shape (rows, encoded columns), C-contiguous; none is missing."""
@@ -37,53 +42,54 @@ class EncodedCells:
         assert schema is not None
         values = np.zeros((len(self.columns[0]), len(schema.encoded())))
         filled = np.zeros(len(self.columns), dtype=np.int64)
+        complaints: list[str] = []
         start = 0
         for k, (name, column) in enumerate(zip(schema.used, self.columns, strict=True)):
             kind = schema.columns[name]
             width = len(list(kind.encoded(name)))
             block = values[:, start : start + width]
-            if isinstance(kind, Category):
-                filled[k] = self._category(kind, column, block)
-            elif isinstance(kind, Date):
-                filled[k] = self._date(kind, name, column, block)
-            else:
-                assert isinstance(kind, Number)
-                numbers = self.reading.numbers_and_gaps(column, name, self.place)
-                filled[k] = _fill(numbers, kind.filled(), kind.gaps, block)
             start += width
+            if isinstance(kind, Category):
+                filled[k] = _category(kind, column, block)
+                continue
+            assert isinstance(kind, Number | Date)
+            numbers = self._date(kind, column, block) if isinstance(kind, Date) else self._numbers(column)
+            complaints += self.reading.complaints(column, name, numbers, self.place)
+            filled[k] = _fill(numbers, kind.filled(), kind.gaps, block)
+        if complaints:
+            raise unreadable(complaints)
         return values, filled
 
-    def _category(self, kind: Category, column: pa.Array, block: NDArray[np.float64]) -> int:
-        """Set at most one slot of each row; how many rows have a value that is missing or not declared."""
-        assert kind.values is not None
-        places = class_places(column, kind.values)
-        missing = gaps(column) & (places < 0)
-        unknown = (places < 0) & ~missing
-        if kind.other:
-            places[unknown] = len(kind.values)
-        if kind.gaps:
-            places[missing] = len(kind.values) + kind.other
-        rows = np.flatnonzero(places >= 0)
-        block[rows, places[rows]] = 1.0
-        return int(missing.sum() + unknown.sum())
+    def _numbers(self, column: pa.Array) -> NDArray[np.float64]:
+        return numbers_or_nan(column, self.reading.marks, plain_too=self.typed)
 
-    def _date(self, kind: Date, name: str, column: pa.Array, block: NDArray[np.float64]) -> int:
+    def _date(self, kind: Date, column: pa.Array, block: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Set the slots of weekday and month; dates as numbers, NaN where there is none."""
         seconds, known = date_seconds(column, kind.order)
-        self.reading.unreadable(column, name, ~known & ~gaps(column), self.place)
-        numbers = np.where(known, (seconds - seconds_of(kind.origin)) / UNITS[kind.unit], np.nan)
-        filled = _fill(numbers, kind.filled(), kind.gaps, block[:, : 1 + kind.gaps])
+        rows = np.flatnonzero(known)
         start = 1 + kind.gaps
         for part in kind.parts:
-            places = date_parts(seconds, part)
-            rows = np.flatnonzero(known)
-            block[rows, start + places[rows]] = 1.0
+            block[rows, start + date_parts(seconds, part)[rows]] = 1.0
             start += len(PARTS[part])
-        return filled
+        return np.where(known, (seconds - seconds_of(kind.origin)) / UNITS[kind.unit], np.nan)
+
+
+def _category(kind: Category, column: pa.Array, block: NDArray[np.float64]) -> int:
+    """Set at most one slot of each row; how many rows have a value that is missing or not declared."""
+    assert kind.values is not None
+    n_values = len(kind.values)
+    places = class_places(column, kind.values, missing=n_values + 1)
+    missing, unknown = places > n_values, places < 0
+    slots = np.where(unknown, n_values if kind.other else -1, places)
+    slots = np.where(missing, n_values + kind.other if kind.gaps else -1, slots)
+    rows = np.flatnonzero(slots >= 0)
+    block[rows, slots[rows]] = 1.0
+    return int(missing.sum() + unknown.sum())
 
 
 def _fill(numbers: NDArray[np.float64], fill: float, gaps_too: bool, block: NDArray[np.float64]) -> int:
-    """Write numbers, filled where they are missing, and where they are; how many were missing."""
-    missing = np.isnan(numbers)
+    """Write numbers, filled where they are not finite, and where that is; how many were filled."""
+    missing = ~np.isfinite(numbers)
     block[:, 0] = np.where(missing, fill, numbers)
     if gaps_too:
         block[:, 1] = missing

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,6 +39,8 @@ class FilePart(ABC):
     selection: Selection
     n_rows: int | None  # None if they must be read to know
 
+    typed: ClassVar[bool] = True  # whether columns have types
+
     @abstractmethod
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
         """The features and then the label, about `most_rows` at a time."""
@@ -51,7 +53,7 @@ class FilePart(ABC):
         """All its rows, in order."""
         with readable(self.path):
             self.check_unchanged()
-            yield from as_batches(self.record_batches(most_rows), self.selection, most_rows, self.place)
+            yield from as_batches(self.record_batches(most_rows), self.selection, most_rows, self.place, self.typed)
             self.check_unchanged()
 
     def count(self) -> int:

@@ -24,11 +24,15 @@ _FILL_ROWS = 1024
 
 
 def as_batches(
-    record_batches: Iterable[pa.RecordBatch], selection: Selection, most_rows: int, place: Callable[[int], str]
+    record_batches: Iterable[pa.RecordBatch],
+    selection: Selection,
+    most_rows: int,
+    place: Callable[[int], str],
+    typed: bool = True,
 ) -> Iterator[Batch]:
     """Record batches, with the features first and then label and person, as batches of numbers.
 
-    `place` says where a row is, counted from the first one here.
+    `place` says where a row is, counted from the first one here; `typed`, whether columns have types of their own.
     """
     first = 0
     for columns in selection.reading.cut(record_batches, most_rows):
@@ -38,7 +42,7 @@ def as_batches(
         if selection.reading.schema is None:
             yield Batch(columns.num_rows, labels, partial(_values, columns, selection, here), here, persons)
         else:
-            cells = EncodedCells(columns.columns[: len(selection.features)], selection.reading, here)
+            cells = EncodedCells(columns.columns[: len(selection.features)], selection.reading, here, typed)
             yield Batch(columns.num_rows, labels, cells.values, here, persons, cells.filled)
         first += columns.num_rows
 

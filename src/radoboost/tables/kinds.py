@@ -20,7 +20,6 @@ PARTS = {
 }
 ORIGIN = "1970-01-01"
 TERMS = ("linear", "signed-log", "hats")  # of one column, besides products
-SEPARATORS = (",", ";", "\t", "|")
 _SLOT = (-1.0, 1.0)  # declared bounds that leave 0 and 1 as they are
 
 

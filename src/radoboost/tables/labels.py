@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, RadoError, TableError
-from radoboost.tables.cells import category_places, run_places
+from radoboost.tables.cells import category_places, is_gap, run_places
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 # No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
@@ -306,11 +306,13 @@ class LabelRule:
         return signs
 
 
-def class_places(column: pa.Array, values: Sequence[Any]) -> NDArray[np.int64]:
-    """Which of the values each row has, in whatever spelling; -1 where it is missing or another one.
+def class_places(column: pa.Array, values: Sequence[Any], missing: int = -1) -> NDArray[np.int64]:
+    """Which of the values each row has, in whatever spelling; `missing` where it has none, -1 where it has another.
 
-    >>> class_places(pa.array(["b", "a", None, "c"]), ["a", "b"])
-    array([ 1,  0, -1, -1])
+    A word that stands for a missing value is one, unless it is among the values.
+
+    >>> class_places(pa.array(["b", "a", None, "c", "NA"]), ["a", "b"], missing=2)
+    array([ 1,  0,  2, -1,  2])
     """
     places = {canonical_label(value): place for place, value in enumerate(values)}
     try:
@@ -318,27 +320,30 @@ def class_places(column: pa.Array, values: Sequence[Any]) -> NDArray[np.int64]:
     except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
         return np.full(len(column), -1)
     except pa.ArrowException:
-        return np.array([_place_at(places, column, row) for row in range(len(column))], dtype=np.int64)
-    by_spelling = np.array([*(_place_of(places, spelling) for spelling in encoded.dictionary), -1], dtype=np.int64)
-    rows: NDArray[np.int64] = encoded.indices.fill_null(len(by_spelling) - 1).to_numpy(zero_copy_only=False)
-    return by_spelling[rows]
+        return np.array([_place_at(places, column, row, missing) for row in range(len(column))], dtype=np.int64)
+    by_spelling = [_place_of(places, spelling, missing) for spelling in encoded.dictionary]
+    rows: NDArray[np.int64] = encoded.indices.fill_null(len(by_spelling)).to_numpy(zero_copy_only=False)
+    return np.array([*by_spelling, missing], dtype=np.int64)[rows]
 
 
-def _place_at(places: Mapping[Any, int], column: pa.Array, row: int) -> int:
+def _place_at(places: Mapping[Any, int], column: pa.Array, row: int, missing: int) -> int:
     """The place of one row's value, where the batch cannot be read as a whole."""
     try:
-        return _place_of(places, column[row])
+        return _place_of(places, column[row], missing)
     except (ValueError, LookupError, pa.ArrowException):
         return -1
 
 
-def _place_of(places: Mapping[Any, int], spelling: pa.Scalar) -> int:
+def _place_of(places: Mapping[Any, int], spelling: pa.Scalar, missing: int) -> int:
     try:
-        text = spelling.as_py()
-        if isinstance(text, Decimal):
-            text = str(text)  # as it would be read from a file, or one by one
-        if isinstance(text, str | bytes) and len(text) > LONGEST_LABEL:
+        value = spelling.as_py()
+        if isinstance(value, bytes):
+            value = value.decode()
+        if isinstance(value, Decimal):
+            value = str(value)  # as it would be read from a file, or one by one
+        if isinstance(value, str) and len(value) > LONGEST_LABEL:
             return -1
-        return places.get(canonical_label(text.decode() if isinstance(text, bytes) else text), -1)
+        gap = value is None or value != value or (isinstance(value, str) and is_gap(value))
+        return places.get(canonical_label(value), missing if gap else -1)
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
         return -1

@@ -11,6 +11,7 @@ from radoboost.tables.arrays import array_columns, open_array
 from radoboost.tables.columns import Choice, column_names, storage
 from radoboost.tables.files import file_schema, open_files
 from radoboost.tables.frames import open_frame
+from radoboost.tables.marks import PLAIN, Marks
 from radoboost.tables.paths import expand_paths, file_kind, is_paths, readable
 from radoboost.tables.reading import Reading
 from radoboost.tables.row_by_row import ROW_BY_ROW, RowByRow
@@ -30,6 +31,7 @@ def open_table(
     labelled: bool = True,
     row_by_row: bool = False,
     schema: Schema | None = None,
+    marks: Marks = PLAIN,
 ) -> Source:
     """Open a table in any form, ready to be read.
 
@@ -37,13 +39,14 @@ def open_table(
     The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
     the column that says whose row it is: it is read beside the features, and is none of them. With
     `row_by_row`, no value decides how another is read and none is refused, as private mechanisms need it. A `schema`
-    says what the columns of a raw table mean: it chooses them, and the features are then its encoded columns.
+    says what the columns of a raw table mean: it chooses them, and the features are then its encoded columns. `marks`
+    says how a CSV file is written, where no schema does.
 
     >>> source = open_table(np.eye(2), [0, 1])
     >>> source.features, source.n_rows, len(source.parts())
     (('x0', 'x1'), 2, 1)
     """
-    reading: Reading = RowByRow(schema) if row_by_row else Strict(schema)
+    reading: Reading = RowByRow(schema, marks) if row_by_row else Strict(schema, marks)
     if schema is not None:
         features, drop = schema.used, ()
     choice = Choice.of(label, features, drop, person)

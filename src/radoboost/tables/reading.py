@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
+from radoboost.tables.marks import Marks
 from radoboost.tables.schema import Schema
 from radoboost.tables.source import Part, Source
 
@@ -28,6 +29,10 @@ class Reading(Protocol):
     @property
     def schema(self) -> Schema | None:
         """What the columns of a raw table mean; None where all features are numbers."""
+
+    @property
+    def marks(self) -> Marks:
+        """How CSV files and texts of numbers are written."""
 
     def labels(self, y: Any) -> pa.Array:
         """Labels in any container."""
@@ -53,11 +58,13 @@ class Reading(Protocol):
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[Any]:
         """A column as numbers."""
 
-    def numbers_and_gaps(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
-        """A column of numbers as float64, NaN where one is missing."""
+    def complaints(
+        self, column: pa.Array, name: str, numbers: NDArray[np.float64], place: Callable[[int], str]
+    ) -> list[str]:
+        """What is wrong with cells of a schema's column, given its numbers, NaN where one is missing or cannot be read.
 
-    def unreadable(self, column: pa.Array, name: str, rows: NDArray[np.bool_], place: Callable[[int], str]) -> None:
-        """What becomes of cells that are there but cannot be read: they are refused, or count as missing."""
+        Each complaint is a clause that names the column and the place; none where such cells count as missing.
+        """
 
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
         """The same rows in batches of at most `rows` rows."""
@@ -96,3 +103,10 @@ def refuse_unread(table: Any) -> None:
         raise TableError(f"a {kind} is not a table yet; pass what its to_table() gives, or the paths of its files")
     if isinstance(table, Iterator):
         raise TableError(f"a {kind} can be read only once, and a table is read again; pass a list or a file")
+
+
+def unreadable(complaints: Sequence[str]) -> TableError:
+    """The error for cells that cannot be read: all complaints, and what to do."""
+    one = len(complaints) == 1
+    advice = "correct it, declare the column" if one else "correct them, declare such a column"
+    return TableError(f"{'; '.join(complaints)}: {advice} a category, or leave it out")

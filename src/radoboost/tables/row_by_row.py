@@ -22,6 +22,7 @@ from radoboost.tables.cells import array_numbers, as_column, numbers_or_nan, obj
 from radoboost.tables.csv_lines import csv_names, csv_parts
 from radoboost.tables.frames import sliced
 from radoboost.tables.labels import LONGEST_LABEL, in_one_piece, labels_array
+from radoboost.tables.marks import PLAIN, Marks, file_separator
 from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.schema import Schema
 from radoboost.tables.source import Part, Source
@@ -33,6 +34,12 @@ class RowByRow:
     """Reading in which a value matters to its own row only; see `Reading` for what each method is for."""
 
     schema: Schema | None = None
+    given: Marks = PLAIN
+
+    @property
+    def marks(self) -> Marks:
+        """As the schema says, or as given where there is none."""
+        return self.given if self.schema is None else self.schema.marks
 
     def labels(self, y: Any) -> pa.Array:
         """Labels one by one, unless their type says that all are numbers of one kind."""
@@ -79,15 +86,13 @@ class RowByRow:
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
         """A column as numbers, NaN where it has none."""
-        return numbers_or_nan(column)
+        return numbers_or_nan(column, self.marks)
 
-    def numbers_and_gaps(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
-        """A column as numbers, NaN where it has no finite one."""
-        numbers = numbers_or_nan(column)
-        return np.where(np.isfinite(numbers), numbers, np.nan)
-
-    def unreadable(self, column: pa.Array, name: str, rows: NDArray[np.bool_], place: Callable[[int], str]) -> None:
-        """Refuse nothing: such cells count as missing."""
+    def complaints(
+        self, column: pa.Array, name: str, numbers: NDArray[np.float64], place: Callable[[int], str]
+    ) -> list[str]:
+        """None: cells that cannot be read count as missing."""
+        return []
 
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
         """Slices of batches; they are not joined, for a value could make that fail."""
@@ -95,11 +100,11 @@ class RowByRow:
 
     def csv_schema(self, path: Path) -> pa.Schema:
         """The columns that the first line names; the cells of a CSV file have no type."""
-        return pa.schema([(name, pa.null()) for name in csv_names(path)])
+        return pa.schema([(name, pa.null()) for name in csv_names(path, file_separator(path, self.marks))])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
         """Ranges of bytes, in which a row is a line."""
-        return csv_parts(path, schema.names, selection)
+        return csv_parts(path, schema.names, selection, file_separator(path, self.marks))
 
     def check_opened(self, source: Source) -> None:
         """Refuse nothing: the table may have no rows."""

@@ -35,6 +35,7 @@ from radoboost.tables.kinds import (
     kind_from_dict,
     kind_to_dict,
 )
+from radoboost.tables.marks import Marks, is_separator
 
 SCHEMA_KEY, SCHEMA_VERSION = "radoboost_schema", 1
 
@@ -73,8 +74,8 @@ class Schema:
     def problems(self) -> Iterator[str]:
         """What is wrong, in words: each names its column."""
         yield from _column_problems(self.columns)
-        if self.separator is not None and (len(self.separator) != 1 or self.separator in '"\r\n.0123456789'):
-            yield f"separator must be one character such as ';'; it is {self.separator!r}"
+        if self.separator is not None and not is_separator(self.separator):
+            yield f"separator must be one ASCII character such as ';'; it is {self.separator!r}"
         if self.decimal not in (".", ","):
             yield f"decimal must be '.' or ','; it is {self.decimal!r}"
         if self.thousands is not None and (len(self.thousands) != 1 or self.thousands not in ".,' _\u00a0\u202f"):
@@ -82,6 +83,11 @@ class Schema:
         marks = [mark for mark in (self.separator, self.decimal, self.thousands) if mark is not None]
         if self.thousands == self.decimal or (len(set(marks)) < len(marks) and self.separator != ","):
             yield f"separator, decimal and thousands must differ; they are {marks!r}"
+
+    @property
+    def marks(self) -> Marks:
+        """How a CSV file is written."""
+        return Marks(self.separator, self.decimal, self.thousands)
 
     def encoded(self) -> tuple[Encoded, ...]:
         """All encoded columns, in order."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from radoboost.errors import TableError
-from radoboost.tables.cells import gaps, numbers_or_nan
+from radoboost.errors import ArgumentError, TableError
+from radoboost.tables.cells import gaps
 from radoboost.tables.columns import LARGEST_INTEGER, check_integers, check_types, row_place
 from radoboost.tables.csv_files import CsvFile, csv_schema
 from radoboost.tables.frames import coalesced
 from radoboost.tables.labels import labels_array
+from radoboost.tables.marks import PLAIN, Marks, file_separator
 from radoboost.tables.paths import readable, stamp
 from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.schema import Schema
@@ -27,6 +29,12 @@ class Strict:
     """Reading that refuses what cannot be used; see `Reading` for what each method is for."""
 
     schema: Schema | None = None
+    given: Marks = PLAIN
+
+    @property
+    def marks(self) -> Marks:
+        """As the schema says, or as given where there is none."""
+        return self.given if self.schema is None else self.schema.marks
 
     def labels(self, y: Any) -> pa.Array:
         """Labels as they are, all of one kind."""
@@ -85,46 +93,72 @@ class Strict:
             check_integers(values, name, place)
         return values
 
-    def numbers_and_gaps(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
-        """A column as numbers, NaN where one is missing; a text that is not a number is refused."""
-        numbers = numbers_or_nan(column)
-        self.unreadable(column, name, np.isnan(numbers) & ~gaps(column), place)
-        if np.isinf(numbers).any():
-            raise infinite_value(name, place(int(np.argmax(np.isinf(numbers)))))
-        return numbers
-
-    def unreadable(self, column: pa.Array, name: str, rows: NDArray[np.bool_], place: Callable[[int], str]) -> None:
-        """Refuse cells that cannot be read, and say where the first one is."""
-        if rows.any():
-            row = int(np.argmax(rows))
+    def complaints(
+        self, column: pa.Array, name: str, numbers: NDArray[np.float64], place: Callable[[int], str]
+    ) -> list[str]:
+        """The first cell that is there and is no number or no date, is infinite, or is too large an integer."""
+        odd = ~np.isfinite(numbers)
+        odd &= column.is_valid().to_numpy(zero_copy_only=False)
+        if odd.any():
+            odd &= ~gaps(column)
+        if odd.any():
+            row = int(np.argmax(odd))
+            if np.isinf(numbers[row]):
+                return [f"column {name!r} has an infinite value ({place(row)})"]
             kind = "number" if self.schema is None else self.schema.columns[name].kind
-            raise TableError(f"column {name!r} has {column[row].as_py()!r} ({place(row)}), which is no {kind}")
+            return [f"column {name!r} has {shown(column[row])} ({place(row)}), which is no {kind}"]
+        inexact = first_inexact(column, numbers)
+        if inexact is None:
+            return []
+        return [f"column {name!r} has an integer beyond 2**53 ({place(inexact)}), which float64 cannot hold"]
 
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
         """Batches of at most `rows` rows; small ones are joined."""
         return coalesced(batches, rows)
 
     def csv_schema(self, path: Path) -> pa.Schema:
-        """The columns, with the types that the first rows suggest."""
-        return csv_schema(path)
+        """The columns, with the types that the first rows suggest; with a schema all are texts."""
+        if self.schema is None and self.marks.thousands is not None:
+            raise ArgumentError("marks between thousands need a schema; write one with rado schema")
+        found = csv_schema(path, file_separator(path, self.marks), self.marks.decimal)
+        return found if self.schema is None else pa.schema([(name, pa.string()) for name in found.names])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
         """The file as one part."""
-        return [CsvFile(path, stamp(path), selection, None, schema)]
+        return [CsvFile(path, stamp(path), selection, None, schema, file_separator(path, self.marks))]
 
     def check_opened(self, source: Source) -> None:
         """Refuse a table that is known to have no rows."""
         source.check_rows(source.n_rows)
 
 
+def shown(cell: pa.Scalar) -> str:
+    """A cell for a message, cut short if it is long."""
+    try:
+        text = repr(cell.as_py())
+    except (ValueError, UnicodeError):  # text that is not UTF-8, a date beyond what Python has
+        text = str(cell.type)
+    return text if len(text) <= 60 else f"{text[:56]}..."
+
+
+def first_inexact(column: pa.Array, numbers: NDArray[np.float64]) -> int | None:
+    """The first row with an integer that float64 may not hold, as a text or as a number of whatever type; or None."""
+    kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_temporal(kind):
+        return None
+    for row in np.flatnonzero(np.abs(numbers) >= LARGEST_INTEGER).tolist():
+        cell = column[row].as_py()
+        text = cell.decode() if isinstance(cell, bytes) else cell
+        if isinstance(cell, Decimal) or (isinstance(cell, int) and abs(cell) > LARGEST_INTEGER):
+            return int(row)
+        if isinstance(text, str) and not set(text) & set("eE") and not text.strip().startswith("."):
+            return int(row)
+    return None
+
+
 def missing_value(name: str, place: str) -> TableError:
     """The error for a missing value."""
     return TableError(f"column {name!r} has a missing value ({place}); fill in or drop such rows or columns")
-
-
-def infinite_value(name: str, place: str) -> TableError:
-    """The error for an infinite value."""
-    return TableError(f"column {name!r} has an infinite value ({place}); correct or drop such rows or columns")
 
 
 STRICT = Strict()

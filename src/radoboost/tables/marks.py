@@ -1,0 +1,74 @@
+"""How the cells of a CSV file are told apart, and how its numbers are written.
+
+The separator is declared, or else it follows from the header line alone: no row may change how another is read. How
+numbers are written is declared: 1.5 unless something else is.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from radoboost.errors import ArgumentError
+from radoboost.tables.paths import csv_stream, open_file
+
+SEPARATORS = (",", ";", "\t", "|")
+LONGEST_LINE = 1 << 20  # a longer line is no header, and as a row it has no values
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What stands between cells (None: by the header line), before decimals, and between thousands.
+
+    >>> Marks(";", ",", ".")
+    Marks(separator=';', decimal=',', thousands='.')
+    """
+
+    separator: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.separator is not None and not is_separator(self.separator):
+            raise ArgumentError(f"the separator must be one ASCII character such as ';'; it is {self.separator!r}")
+        if self.decimal not in (".", ","):
+            raise ArgumentError(f"the decimal mark must be '.' or ','; it is {self.decimal!r}")
+        if self.thousands is not None and (len(self.thousands) != 1 or self.thousands == self.decimal):
+            raise ArgumentError(
+                f"the thousands mark must be one character other than the decimal mark; it is {self.thousands!r}"
+            )
+
+
+PLAIN = Marks()
+
+
+def is_separator(mark: str) -> bool:
+    """Whether a character can stand between cells: one of ASCII that quotes, lines and numbers do not need."""
+    return len(mark) == 1 and mark.isascii() and mark not in '"\r\n.0123456789'
+
+
+def header_separator(line: bytes) -> str:
+    """What separates the names in a header line: the most frequent of comma, semicolon, tab and bar outside quotes.
+
+    Of two that are as frequent it is the first in that order, and a comma where there is none.
+
+    >>> header_separator(b'age;"dose, daily";ward'), header_separator(b"age")
+    (';', ',')
+    """
+    outside = b"".join(line.split(b'"')[::2])
+    return max(SEPARATORS, key=lambda mark: outside.count(mark.encode()))
+
+
+def file_separator(path: Path, marks: Marks) -> str:
+    """What separates the cells of a CSV file: as declared, or by its first line that is not empty."""
+    return header_separator(header_line(path)) if marks.separator is None else marks.separator
+
+
+def header_line(path: Path) -> bytes:
+    """The first line of a CSV file that is not empty, without its ending and a byte-order mark; at most 1 MiB."""
+    with open_file(path) as file:
+        stream = csv_stream(path, file)
+        line = b""
+        while len(line) <= LONGEST_LINE and (chunk := stream.read(1 << 16)):
+            line = (line + chunk).removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+            if b"\n" in line:
+                break
+    return line.split(b"\n", 1)[0].removesuffix(b"\r")
