@@ -19,7 +19,7 @@
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells,
-#                 marks, sparse, labels, persons; what raw columns mean: schema, with kinds; encoding, with dates
+#                 marks, sparse, labels, persons; what raw columns mean: schema, with kinds; encoding, with dates; raw
 #   release       what leaves the building, and its file; columns, laws, spectra; statements: checking, words; chain:
 #                 several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
@@ -37,6 +37,7 @@
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
 #                 moment_stages, moment_passes, private_bounds, drawn_rados
+#                 a schema by names alone (guessing), or from the table (proposing, with column_looks)
 #                 craft: check, open, make, release; table_check, for the holder; expected_error and costs, without
 #                 data
 #

@@ -1,0 +1,199 @@
+"""The cells of a table as they are, before anybody says what its columns mean: for proposals, and to count gaps.
+
+Reading is strict, and all values are looked at: this is for plain releases. `column_types` alone looks at none.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from radoboost.errors import TableError
+from radoboost.tables.arrays import array_columns
+from radoboost.tables.columns import Choice, column_names, row_place
+from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
+from radoboost.tables.files import FilePart, file_schema, open_files
+from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, sliced
+from radoboost.tables.kinds import SEPARATORS
+from radoboost.tables.paths import csv_stream, expand_paths, file_kind, is_paths, open_file, readable, stamp
+from radoboost.tables.reading import Selection
+from radoboost.tables.source import Part, Source
+from radoboost.tables.strict import STRICT, Strict
+
+
+@dataclass(frozen=True, eq=False)
+class RawBatch:
+    """The raw columns of some rows, in which part of the table they are, and where a row is in the user's words."""
+
+    columns: pa.RecordBatch
+    part: int
+    place: Callable[[int], str]
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """A table whose columns are read as they are; the cells of a CSV file are texts.
+
+    `separator` is that of a CSV file, by its header; None for other tables.
+    """
+
+    source: Source
+    separator: str | None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.source.name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns that are read."""
+        return self.source.features
+
+    def batches(self) -> Iterator[RawBatch]:
+        """All rows, in order, a bounded number at a time."""
+        for number, part in enumerate(self.source.parts()):
+            first = 0
+            for columns in _record_batches(part):
+                yield RawBatch(columns, number, partial(_place, part, first))
+                first += columns.num_rows
+
+
+def _record_batches(part: Part) -> Iterator[pa.RecordBatch]:
+    if isinstance(part, FramePart):
+        yield from sliced(part.rows.to_batches(), BATCH_ROWS)
+        return
+    assert isinstance(part, FilePart)
+    with readable(part.path):
+        part.check_unchanged()
+        yield from sliced(part.record_batches(BATCH_ROWS), BATCH_ROWS)
+        part.check_unchanged()
+
+
+def _place(part: Part, first: int, row: int) -> str:
+    if isinstance(part, FilePart):
+        return part.place(first + row)
+    return row_place(getattr(part, "first_row", 0) + first + row)
+
+
+def raw_table(table: Any, columns: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
+    """A table in any form that `open_table` takes, to be read as it is; all columns, unless some are named.
+
+    >>> raw = raw_table({"ward": ["A", None], "age": [3, 4]})
+    >>> raw.columns, [batch.columns.num_rows for batch in raw.batches()]
+    (('ward', 'age'), [2])
+    """
+    choice, reading = Choice.of(None, columns, ()), Raw()
+    if is_paths(table):
+        paths = expand_paths(table)
+        if separator is None and file_kind(paths[0]) == "csv":
+            separator = header_separator(paths[0])
+        source = open_files(paths, choice, Raw(separator=separator or ","))
+        return RawTable(source, separator if file_kind(paths[0]) == "csv" else None)
+    frame = table if reading.is_frame(table) else array_columns(reading.array(table))
+    return RawTable(open_frame(frame, None, choice, reading), None)
+
+
+@dataclass(frozen=True)
+class Raw(Strict):
+    """Reading in which columns may be of any type, and all cells of a CSV file are texts."""
+
+    separator: str = ","
+
+    def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
+        """Refuse nothing."""
+
+    def csv_schema(self, path: Path) -> pa.Schema:
+        """The columns that the header names."""
+        options = self._options()
+        with open_file(path) as file, pa.csv.open_csv(csv_stream(path, file), **options) as reader:
+            return pa.schema([(name, pa.string()) for name in reader.schema.names])
+
+    def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
+        """The file as one part."""
+        return [TextFile(path, stamp(path), selection, None, self.separator)]
+
+    def _options(self) -> dict[str, Any]:
+        return csv_options(self.separator)
+
+
+@dataclass(frozen=True)
+class TextFile(FilePart):
+    """A whole CSV file, all of whose cells are texts."""
+
+    separator: str
+
+    def place(self, row: int) -> str:
+        """The line on which a row begins."""
+        return f"line {line_of_row(self.path, row):,} of {self.path}"
+
+    def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
+        """The chosen columns, as texts."""
+        names = self.selection.names
+        types = dict.fromkeys(names, pa.string())
+        convert = pa.csv.ConvertOptions(column_types=types, include_columns=names, strings_can_be_null=False)
+        options = csv_options(self.separator)
+        try:
+            with (
+                open_file(self.path) as file,
+                pa.csv.open_csv(csv_stream(self.path, file), **options, convert_options=convert) as reader,
+            ):
+                yield from reader
+        except pa.ArrowInvalid as error:
+            raise TableError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from None
+
+
+def csv_options(separator: str) -> dict[str, Any]:
+    """How Arrow reads a CSV file with this separator."""
+    return {
+        "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+        "parse_options": pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+    }
+
+
+def header_separator(path: Path) -> str:
+    """The separator that the header line has most often, outside quotes; a comma where it has none."""
+    header = re.sub(r'"[^"]*"', "", _header(path))
+    return max(SEPARATORS, key=header.count)
+
+
+def _header(path: Path) -> str:
+    with readable(path), open_file(path) as file:
+        line: bytes = csv_stream(path, file).read(1 << 20).lstrip(b"\r\n").split(b"\n", 1)[0]
+    return line.removesuffix(b"\r").decode("utf-8-sig", "backslashreplace")
+
+
+def column_types(table: Any) -> dict[str, pa.DataType | None]:
+    """The columns of a table with the types they are stored in, without a look at any value.
+
+    None stands for no type: cells of a CSV file have none, and Python objects say nothing before one looks.
+
+    >>> column_types(pa.table({"age": [1.0], "name": ["x"]}))
+    {'age': DataType(double), 'name': DataType(string)}
+    """
+    if is_paths(table):
+        path = expand_paths(table)[0]
+        if file_kind(path) == "csv":
+            return dict.fromkeys(next(csv.reader([_header(path)], delimiter=header_separator(path))))
+        schema = file_schema(path, STRICT)
+    elif STRICT.is_frame(table):
+        with readable("the table"):
+            if isinstance(table, dict):
+                table = {name: column[:0] for name, column in table.items()}
+            elif hasattr(table, "iloc"):
+                table = table.iloc[:0]
+            schema = table.schema if isinstance(table, pa.Table) else pa.table(table).schema
+    else:
+        array = STRICT.array(table)
+        if array.ndim != 2:
+            raise TableError(f"the array must have two dimensions, rows and features; its shape is {array.shape}")
+        kind = None if array.dtype.kind not in "biuf" else pa.from_numpy_dtype(array.dtype)
+        return {f"x{k}": kind for k in range(array.shape[1])}
+    types = {name: schema.field(name).type for name in column_names(schema)}
+    return {name: None if pa.types.is_null(kind) else kind for name, kind in types.items()}

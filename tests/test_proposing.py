@@ -1,0 +1,384 @@
+"""Schemas that are proposed from a table, or guessed from its names and types alone."""
+
+import csv
+import gzip
+import json
+import math
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import radoboost as rb
+from radoboost.holder.column_looks import marked_numbers
+from radoboost.holder.guessing import kind_of, says_id, schema_template
+from radoboost.holder.proposing import propose, propose_schema, settle_schema
+from radoboost.tables.kinds import MOST_VALUES, Category, Date, Left, Number
+from radoboost.tables.raw import raw_table
+from radoboost.tables.schema import Schema
+
+RAW = """patient_id,age,sex,ward,admitted,marker,note,outcome
+101,54,m,A,2024-01-31,1.5,fine,yes
+102,,f,B,2024-02-01,2.5,ok,no
+103,60,f,A,,NA,better,no
+104,60,f,C,2024-02-05,1e1,worse,yes
+"""
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def kind(values, name="x", **options):
+    """What a column of these texts in a CSV file is proposed as."""
+    return propose_schema({name: values}, **options).columns[name]
+
+
+# ---- what is proposed
+
+
+def test_a_hospital_table(tmp_path):
+    proposal = propose(write(tmp_path / "t.csv", RAW), "outcome")
+    columns = proposal.schema.columns
+    assert columns["patient_id"] == Left("id")
+    assert columns["age"] == Number(54, 60, 58, gaps=True)
+    assert columns["sex"] == Category(("f", "m"))
+    assert columns["admitted"] == Date(low="2024-01-31", high="2024-02-05", fill="2024-02-02", gaps=True)
+    assert columns["marker"] == Number(1.5, 10, 14 / 3, gaps=True)
+    assert (proposal.schema.label, proposal.schema.classes) == ("outcome", ("no", "yes"))
+    assert proposal.schema.from_data
+    assert proposal.in_words() == [
+        "numbers: age (25.0 % gaps filled with the mean 58), marker (25.0 % gaps filled with the mean 4.67)",
+        "categories: sex (2 values), ward (3 values), note (4 values)",
+        "dates: admitted (25.0 % gaps filled with 2024-02-02)",
+        "left out: patient_id (id)",
+    ]
+
+
+def test_the_same_from_every_form(tmp_path):
+    cells = {
+        "age": [54.0, None, 60.0, 60.0],
+        "sex": ["m", "f", "f", "f"],
+        "admitted": [date(2024, 1, 31), date(2024, 2, 1), None, date(2024, 2, 5)],
+        "ok": [True, False, None, True],
+        "y": [0, 1, 1, 0],
+    }
+    table = pa.table(cells)
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pa.OSFile(str(tmp_path / "t.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    frames = [table, cells, pl.DataFrame(cells), str(tmp_path / "t.parquet"), str(tmp_path / "t.arrow")]
+    frames.append(pd.DataFrame(cells))
+    text = "age,sex,admitted,ok,y\n54,m,2024-01-31,true,0\n,f,2024-02-01,false,1\n60,f,,,1\n60,f,2024-02-05,true,0\n"
+    frames.append(write(tmp_path / "t.csv", text))
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
+        file.write(text)
+    frames.append(str(tmp_path / "t.csv.gz"))
+    expected = propose_schema(table, "y").to_dict()
+    assert expected["columns"]["ok"] == {"kind": "number", "low": 0, "high": 1, "fill": 2 / 3, "gaps": True}
+    for frame in frames:
+        assert {**propose_schema(frame, "y").to_dict(), "separator": 0} == {**expected, "separator": 0}, type(frame)
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(-1e300, 1e300)), min_size=1, max_size=40))
+def test_the_fill_is_the_float_nearest_to_the_exact_mean(values):
+    present = [value for value in values if value is not None]
+    found = propose_schema({"x": pa.array(values, pa.float64())}).columns["x"]
+    if not present:
+        assert found == Left("text")
+        return
+    assert isinstance(found, Number)
+    assert found.fill == float(sum(map(Fraction, present)) / len(present))
+    assert found.gaps == (len(present) < len(values))
+    if min(present) < max(present) and math.isfinite(2 * (max(present) - min(present))):
+        assert (found.low, found.high) == (min(present), max(present))
+    else:
+        assert found.low is None and found.high is None
+
+
+def test_several_batches_and_files_are_one_table(tmp_path):
+    rng = np.random.default_rng(3)
+    numbers = rng.normal(size=150_000)
+    words = rng.choice(["a", "b", "c"], size=len(numbers))
+    whole = pa.table({"x": numbers, "w": words})
+    paths = []
+    for k in range(3):
+        paths.append(str(tmp_path / f"{k}.parquet"))
+        pq.write_table(whole.slice(50_000 * k, 50_000), paths[-1], row_group_size=7_000)
+    one, several = propose_schema(whole), propose_schema(paths)
+    assert one == several
+    assert one.columns["x"].fill == float(sum(map(Fraction, numbers.tolist())) / len(numbers))
+
+
+# ---- marks
+
+
+@pytest.mark.parametrize(
+    ("separator", "cells", "marks", "numbers"),
+    [
+        (";", ["1,5", "2,25", "3"], (",", None), [1.5, 2.25, 3]),
+        (";", ["1.234,5", "0,5", "7"], (",", "."), [1234.5, 0.5, 7]),
+        (",", ["1,234", "0.5", "7"], (".", ","), [1234, 0.5, 7]),
+        (",", ["1,234", "2,345", "7"], (".", ","), [1234, 2345, 7]),
+        (";", ["1,234", "2,345", "7"], (",", None), [1.234, 2.345, 7]),
+        ("\t", ["1'000", "2.5", "7"], (".", "'"), [1000, 2.5, 7]),
+        ("|", ["1 000,5", "2", "7"], (",", " "), [1000.5, 2, 7]),
+        (",", ["1.5", "2", "-.5e3"], (".", None), [1.5, 2, -500]),
+    ],
+)
+def test_marks_that_read_all_cells(tmp_path, separator, cells, marks, numbers):
+    path = tmp_path / "t.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=separator)
+        writer.writerow(["x", "z", "y"])
+        writer.writerows([cell, k, k % 2] for k, cell in enumerate(cells))
+    proposal = propose(str(path), "y")
+    schema = proposal.schema
+    assert (schema.separator, schema.decimal, schema.thousands) == (separator, *marks)
+    assert schema.columns["x"].fill == float(sum(map(Fraction, numbers)) / 3)
+    assert schema.columns["z"] == Number(0, 2, 1)
+    said = proposal.in_words()[-1]
+    assert ("decimal mark ','" in said) == (marks[0] == ",") and ("thousands" in said) == (marks[1] is not None)
+
+
+def test_marks_are_those_of_most_columns(tmp_path):
+    """One file is written in one way: a column that could be read in two goes with the others."""
+    path = write(tmp_path / "t.csv", "a;b;y\n1.234;1,5;0\n2.345;2,5;1\n")
+    schema = propose_schema(path, "y")
+    assert (schema.decimal, schema.thousands) == (",", ".")
+    assert schema.columns["a"] == Number(1234, 2345, 1789.5)
+
+
+def test_columns_that_no_marks_read_in_common_are_not_numbers(tmp_path):
+    path = write(tmp_path / "t.csv", "a;b;c;y\n1.5;1,5;2,5;0\n2.25;2,5;3,5;1\n")
+    schema = propose_schema(path, "y")
+    assert schema.decimal == ","
+    assert schema.columns["a"] == Category(("1.5", "2.25")) and schema.columns["b"] == Number(1.5, 2.5, 2)
+
+
+@pytest.mark.parametrize("cell", ["1,23,456", "1,2345", ",5,", "1,234.5.6", "12,34", "1,234,", "x", "1 , 234"])
+def test_groups_of_thousands_have_three_digits(cell):
+    assert np.isnan(marked_numbers(pa.array([cell]), (".", ",")))[0]
+
+
+# ---- dates
+
+
+@pytest.mark.parametrize(
+    ("cells", "order", "words"),
+    [
+        (["2024-01-31", "2024-02-01"], "ymd", ""),
+        (["31.01.2024", "01.02.2024"], "dmy", "day before month"),
+        (["1/31/2024", "2/1/2024"], "mdy", "month before day"),
+        (["01.02.2024", "02.03.2024"], "dmy", "day before month, which no date in it decides"),
+        (["2024-01-31T10:30:00", "2024-02-01 00:00"], "ymd", ""),
+    ],
+)
+def test_the_order_that_reads_all_dates(cells, order, words):
+    proposal = propose({"d": cells})
+    assert proposal.schema.columns["d"].order == order and proposal.notes["d"] == words
+
+
+def test_dates_are_bounded_by_what_was_seen_and_filled_near_their_mean():
+    seen = [date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 2), None]
+    assert propose_schema({"d": seen}).columns["d"] == Date(
+        low="2024-01-01", high="2024-01-02", fill="2024-01-02", gaps=True
+    )
+    times = pa.array([0, 3601], pa.timestamp("s", "Europe/Berlin"))
+    assert propose_schema({"d": times}).columns["d"] == Date(
+        low="1970-01-01", high="1970-01-01T01:00:01", fill="1970-01-01"
+    )
+    before = pa.array([-3 * 86400, -2 * 86400], pa.timestamp("s"))
+    assert propose_schema({"d": before}).columns["d"].fill == "1969-12-30"  # half a day rounds up
+    far = pa.array([2**45, 2**46], pa.timestamp("s"))
+    assert propose_schema({"d": far}).columns["d"] == Date()
+
+
+def test_one_impossible_date_makes_texts_of_all():
+    assert isinstance(kind(["2024-01-31", "2024-02-30"]), Category)
+
+
+# ---- categories, ids, texts
+
+
+def test_more_values_than_a_category_has_are_left_out():
+    few = [f"v{k}" for k in range(MOST_VALUES)] * 2
+    assert kind(few) == Category(tuple(sorted(set(few))))
+    assert kind([*few, "one more"]) == Left("text")
+    assert kind([*few, "one more"], "case_id") == Left("id")
+
+
+def test_values_that_are_one_have_one_spelling_whatever_came_first():
+    expected = Category(("1", "x"))
+    assert kind(["1.0", "1", "x"]) == expected == kind(["x", "1", "1.0"])
+
+
+def test_long_texts_are_no_categories():
+    assert kind(["a" * 2000, "b"]) == Left("text")
+
+
+def test_ids_by_name_and_content():
+    assert kind([1, 2, 3], "patient_id") == Left("id")
+    assert kind([3.0, 4.0, None], "patientId") == Left("id")
+    assert kind(list(range(100)) * 2, "id") == Left("id")  # several rows of each
+    assert kind(["a", "b"], "ID") == Left("id")
+    assert kind([1, 2, 2, 1], "ward_id") == Category((1, 2))  # names of few things
+    assert kind(["1", "2", "2"], "ward_id") == Category(("1", "2"))
+    assert kind([1.5, 2.5], "id") == Number(1.5, 2.5, 2)  # amounts
+    assert kind([1, 2, 3], "idle") == Number(1, 3, 2)
+
+
+def test_a_column_of_numbers_with_some_texts_is_pointed_at():
+    cells = [str(k / 7) for k in range(200)] + ["<5", "n/k"]
+    proposal = propose({"lab": cells, "x": list(range(202))})
+    assert proposal.schema.columns["lab"] == Left("text")
+    assert proposal.notes["lab"] == "text: 2 of 202 cells are no numbers, the first is '<5'"
+
+
+def test_types_that_no_kind_reads_are_left_out_by_type():
+    table = pa.table(
+        {
+            "l": pa.array([[1], [2]]),
+            "t": pa.array([1, 2], pa.time32("s")),
+            "b": pa.array([b"a", b"b"]),
+            "n": pa.nulls(2),
+            "d": pa.array([Decimal("1.50"), Decimal("2.5")]),
+            "c": pa.array(["u", "v"]).dictionary_encode(),
+        }
+    )
+    proposal = propose(table)
+    kinds = {name: column.kind for name, column in proposal.schema.columns.items()}
+    assert kinds == {"l": "text", "t": "text", "b": "text", "n": "text", "d": "number", "c": "category"}
+    assert proposal.notes["n"] == "nothing in it" and "list" in proposal.notes["l"]
+
+
+def test_features_and_drop_choose_columns():
+    table = {"a": [1, 2], "b": ["u", "v"], "c": [3, 4]}
+    assert list(propose_schema(table, features=["b", "a"]).columns) == ["b", "a"]
+    assert list(propose_schema(table, "c", drop="b").columns) == ["a"]
+
+
+def test_labels_are_checked_as_for_a_release(tmp_path):
+    with pytest.raises(rb.TableError, match=r"the label 'y' has a missing value \(line 3 of"):
+        propose_schema(write(tmp_path / "t.csv", "a,y\n1,0\n2,\n3,1\n"), "y")
+    with pytest.raises(rb.TableError, match="more than two classes"):
+        propose_schema({"a": [1, 2, 3], "y": ["a", "b", "c"]}, "y")
+    with pytest.raises(rb.TableError, match="no column 'z' for the label; its columns are 'a'"):
+        propose_schema({"a": [1]}, "z")
+    with pytest.raises(rb.TableError, match="has no rows"):
+        propose_schema(pa.table({"a": pa.array([], pa.string())}))
+
+
+def test_raw_cells_of_a_csv_file_are_texts_and_know_their_lines(tmp_path):
+    path = write(tmp_path / "t.csv", 'a;b\n1;"x\ny"\n;z\n')
+    raw = raw_table(path)
+    (batch,) = raw.batches()
+    assert (raw.columns, raw.separator) == (("a", "b"), ";")
+    assert batch.columns.to_pylist() == [{"a": "1", "b": "x\ny"}, {"a": "", "b": "z"}]
+    assert batch.place(1) == f"line 4 of {path}"
+
+
+# ---- guesses without data
+
+
+def test_a_template_looks_at_no_value(tmp_path):
+    """Only the header matters: whatever the rows are, the template is the same."""
+    names = "patient_id,age,sex,ward,admitted_on,dateOfBirth,note,marker,outcome"
+    templates = []
+    for k, rows in enumerate(["", "1,2,3,4,5,6,7,8,9\n", "a;b\n\x00,\n", '"' * 7]):
+        path = write(tmp_path / f"{k}.csv", f"{names}\n{rows}")
+        templates.append(schema_template(path, "outcome"))
+    assert all(template == templates[0] for template in templates)
+    kinds = {name: column.kind for name, column in templates[0].columns.items()}
+    assert kinds == {
+        "patient_id": "id", "age": "number", "sex": "category", "ward": "category", "admitted_on": "date",
+        "dateOfBirth": "date", "note": "text", "marker": "number",
+    }  # fmt: skip
+    assert not templates[0].from_data and templates[0].classes is None
+    assert list(templates[0].undecided()) == ["age", "sex", "ward", "admitted_on", "dateOfBirth", "marker"]
+
+
+def test_types_say_more_than_names():
+    stored = {
+        "a": pa.float64(),
+        "ok": pa.bool_(),
+        "when": pa.timestamp("us"),
+        "marker": pa.string(),
+        "ward": pa.int32(),
+        "code": pa.dictionary(pa.int8(), pa.string()),
+        "nested": pa.list_(pa.int8()),
+        "visit_time": pa.int64(),
+    }
+    kinds = {name: kind_of(name, kind).kind for name, kind in stored.items()}
+    assert list(kinds.values()) == ["number", "number", "date", "category", "category", "category", "text", "number"]
+
+
+def test_a_template_of_objects_goes_by_names(monkeypatch):
+    frame = pd.DataFrame({"sex": pd.Series(["m", 1, None], dtype=object), "age": pd.Series([1, "x", 2], dtype=object)})
+    kinds = {name: column.kind for name, column in schema_template(frame).columns.items()}
+    assert kinds == {"sex": "category", "age": "number"}
+    assert schema_template(np.zeros((2, 2))).columns == {"x0": Number(), "x1": Number()}
+
+
+@pytest.mark.parametrize(
+    "name", ["id", "ID", "patient_id", "id_patient", "patientId", "MRN", "patient number", "case_no"]
+)
+def test_names_of_ids(name):
+    assert says_id(name)
+
+
+@pytest.mark.parametrize("name", ["idle", "acid", "number_of_visits", "grid", "no", "phone_number_count", ""])
+def test_other_names(name):
+    assert not says_id(name)
+
+
+# ---- what a written schema leaves open
+
+
+def test_a_schema_that_is_whole_is_taken_as_it_is():
+    schema = Schema({"a": Number(0, 1, fill=0.5), "w": Category(("u",)), "d": Date(fill="2024-01-01"), "t": Left()})
+    assert settle_schema(schema, "there is no such file.csv") is schema
+
+
+def test_what_is_open_is_settled_by_the_table():
+    schema = Schema({"a": Number(0, 9), "w": Category(other=True, gaps=True), "d": Date(order="dmy"), "t": Left("id")})
+    table = {"a": [1.0, None, 2.0], "w": ["v", None, "u"], "d": ["3.1.2024", "1.1.2024", None], "t": [1, 2, 3]}
+    settled = settle_schema(schema, table)
+    assert settled.columns == {
+        "a": Number(0, 9, 1.5),
+        "w": Category(("u", "v"), other=True, gaps=True),
+        "d": Date(order="dmy", fill="2024-01-02"),
+        "t": Left("id"),
+    }
+    assert settled.from_data and not schema.from_data
+
+
+def test_all_categories_with_too_many_values_are_named(tmp_path):
+    n = 200_000
+    table = pa.table({"name": [f"n{k}" for k in range(n)], "street": [f"s{k}" for k in range(n)], "ok": ["u"] * n})
+    schema = Schema({name: Category() for name in table.column_names})
+    with pytest.raises(rb.TableError, match=r"'name', 'street': more than 64 values.*\"other\": true") as caught:
+        settle_schema(schema, table)
+    assert "\n" not in str(caught.value) and "'ok'" not in str(caught.value)
+    with pytest.raises(rb.TableError, match="'w': no value in any row"):
+        settle_schema(Schema({"w": Category()}), pa.table({"w": pa.array([None, ""])}))
+
+
+def test_a_cell_that_cannot_be_read_leaves_the_fill_open():
+    schema = Schema({"a": Number(0, 9), "d": Date()})
+    settled = settle_schema(schema, {"a": ["1", "x"], "d": ["2024-01-01", "x"]})
+    assert settled.columns == dict(schema.columns)
+
+
+def test_a_proposal_goes_through_its_file(tmp_path):
+    schema = propose_schema(write(tmp_path / "t.csv", RAW), "outcome")
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
