@@ -265,7 +265,7 @@ def test_demo(rado):
     assert code == 0
     done = json.loads(out)
     assert sorted(Path(path).name for path in done["files"].values()) == sorted(os.listdir("rado-demo"))
-    assert len(os.listdir("rado-demo")) == 6
+    assert len(os.listdir("rado-demo")) == 10
     assert "569 patients" in err and "$ rado learn rado-demo/breast-cancer.rado.parquet" in err
     assert Path("rado-demo/breast-cancer.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     # What it says is what the commands say that it shows.
@@ -276,12 +276,31 @@ def test_demo(rado):
     assert Path("again.csv").read_bytes() == Path(files["scores"]).read_bytes()
     assert rado("learn", files["release"], "-o", "again.json")[0] == 0
     assert Path("again.json").read_bytes() == Path(files["model"]).read_bytes()
+    # And at epsilon 1: no epsilon without the tables that it is about.
+    assert done["promise"]["epsilon"] <= 1 and done["promise"]["neighbours"] == "one record added or removed"
+    assert "epsilon 1 at delta 1e-06, for one record added or removed" in err
+    assert "(moments, at epsilon 1, for one record added or removed)" in err
+    private = rado("show", files["private release"], "--json")
+    assert json.loads(private[1])["statement"]["epsilon"] == done["promise"]["epsilon"]
+    assert rado("learn", files["private release"], "-o", "again.json")[0] == 0
+    again = rado("predict", "again.json", files["test"], "--label", "tumour", "-o", "again.csv", "--json")
+    assert json.loads(again[1])["error"] == done["test_error"]["from the private release"] < 0.25
     curves = done["cross_validated_error"]
+    assert np.mean(curves["private"]) < 0.15 and len(curves["private"]) == len(curves["moments"][0])
     means = [np.mean(draws) for draws in curves["moments"]]
     assert means[0] > means[-1] and len(means) == len(curves["n_rados"])
     Path("file").touch()
-    code, _, err = rado("demo", "-d", "file/x")
-    assert code == 1 and err.startswith("rado: cannot make the directory")
+    for also in ((), ("--hospital",)):
+        code, _, err = rado("demo", "-d", "file/x", *also)
+        assert code == 1 and err.startswith("rado: cannot make the directory")
+
+
+def test_demo_writes_the_tables_of_the_tutorial(rado):
+    assert rado("demo", "--hospital", "-d", ".")[:2] == (0, "wrote hospital.csv and colleague.csv\n")
+    assert json.loads(rado("demo", "--hospital", "-d", ".", "--json")[1]) == {
+        "files": ["hospital.csv", "colleague.csv"]
+    }
+    assert sorted(os.listdir(".")) == ["colleague.csv", "hospital.csv"]
 
 
 @pytest.fixture

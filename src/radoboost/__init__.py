@@ -50,7 +50,8 @@
 #                 add up
 #   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
-#   demo          the whole flow on data that ships with scikit-learn
+#   demo          the whole flow on data that ships with scikit-learn, with demo_picture; hospital: a raw table to try
+#                 things on
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
 #   adversary     what an adversary gets: audits with canaries, moments_audit, person_audit and rates. With signatures
 #                 known: reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak;

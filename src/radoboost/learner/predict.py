@@ -1,5 +1,6 @@
 """Scores of a table of any length: it is read, scored and written a batch at a time."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,9 +29,14 @@ class Predicted:
     n_positive: int
     n_wrong: int | None
 
+    @property
+    def error(self) -> float:
+        """The share of rows that are predicted wrongly; NaN without labels."""
+        return math.nan if self.n_wrong is None else self.n_wrong / self.n_rows
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON data, without what is not known."""
-        error = {} if self.n_wrong is None else {"n_wrong": self.n_wrong, "error": self.n_wrong / self.n_rows}
+        error = {} if self.n_wrong is None else {"n_wrong": self.n_wrong, "error": self.error}
         return {"n_rows": self.n_rows, "n_positive": self.n_positive, **error}
 
 
