@@ -331,8 +331,17 @@ def test_learn_show_and_predict(rado, clinic, learned):
     wrong = sum(a != b for a, b in zip(predicted, truth, strict=True))
     assert json.loads(rado("predict", learned, clinic, "-l", "readmitted", "--json")[1]) == {
         "path": "clinic.scores.csv", "n_rows": 60, "n_positive": predicted.count("yes"),
-        "n_wrong": wrong, "error": wrong / 60,
+        "n_wrong": wrong, "error": wrong / 60, "gaps_filled": {}, "unseen_values": {},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "gap", [lambda: table_of("age,dose\n1,2\n3,nan\n"), lambda: table_of("age,dose\n1,2\n3,\n"),
+            lambda: parquet_of({"age": [1.0, 3.0], "dose": [2.0, np.nan]})]
+)  # fmt: skip
+def test_a_gap_does_not_stop_prediction(gap, rado, learned):
+    code, out, err = rado(*gap())
+    assert (code, err) == (0, "gaps filled: 'dose' 1\n") and "2 rows: " in out
 
 
 def test_learn_by_boosting(rado, learned):
@@ -385,13 +394,7 @@ BAD_LEARNING = {
     "no such folder": (lambda: ["learn", "clinic.rado.parquet", "-o", "none/m.json"], "no directory none"),
     "other columns": (lambda: table_of("age,dosis,readmitted\n1,2,no\n"), "no column 'dose'; it has 'dosis', 'read"),
     "fewer columns": (lambda: table_of("age\n1\n"), "no column 'dose'; its columns are 'age'"),
-    "NaN": (lambda: table_of("age,dose\n1,2\n3,nan\n"), "'dose' has a missing value (line 3 of bad.csv)"),
     "infinity": (lambda: table_of("age,dose\n1,2\n3,inf\n"), "'dose' has an infinite value (line 3 of bad.csv)"),
-    "NaN in Parquet": (
-        lambda: parquet_of({"age": [1.0], "dose": [np.nan]}),
-        "'dose' has a missing value (NaN) (row 1)",
-    ),
-    "a gap": (lambda: table_of("age,dose\n1,2\n3,\n"), "'dose' has a missing value (line 3 of bad.csv)"),
     "text": (lambda: table_of("age,dose\n1,little\n"), "column 'dose' holds text"),
     "text far down": (lambda: table_of("age,dose\n" + "1,2\n" * 1_200_000 + "1,x\n"), "column 'dose'"),
     "no rows": (lambda: table_of("age,dose\n"), "no rows"),

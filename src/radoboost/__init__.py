@@ -19,7 +19,8 @@
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells, sparse,
-#                 labels, persons; what raw columns mean: schema, with kinds; encoding, with dates
+#                 labels, persons; what raw columns mean: schema, with kinds; encoding, with dates; raw: columns as
+#                 they are
 #   release       what leaves the building, and its file; columns, laws, spectra; statements: checking, words; chain:
 #                 several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
@@ -42,7 +43,7 @@
 #
 # Anyone's side, from a release to a classifier:
 #
-#   learner       risks, weak, boost, moments, model, predict
+#   learner       risks, weak, boost, moments, model, rows, predict
 #
 # Both in one process:
 #
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
         BudgetWarning,
         ClippedWarning,
         DeltaWarning,
+        FilledWarning,
         LedgerError,
         ModelError,
         OutputError,
@@ -113,6 +115,7 @@ _HOMES = {
         "BudgetWarning",
         "ClippedWarning",
         "DeltaWarning",
+        "FilledWarning",
         "LedgerError",
         "ModelError",
         "OutputError",
@@ -146,6 +149,7 @@ __all__ = [
     "Date",
     "DeltaWarning",
     "FeatureBand",
+    "FilledWarning",
     "FixedSupport",
     "Ledger",
     "LedgerError",

@@ -31,19 +31,23 @@ class EncodedCells:
         """For every raw column, how many cells were missing, or not readable, or an unknown value."""
         return self._encoded[1]
 
+    def unknown(self) -> NDArray[np.int64]:
+        """For every raw column, how many of those are values that its category does not have."""
+        return self._encoded[2]
+
     @cached_property
-    def _encoded(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _encoded(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
         schema = self.reading.schema
         assert schema is not None
         values = np.zeros((len(self.columns[0]), len(schema.encoded())))
-        filled = np.zeros(len(self.columns), dtype=np.int64)
+        filled, unknown = np.zeros((2, len(self.columns)), dtype=np.int64)
         start = 0
         for k, (name, column) in enumerate(zip(schema.used, self.columns, strict=True)):
             kind = schema.columns[name]
             width = len(list(kind.encoded(name)))
             block = values[:, start : start + width]
             if isinstance(kind, Category):
-                filled[k] = self._category(kind, column, block)
+                filled[k], unknown[k] = self._category(kind, column, block)
             elif isinstance(kind, Date):
                 filled[k] = self._date(kind, name, column, block)
             else:
@@ -51,10 +55,10 @@ class EncodedCells:
                 numbers = self.reading.numbers_and_gaps(column, name, self.place)
                 filled[k] = _fill(numbers, kind.filled(), kind.gaps, block)
             start += width
-        return values, filled
+        return values, filled, unknown
 
-    def _category(self, kind: Category, column: pa.Array, block: NDArray[np.float64]) -> int:
-        """Set at most one slot of each row; how many rows have a value that is missing or not declared."""
+    def _category(self, kind: Category, column: pa.Array, block: NDArray[np.float64]) -> tuple[int, int]:
+        """Set at most one slot of each row; how many values are missing or unknown, and how many are unknown."""
         assert kind.values is not None
         places = class_places(column, kind.values)
         missing = gaps(column) & (places < 0)
@@ -65,7 +69,7 @@ class EncodedCells:
             places[missing] = len(kind.values) + kind.other
         rows = np.flatnonzero(places >= 0)
         block[rows, places[rows]] = 1.0
-        return int(missing.sum() + unknown.sum())
+        return int(missing.sum() + unknown.sum()), int(unknown.sum())
 
     def _date(self, kind: Date, name: str, column: pa.Array, block: NDArray[np.float64]) -> int:
         seconds, known = date_seconds(column, kind.order)

@@ -30,6 +30,7 @@ def open_table(
     labelled: bool = True,
     row_by_row: bool = False,
     schema: Schema | None = None,
+    gaps: bool = False,
 ) -> Source:
     """Open a table in any form, ready to be read.
 
@@ -37,13 +38,14 @@ def open_table(
     The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
     the column that says whose row it is: it is read beside the features, and is none of them. With
     `row_by_row`, no value decides how another is read and none is refused, as private mechanisms need it. A `schema`
-    says what the columns of a raw table mean: it chooses them, and the features are then its encoded columns.
+    says what the columns of a raw table mean: it chooses them, and the features are then its encoded columns. With
+    `gaps`, missing numbers are no reason to refuse a table that has no schema: they are NaN.
 
     >>> source = open_table(np.eye(2), [0, 1])
     >>> source.features, source.n_rows, len(source.parts())
     (('x0', 'x1'), 2, 1)
     """
-    reading: Reading = RowByRow(schema) if row_by_row else Strict(schema)
+    reading: Reading = RowByRow(schema) if row_by_row else Strict(schema, gaps)
     if schema is not None:
         features, drop = schema.used, ()
     choice = Choice.of(label, features, drop, person)
