@@ -18,9 +18,9 @@ from radoboost.learner.model import Model
 from radoboost.learner.rows import Filled, open_rows, scored_batches
 from radoboost.progress import Progress
 from radoboost.release import replacing
+from radoboost.tables.carried import carried_columns
 from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
-from radoboost.tables.raw import raw_columns
 from radoboost.tables.strict import Strict
 
 WRITTEN = ("score", "probability", "prediction")
@@ -71,7 +71,7 @@ def predict_table(
     source = open_rows(model, table, label)
     rule = None if label is None else LabelRule(label, model.classes)
     choices = pa.array(list(model.classes))
-    kept = raw_columns(table, keep, Strict(model.schema)) if keep else None
+    kept = carried_columns(table, keep, Strict(model.schema)) if keep else None
     types = zip(WRITTEN, (pa.float64(), pa.float64(), choices.type), strict=True)
     schema = pa.schema([*(() if kept is None else kept.schema), *(pa.field(name, kind) for name, kind in types)])
     n_rows = n_positive = n_wrong = 0

@@ -52,11 +52,11 @@ class Pieces:
         return pa.concat_batches(pieces) if pieces else self._rest.slice(0, 0)
 
 
-def raw_columns(table: Any, names: Sequence[str], reading: Reading) -> RawColumns:
+def carried_columns(table: Any, names: Sequence[str], reading: Reading) -> RawColumns:
     """Columns of a data frame, a dict of columns, or files.
 
     >>> from radoboost.tables.strict import STRICT
-    >>> columns = raw_columns({"id": ["007", "008"], "age": [1, 2]}, ["id"], STRICT)
+    >>> columns = carried_columns({"id": ["007", "008"], "age": [1, 2]}, ["id"], STRICT)
     >>> columns.pieces().take(1).to_pydict()
     {'id': ['007']}
     """
