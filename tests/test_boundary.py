@@ -14,7 +14,20 @@ PACKAGE = Path(radoboost.__file__).parent
 # The first part of a module's path says on which side it is.
 SHARED = {"errors", "memory", "numba_cache", "progress", "tables", "release", "privacy"}
 HOLDER, LEARNER = {"holder"}, {"learner"}
-BOTH = {"adversary", "cli", "demo", "describe", "estimators", "findings", "paper", "scoring", "shells", "tuning"}
+BOTH = {
+    "adversary",
+    "cli",
+    "demo",
+    "demo_picture",
+    "describe",
+    "estimators",
+    "findings",
+    "hospital",
+    "paper",
+    "scoring",
+    "shells",
+    "tuning",
+}
 
 
 def imports(package: Path) -> dict[str, set[str]]:

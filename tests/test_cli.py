@@ -265,7 +265,7 @@ def test_demo(rado):
     assert code == 0
     done = json.loads(out)
     assert sorted(Path(path).name for path in done["files"].values()) == sorted(os.listdir("rado-demo"))
-    assert len(os.listdir("rado-demo")) == 6
+    assert len(os.listdir("rado-demo")) == 10
     assert "569 patients" in err and "$ rado learn rado-demo/breast-cancer.rado.parquet" in err
     assert Path("rado-demo/breast-cancer.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     # What it says is what the commands say that it shows.
@@ -276,12 +276,31 @@ def test_demo(rado):
     assert Path("again.csv").read_bytes() == Path(files["scores"]).read_bytes()
     assert rado("learn", files["release"], "-o", "again.json")[0] == 0
     assert Path("again.json").read_bytes() == Path(files["model"]).read_bytes()
+    # And at epsilon 1: no epsilon without the tables that it is about.
+    assert done["promise"]["epsilon"] <= 1 and done["promise"]["neighbours"] == "one record added or removed"
+    assert "epsilon 1 at delta 1e-06, for one record added or removed" in err
+    assert "(moments, at epsilon 1, for one record added or removed)" in err
+    private = rado("show", files["private release"], "--json")
+    assert json.loads(private[1])["statement"]["epsilon"] == done["promise"]["epsilon"]
+    assert rado("learn", files["private release"], "-o", "again.json")[0] == 0
+    again = rado("predict", "again.json", files["test"], "--label", "tumour", "-o", "again.csv", "--json")
+    assert json.loads(again[1])["error"] == done["test_error"]["from the private release"] < 0.25
     curves = done["cross_validated_error"]
+    assert np.mean(curves["private"]) < 0.15 and len(curves["private"]) == len(curves["moments"][0])
     means = [np.mean(draws) for draws in curves["moments"]]
     assert means[0] > means[-1] and len(means) == len(curves["n_rados"])
     Path("file").touch()
-    code, _, err = rado("demo", "-d", "file/x")
-    assert code == 1 and err.startswith("rado: cannot make the directory")
+    for also in ((), ("--hospital",)):
+        code, _, err = rado("demo", "-d", "file/x", *also)
+        assert code == 1 and err.startswith("rado: cannot make the directory")
+
+
+def test_demo_writes_the_tables_of_the_tutorial(rado):
+    assert rado("demo", "--hospital", "-d", ".")[:2] == (0, "wrote hospital.csv and colleague.csv\n")
+    assert json.loads(rado("demo", "--hospital", "-d", ".", "--json")[1]) == {
+        "files": ["hospital.csv", "colleague.csv"]
+    }
+    assert sorted(os.listdir(".")) == ["colleague.csv", "hospital.csv"]
 
 
 @pytest.fixture
@@ -312,8 +331,17 @@ def test_learn_show_and_predict(rado, clinic, learned):
     wrong = sum(a != b for a, b in zip(predicted, truth, strict=True))
     assert json.loads(rado("predict", learned, clinic, "-l", "readmitted", "--json")[1]) == {
         "path": "clinic.scores.csv", "n_rows": 60, "n_positive": predicted.count("yes"),
-        "n_wrong": wrong, "error": wrong / 60,
+        "n_wrong": wrong, "error": wrong / 60, "gaps_filled": {}, "unseen_values": {},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "gap", [lambda: table_of("age,dose\n1,2\n3,nan\n"), lambda: table_of("age,dose\n1,2\n3,\n"),
+            lambda: parquet_of({"age": [1.0, 3.0], "dose": [2.0, np.nan]})]
+)  # fmt: skip
+def test_a_gap_does_not_stop_prediction(gap, rado, learned):
+    code, out, err = rado(*gap())
+    assert (code, err) == (0, "gaps filled: 'dose' 1\n") and "2 rows: " in out
 
 
 def test_learn_by_boosting(rado, learned):
@@ -366,13 +394,7 @@ BAD_LEARNING = {
     "no such folder": (lambda: ["learn", "clinic.rado.parquet", "-o", "none/m.json"], "no directory none"),
     "other columns": (lambda: table_of("age,dosis,readmitted\n1,2,no\n"), "no column 'dose'; it has 'dosis', 'read"),
     "fewer columns": (lambda: table_of("age\n1\n"), "no column 'dose'; its columns are 'age'"),
-    "NaN": (lambda: table_of("age,dose\n1,2\n3,nan\n"), "'dose' has a missing value (line 3 of bad.csv)"),
     "infinity": (lambda: table_of("age,dose\n1,2\n3,inf\n"), "'dose' has an infinite value (line 3 of bad.csv)"),
-    "NaN in Parquet": (
-        lambda: parquet_of({"age": [1.0], "dose": [np.nan]}),
-        "'dose' has a missing value (NaN) (row 1)",
-    ),
-    "a gap": (lambda: table_of("age,dose\n1,2\n3,\n"), "'dose' has a missing value (line 3 of bad.csv)"),
     "text": (lambda: table_of("age,dose\n1,little\n"), "column 'dose' holds text"),
     "text far down": (lambda: table_of("age,dose\n" + "1,2\n" * 1_200_000 + "1,x\n"), "column 'dose'"),
     "no rows": (lambda: table_of("age,dose\n"), "no rows"),

@@ -79,6 +79,19 @@ def test_the_page_of_the_command_line_is_current(monkeypatch):
     assert (ROOT / "docs" / "cli.md").read_text() == page.cli_page(), "run: make docs"
 
 
+def test_the_reference_has_every_public_name_once():
+    page = (ROOT / "docs" / "api.md").read_text()
+    assert sorted(re.findall(r"^::: radoboost\.(\w+)$", page, re.M)) == rb.__all__
+
+
+def test_the_site_shows_every_page_and_begins_with_an_install_line():
+    names = re.findall(r"\b([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2], re.M)
+    assert sorted(names) == sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))
+    assert names[0] == "index.md"
+    home = (ROOT / "docs" / "index.md").read_text()
+    assert "pip install ." in home.split("```")[1]
+
+
 def test_everything_that_can_be_named_is_documented():
     commands = [command.name or command.callback.__name__ for command in app.registered_commands]
     extras = re.findall(

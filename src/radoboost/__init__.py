@@ -18,8 +18,9 @@
 #   progress      a bar for long work
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
-#                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells,
-#                 marks, sparse, labels, persons; what raw columns mean: schema, with kinds; encoding, with dates; raw
+#                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells, marks, sparse,
+#                 labels, persons; what raw columns mean: schema, with kinds; encoding, with dates; raw and
+#                 carried: cells as they are
 #   release       what leaves the building, and its file; columns, laws, spectra; statements: checking, words; chain:
 #                 several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
@@ -43,7 +44,7 @@
 #
 # Anyone's side, from a release to a classifier:
 #
-#   learner       risks, weak, boost, moments, model, predict
+#   learner       risks, weak, boost, moments, model, rows, predict
 #
 # Both in one process:
 #
@@ -51,7 +52,8 @@
 #                 add up
 #   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
-#   demo          the whole flow on data that ships with scikit-learn
+#   demo          the whole flow on data that ships with scikit-learn, with demo_picture; hospital: a raw table to try
+#                 things on
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
 #   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, rates. With keys
 #                 known: reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak;
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
         BudgetWarning,
         ClippedWarning,
         DeltaWarning,
+        FilledWarning,
         LedgerError,
         ModelError,
         OutputError,
@@ -113,6 +116,7 @@ _HOMES = {
         "BudgetWarning",
         "ClippedWarning",
         "DeltaWarning",
+        "FilledWarning",
         "LedgerError",
         "ModelError",
         "OutputError",
@@ -146,6 +150,7 @@ __all__ = [
     "Date",
     "DeltaWarning",
     "FeatureBand",
+    "FilledWarning",
     "FixedSupport",
     "Ledger",
     "LedgerError",

@@ -1,5 +1,10 @@
-"""The whole flow on data that ships with scikit-learn: craft, learn, predict, compare, and a picture of all of it."""
+"""The whole flow on data that ships with scikit-learn: craft, learn, predict, compare, and a picture of all of it.
 
+It is run twice: without a promise, and with an epsilon. For the latter, bounds are declared by hand in round numbers,
+by kind of measurement: a radius lies in 0 to 30, its standard error in a tenth of that. None comes from the table.
+"""
+
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,49 +15,68 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from radoboost.demo_picture import Errors, draw_demo
 from radoboost.errors import OutputError, reason
 from radoboost.holder.craft import craft
+from radoboost.holder.mechanisms import Moments
 from radoboost.learner.model import Model
-from radoboost.learner.predict import predict_table
+from radoboost.learner.predict import Predicted, predict_table
 from radoboost.progress import Progress
-from radoboost.release import RADOS, Release, load, replacing
+from radoboost.release import RADOS, load, replacing
 
 LABEL = "tumour"
 N_RADOS = 1000
 SIZES = (10, 30, 100, 300, 1000, 3000)
 _DRAWS, _FOLDS = 10, 5
-_PICTURED = ("mean texture", "worst radius")
-_COLOURS = {"benign": "#2471a3", "malignant": "#c0392b", "moments": "#1e8449", "boost": "#b9770e"}
+EPSILON, DELTA = 1.0, 1e-6
+CLASSES = ("benign", "malignant")
+_HIGHEST = {
+    "radius": 30,
+    "texture": 40,
+    "perimeter": 190,
+    "area": 2800,
+    "smoothness": 0.2,
+    "compactness": 0.5,
+    "concavity": 0.5,
+    "concave points": 0.25,
+    "symmetry": 0.5,
+    "fractal dimension": 0.15,
+}
 
 
 @dataclass(frozen=True)
 class Demo:
-    """The files, the model and the errors of the demo; `curves` has errors by learner, shape (sizes, draws)."""
+    """The files, the model and the errors of the demo; `promise` says which epsilon, and between which tables."""
 
     files: dict[str, Path]
     model: Model
     test_error: float
+    private_test_error: float
     peer_test_error: float
-    curves: dict[str, NDArray[np.float64]]
-    peer_error: float
+    errors: Errors
+    promise: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
         return {
             "files": {name: str(path) for name, path in self.files.items()},
-            "test_error": {"from the release": self.test_error, "logistic regression": self.peer_test_error},
+            "promise": self.promise,
+            "test_error": {
+                "from the release": self.test_error,
+                "from the private release": self.private_test_error,
+                "logistic regression": self.peer_test_error,
+            },
             "cross_validated_error": {
                 "n_rados": list(SIZES),
-                **{name: errors.tolist() for name, errors in self.curves.items()},
-                "logistic regression": self.peer_error,
+                **{name: errors.tolist() for name, errors in self.errors.plain.items()},
+                "private": self.errors.private.tolist(),
+                "logistic regression": self.errors.peer,
             },
         }
 
 
 def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo:
     """Run the flow on scikit-learn's breast-cancer data, and `say` what happens; its files stay in `directory`."""
-    from radoboost.estimators import MomentsClassifier
-
     files = _places(directory)
     table, train, test = _patients()
     _write_csv(table.take(train), files["train"])
@@ -68,31 +92,82 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
         f"Crafted {N_RADOS} rados into {files['release']} ({size:.0f} KiB). Each is one row: the sum, over a secret "
         "random half of the patients, of their standardised measurements, with the sign reversed for benign tumours."
     )
-    say(f"\n$ rado learn {files['release']} -o {files['model']}")
-    release = load(files["release"])
-    model = MomentsClassifier().fit_rados(release).model_
-    model.save(files["model"])
-    say(f"Learned a linear classifier from that file alone, and wrote it to {files['model']}.")
-    say(f"\n$ rado predict {files['model']} {files['test']} --label {LABEL} -o {files['scores']}")
-    predicted = predict_table(model, files["test"], files["scores"], bar, label=LABEL)
+    model, predicted = _learn_and_predict(files, "", say, bar)
     peer_test_error = _peer_error(table, train, test)
-    assert predicted.n_wrong is not None
-    test_error = predicted.n_wrong / predicted.n_rows
     say(
-        f"Of {predicted.n_rows} patients it had never seen it judges {predicted.n_wrong} wrongly: an error of "
-        f"{100 * test_error:.1f} %. Logistic regression on the raw table, which had to be handed over for it, has "
+        f"{_in_words(predicted)} Logistic regression on the raw table, which had to be handed over for it, has "
         f"{100 * peer_test_error:.1f} %."
     )
-    curves, peer_error = _learning_curves(table, bar)
-    _draw(table.take(train), release, curves, peer_error, files["picture"])
+    promise = _craft_privately(files, table, say)
+    _, privately = _learn_and_predict(files, "private ", say, bar)
+    say(_in_words(privately))
+    errors = _cross_validated(table, bar)
+    draw_demo(table.take(train), LABEL, load(files["release"]), errors, files["picture"])
     place = SIZES.index(N_RADOS)
     say(
         f"\nOver {_DRAWS} draws of {N_RADOS} rados and {_FOLDS} folds the errors are, on average, "
-        f"{100 * curves['moments'][place].mean():.1f} % (moments), {100 * curves['boost'][place].mean():.1f} % "
-        f"(RadoBoost) and {100 * peer_error:.1f} % (logistic regression on the raw table)."
+        f"{100 * errors.plain['moments'][place].mean():.1f} % (moments), "
+        f"{100 * errors.plain['boost'][place].mean():.1f} % (RadoBoost), "
+        f"{100 * errors.private.mean():.1f} % (moments, at {errors.promise}) and "
+        f"{100 * errors.peer:.1f} % (logistic regression on the raw table)."
     )
     say(f"Drew {files['picture']}: what stays, what leaves, and error against the number of rados.")
-    return Demo(files, model, test_error, peer_test_error, curves, peer_error)
+    return Demo(files, model, predicted.error, privately.error, peer_test_error, errors, promise)
+
+
+def _craft_privately(files: dict[str, Path], table: pa.Table, say: Callable[[str], None]) -> dict[str, Any]:
+    """Craft a release with an epsilon, and say what it promises."""
+    columns = {name: {"low": 0, "high": high} for name, high in _highest(table).items()}
+    declared = {"radoboost_bounds": 1, "from_data": False, "label": LABEL, "classes": CLASSES, "columns": columns}
+    with replacing(files["bounds"]) as draft:
+        draft.write_text(json.dumps(declared, indent=2) + "\n", encoding="utf-8")
+    say(
+        f"\nNow with a promise. {files['bounds']} declares what each measurement can be, by hand and in round numbers: "
+        "nothing in it was computed from the table."
+    )
+    output = files["private release"]
+    say(f"\n$ rado craft {files['train']} --epsilon {EPSILON:g} --bounds {files['bounds']} -o {output}")
+    release = craft(files["train"], mechanism=Moments(EPSILON, DELTA), bounds=files["bounds"], counts=None)
+    release.save(output)
+    statement = release.statement
+    say(
+        f"Crafted {release.n_rados} rados into {output}, drawn from sums under noise: epsilon "
+        f"{EPSILON:g} at delta {statement.delta:g}, for {statement.neighbours}. From even odds, "
+        "anyone who guesses by it whether some patient was in the table is right at most "
+        f"{100 * statement.best_guess:.0f} times in 100, whatever else they know."
+    )
+    return {"epsilon": statement.epsilon, "delta": statement.delta, "neighbours": statement.neighbours}
+
+
+def _learn_and_predict(
+    files: dict[str, Path], which: str, say: Callable[[str], None], bar: Progress
+) -> tuple[Model, Predicted]:
+    """Learn from the plain or the `private ` release, and predict the patients who were kept apart."""
+    from radoboost.estimators import MomentsClassifier
+
+    release, learned, scores = (files[f"{which}{name}"] for name in ("release", "model", "scores"))
+    say(f"\n$ rado learn {release} -o {learned}")
+    model = MomentsClassifier().fit_rados(load(release)).model_
+    model.save(learned)
+    say(f"Learned a linear classifier from that file alone, and wrote it to {learned}.")
+    say(f"\n$ rado predict {learned} {files['test']} --label {LABEL} -o {scores}")
+    return model, predict_table(model, files["test"], scores, bar, label=LABEL)
+
+
+def _in_words(predicted: Predicted) -> str:
+    return (
+        f"Of {predicted.n_rows} patients it had never seen it judges {predicted.n_wrong} wrongly: an error of "
+        f"{100 * predicted.error:.1f} %."
+    )
+
+
+def _highest(table: pa.Table) -> dict[str, float]:
+    """The declared high end of every measurement; the low one is 0."""
+    kinds = {name: name.removeprefix("mean ").removeprefix("worst ") for name in table.column_names if name != LABEL}
+    return {
+        name: _HIGHEST[kind.removesuffix(" error")] / (10 if kind.endswith(" error") else 1)
+        for name, kind in kinds.items()
+    }
 
 
 def _places(directory: Path) -> dict[str, Path]:
@@ -107,6 +182,10 @@ def _places(directory: Path) -> dict[str, Path]:
         "release": Path(f"{stem}.rado.parquet"),
         "model": Path(f"{stem}.model.json"),
         "scores": Path(f"{stem}-test.scores.csv"),
+        "bounds": Path(f"{stem}.bounds.json"),
+        "private release": Path(f"{stem}-epsilon-1.rado.parquet"),
+        "private model": Path(f"{stem}-epsilon-1.model.json"),
+        "private scores": Path(f"{stem}-epsilon-1-test.scores.csv"),
         "picture": Path(f"{stem}.png"),
     }
 
@@ -144,15 +223,16 @@ def _peer_error(table: pa.Table, train: NDArray[np.int_], test: NDArray[np.int_]
     return 1.0 - float(peer.score(X[test], y[test]))
 
 
-def _learning_curves(table: pa.Table, bar: Progress) -> tuple[dict[str, NDArray[np.float64]], float]:
-    """Cross-validated errors by learner, shape (sizes, draws), and that of logistic regression."""
+def _cross_validated(table: pa.Table, bar: Progress) -> Errors:
+    """Errors over the folds: of plain releases by learner and size, of private ones, and of logistic regression."""
     from sklearn.model_selection import StratifiedKFold
 
     from radoboost.estimators import MomentsClassifier, RadoBoostClassifier
 
     X, y = _numbers(table)
+    bounds = np.array([(0.0, high) for high in _highest(table).values()])
     learners: dict[str, Any] = {"moments": MomentsClassifier(), "boost": RadoBoostClassifier()}
-    wrong = {name: np.zeros((len(SIZES), _DRAWS)) for name in learners}
+    wrong, private = {name: np.zeros((len(SIZES), _DRAWS)) for name in learners}, np.zeros(_DRAWS)
     folds = list(StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(X, y))
     for done, (draw, (train, test)) in enumerate((draw, fold) for draw in range(_DRAWS) for fold in folds):
         bar("drawing the learning curve", done, _DRAWS * _FOLDS)
@@ -162,65 +242,10 @@ def _learning_curves(table: pa.Table, bar: Progress) -> tuple[dict[str, NDArray[
             fewer = replace(release, blocks={RADOS: release.rados[:size]})
             for name, learner in learners.items():
                 wrong[name][place, draw] += (learner.fit_rados(fewer).predict(X[test]) != y[test]).sum()
+        noisy = craft(
+            X[train], y[train], mechanism=Moments(EPSILON, DELTA), bounds=bounds, classes=CLASSES, counts=None
+        )
+        private[draw] += (MomentsClassifier().fit_rados(noisy).predict(X[test]) != y[test]).sum()
     peer = sum(_peer_error(table, train, test) * len(test) for train, test in folds) / len(y)
-    return {name: counts / len(y) for name, counts in wrong.items()}, float(peer)
-
-
-def _draw(
-    table: pa.Table, release: Release, curves: dict[str, NDArray[np.float64]], peer_error: float, path: Path
-) -> None:
-    """Three panels: the patients, the rados, and error against the number of rados."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(15, 4.8), layout="constrained")
-    stays, leaves, learned = figure.subplots(1, 3)
-    places = [release.feature_names.index(name) for name in _PICTURED]
-    _draw_patients(stays, table, [release.columns[k] for k in places])
-    _draw_rados(leaves, release.rados[:, places])
-    for axes in (stays, leaves):
-        axes.set_xlabel(_PICTURED[0])
-        axes.set_ylabel(_PICTURED[1])
-    _draw_curves(learned, curves, peer_error)
-    for axes in (stays, leaves, learned):
-        axes.spines[["top", "right"]].set_visible(False)
-    with replacing(path) as draft:
-        figure.savefig(draft, dpi=110, format="png")
-
-
-def _draw_patients(axes: Any, table: pa.Table, columns: list[Any]) -> None:
-    patients = np.column_stack([column.apply(table.column(column.name).to_numpy()) for column in columns])
-    labels = np.array(table[LABEL].to_pylist())
-    for name in ("malignant", "benign"):
-        points = patients[labels == name]
-        axes.scatter(*points.T, s=12, alpha=0.7, color=_COLOURS[name], label=f"{name} ({len(points)})")
-    axes.set_title(f"stays: {len(patients)} patients, standardised")
-    axes.legend(frameon=False)
-
-
-def _draw_rados(axes: Any, rados: NDArray[np.float64]) -> None:
-    from matplotlib.patches import Ellipse
-
-    axes.scatter(*rados.T, s=9, alpha=0.6, color="#555555", label="one rado")
-    centre, spread = rados.mean(axis=0), np.linalg.eigh(np.cov(rados.T))
-    angle = np.degrees(np.arctan2(*spread.eigenvectors[::-1, 1]))
-    width, height = 4 * np.sqrt(spread.eigenvalues[::-1])
-    axes.add_patch(Ellipse(centre, width, height, angle=angle, fill=False, color=_COLOURS["moments"], lw=1.8))
-    axes.plot(*centre, "+", color=_COLOURS["moments"], ms=12, mew=2, label="mean, and two standard deviations")
-    axes.set_title(f"leaves: {len(rados)} rados, each a sum over about half of them")
-    axes.legend(frameon=False)
-
-
-def _draw_curves(axes: Any, curves: dict[str, NDArray[np.float64]], peer_error: float) -> None:
-    for name, title in (("boost", "RadoBoost"), ("moments", "moments")):
-        errors = 100 * curves[name]
-        axes.fill_between(SIZES, errors.min(axis=1), errors.max(axis=1), color=_COLOURS[name], alpha=0.2, lw=0)
-        axes.plot(SIZES, errors.mean(axis=1), "o-", color=_COLOURS[name], label=f"{title}, from rados alone")
-    axes.axhline(100 * peer_error, color="black", ls="--", lw=1.2, label="logistic regression, on the raw table")
-    axes.set_xscale("log")
-    axes.set_xticks(SIZES, [f"{size:,}" for size in SIZES])
-    axes.minorticks_off()
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("number of rados")
-    axes.set_ylabel(f"error, % ({_FOLDS} folds)")
-    axes.set_title(f"learned: mean, least and most of {_DRAWS} draws")
-    axes.legend(frameon=False)
+    plain = {name: counts / len(y) for name, counts in wrong.items()}
+    return Errors(SIZES, plain, private / len(y), float(peer), f"epsilon {EPSILON:g}, for {noisy.statement.neighbours}")

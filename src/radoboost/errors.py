@@ -12,6 +12,7 @@ RadoError
 
 ClippedWarning  (UserWarning)   values lay beyond their declared bounds
 DeltaWarning    (UserWarning)   delta is not well below one over the declared number of rows
+FilledWarning   (UserWarning)   a model had to fill gaps that it did not expect, or met values that are new to it
 BudgetWarning   (UserWarning)   private fits add up, and nobody keeps the books
 
 Each message is one line that names the thing and says what to do.
@@ -62,6 +63,10 @@ class DeltaWarning(UserWarning):
 
 class ClippedWarning(UserWarning):
     """Values lay beyond their declared bounds and were moved to the bound."""
+
+
+class FilledWarning(UserWarning):
+    """A model had to fill gaps that its schema does not foresee, or met values that are new to a category."""
 
 
 class BudgetWarning(UserWarning):

@@ -33,8 +33,13 @@ class LinearShell(ClassifierMixin, BaseEstimator):
         return tags
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """The score of each row; positive means the second of `classes_`."""
+        """The score of each row; positive means the second of `classes_`.
+
+        After `fit_rados` of a release with a schema, X is a raw table, as in `Model.predict`.
+        """
         check_is_fitted(self)
+        if self.model_.schema is not None:
+            return self._sign * self.model_.decision_function(X)
         return self._sign * self.model_.scores(validate_data(self, X, reset=False, accept_sparse="csr"))
 
     @property

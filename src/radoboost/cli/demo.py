@@ -13,15 +13,25 @@ def demo(
     directory: Annotated[Path, typer.Option("--directory", "-d", metavar="DIR", help="Where the files go.")] = Path(
         "rado-demo"
     ),
+    hospital: Annotated[
+        bool, typer.Option("--hospital", help="Only write a made-up hospital's tables, to try things on.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run the whole flow on scikit-learn's breast-cancer data.
+    """Run the whole flow on scikit-learn's breast-cancer data, without a promise and at epsilon 1.
+
+    With --hospital it runs nothing, and writes two raw tables: hospital.csv, with 20,000 patients, and colleague.csv,
+    with 2,000 of another hospital. They have ids, gaps, text and dates; the tutorial starts from them.
 
     \b
     Examples:
       rado demo
       rado demo --directory /tmp/demo
+      rado demo --hospital --directory .
     """
+    if hospital:
+        _write_tables(directory, as_json)
+        return
     from radoboost.demo import run_demo
     from radoboost.progress import show_progress
 
@@ -32,4 +42,17 @@ def demo(
         return
     say(f"\n$ rado show {result.files['model']}")
     print_model(result.model, result.files["model"], False, str(result.files["model"]))
-    say(f"\nLook at {result.files['picture']}, and at what was released with: rado show {result.files['release']}")
+    say(
+        f"\nLook at {result.files['picture']}, and at what was released and promised with: "
+        f"rado show {result.files['private release']}"
+    )
+
+
+def _write_tables(directory: Path, as_json: bool) -> None:
+    from radoboost.hospital import write_hospital
+
+    first, second = write_hospital(directory)
+    if as_json:
+        print(json.dumps({"files": [str(first), str(second)]}, indent=2, ensure_ascii=False))
+    else:
+        print(f"wrote {first} and {second}")

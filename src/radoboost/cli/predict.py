@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, check_output, default_output
+from radoboost.cli.shell import JsonFlag, check_output, default_output, say
 
 
 def predict(
@@ -19,6 +19,10 @@ def predict(
         str | None,
         typer.Option("--label", "-l", metavar="COL", help="A column of true classes: count wrong predictions."),
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", metavar="COL", help="A column, such as an id, to carry through as it is; repeatable."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The scores, .csv or .parquet; STEM.scores.csv by default."),
@@ -28,11 +32,12 @@ def predict(
     """Predict the class of every row of a table.
 
     Writes one row for each row of the table, in the same order: score, probability of the positive class, predicted
-    class. Columns that the model does not know are not read.
+    class, after the columns of --keep. Columns that the model does not know are not read. Missing values are filled
+    and never stop it; how many, and how many values of a category were new to the model, is said on stderr.
 
     \b
     Examples:
-      rado predict patients.model.json new-patients.csv
+      rado predict patients.model.json new-patients.csv --keep patient_id
       rado predict patients.model.json test.parquet --label readmitted -o test.scores.parquet
     """
     from radoboost.learner.model import load_model
@@ -43,10 +48,12 @@ def predict(
     check_output(place, [str(model), *table])
     classifier = load_model(model)
     with show_progress() as bar:
-        predicted = predict_table(classifier, list(table), place, bar, label=label)
+        predicted = predict_table(classifier, list(table), place, bar, label=label, keep=keep or ())
+    if words := predicted.filled.sentence():
+        say(words)
     negative, positive = classifier.classes
     if as_json:
-        print(json.dumps({"path": str(place), **predicted.to_dict()}, indent=2))
+        print(json.dumps({"path": str(place), **predicted.to_dict()}, indent=2, ensure_ascii=False))
         return
     print(f"wrote {place}")
     others = predicted.n_rows - predicted.n_positive

@@ -9,6 +9,7 @@ depends on its row alone, however rows are batched.
 import json
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from radoboost.errors import ModelError, RadoError, TableError, reason
+from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason
+from radoboost.learner.rows import score_rows
 from radoboost.release import Release, Statement, read_schema, read_statement, replacing
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.tables.schema import Schema
@@ -92,6 +95,45 @@ class Model:
         _, _, shift, factor, divisor, offset = self.columns[k].constants
         slope = theta * factor / divisor
         return slope, -slope * shift - theta * offset
+
+    @property
+    def neutral(self) -> NDArray[np.float64]:
+        """What stands for a missing value of each of `input_names`: a mean, the middle of bounds, or 0."""
+        columns = [column for column in self.columns if column.scale != "constant"]
+        return np.array([column.neutral for column in columns])
+
+    def decision_function(self, table: Any) -> NDArray[np.float64]:
+        """The score of each row of a raw table: a data frame, a dict of columns, an array, or the path of a file.
+
+        The table has the columns of `feature_names`, by name, or in this order if it is an array; others are not read.
+        Missing values are filled. A `FilledWarning` counts those that the schema does not foresee, and values that are
+        new to a category.
+        """
+        return self._raw_scores(table)
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """The class of each row of a raw table, in any form that `decision_function` takes.
+
+        >>> import radoboost as rb
+        >>> schema = rb.Schema({"age": rb.Number(0, 100, gaps=True), "ward": rb.Category(("A", "B"))})
+        >>> table = {"age": [30, 70, None, 80] * 9, "ward": ["A", "B", "A", "B"] * 9, "ill": ["no", "yes"] * 18}
+        >>> model = rb.MomentsClassifier().fit_rados(rb.craft(table, label="ill", schema=schema)).model_
+        >>> model.predict({"age": [None, 75], "ward": ["A", "B"]}).tolist()
+        ['no', 'yes']
+        """
+        negative, positive = self.classes
+        return np.where(self._raw_scores(table) > 0, np.array(positive), np.array(negative))
+
+    def predict_proba(self, table: Any) -> NDArray[np.float64]:
+        """The probabilities of `classes` for each row of a raw table, in any form that `decision_function` takes."""
+        scores = self._raw_scores(table)
+        return np.column_stack([expit(-scores), expit(scores)])
+
+    def _raw_scores(self, table: Any) -> NDArray[np.float64]:
+        scores, filled = score_rows(self, table)
+        if words := filled.unexpected(self).sentence():
+            warnings.warn(words, FilledWarning, stacklevel=3)
+        return scores
 
     def scores(self, values: Any) -> NDArray[np.float64]:
         """The score of each row of `values`, an array or sparse matrix with a column for each of `input_names`."""

@@ -1,6 +1,7 @@
 """Scores of a table of any length: it is read, scored and written a batch at a time."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,72 +13,96 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from scipy.special import expit
 
-from radoboost.errors import OutputError, TableError
+from radoboost.errors import ArgumentError, OutputError
 from radoboost.learner.model import Model
+from radoboost.learner.rows import Filled, open_rows, scored_batches
 from radoboost.progress import Progress
 from radoboost.release import replacing
-from radoboost.tables import Batch, Source, open_table
+from radoboost.tables.carried import carried_columns
+from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.strict import Strict
+
+WRITTEN = ("score", "probability", "prediction")
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """How many rows a table has, how many are predicted positive, and how many wrongly (None without labels)."""
+    """How many rows a table has, how many are predicted positive, and how many wrongly (None without labels).
+
+    `filled` counts gaps, and values that are new to the model.
+    """
 
     n_rows: int
     n_positive: int
     n_wrong: int | None
+    filled: Filled
+
+    @property
+    def error(self) -> float:
+        """The share of rows that are predicted wrongly; NaN without labels."""
+        return math.nan if self.n_wrong is None else self.n_wrong / self.n_rows
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data, without what is not known."""
-        error = {} if self.n_wrong is None else {"n_wrong": self.n_wrong, "error": self.n_wrong / self.n_rows}
-        return {"n_rows": self.n_rows, "n_positive": self.n_positive, **error}
+        error = {} if self.n_wrong is None else {"n_wrong": self.n_wrong, "error": self.error}
+        return {"n_rows": self.n_rows, "n_positive": self.n_positive, **error, **self.filled.to_dict()}
 
 
-def predict_table(model: Model, table: Any, place: Path, bar: Progress, *, label: str | None = None) -> Predicted:
+def predict_table(
+    model: Model, table: Any, place: Path, bar: Progress, *, label: str | None = None, keep: Sequence[str] = ()
+) -> Predicted:
     """Write score, probability of the positive class and predicted class of every row to a CSV or Parquet file.
 
     The table must have the model's columns, in any order; others are not read. Where `label` names a column of
-    true classes, wrong predictions are counted.
+    true classes, wrong predictions are counted. The columns that `keep` names come first, as they are in the table.
 
     >>> import tempfile, radoboost as rb
     >>> from radoboost.progress import no_progress
     >>> clf = rb.MomentsClassifier(n_rados=8).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
     >>> place = Path(tempfile.mkdtemp()) / "few.scores.csv"
     >>> with no_progress() as bar:
-    ...     predict_table(clf.model_, pa.table({"x0": [1.5, 4.5, 6.0]}), place, bar).n_rows
-    3
+    ...     predict_table(clf.model_, pa.table({"id": ["a", "b"], "x0": [1.5, 4.5]}), place, bar, keep=["id"]).n_rows
+    2
     >>> place.read_text().splitlines()[0]
-    '"score","probability","prediction"'
+    '"id","score","probability","prediction"'
     """
-    source = open_table(table, label=label, features=model.feature_names, labelled=False, schema=model.schema)
+    _check_kept(keep)
+    source = open_rows(model, table, label)
     rule = None if label is None else LabelRule(label, model.classes)
     choices = pa.array(list(model.classes))
-    schema = pa.schema([("score", pa.float64()), ("probability", pa.float64()), ("prediction", choices.type)])
+    kept = carried_columns(table, keep, Strict(model.schema)) if keep else None
+    types = zip(WRITTEN, (pa.float64(), pa.float64(), choices.type), strict=True)
+    schema = pa.schema([*(() if kept is None else kept.schema), *(pa.field(name, kind) for name, kind in types)])
     n_rows = n_positive = n_wrong = 0
+    filled, pieces = Filled(), None if kept is None else kept.pieces()
     with replacing(place) as draft, _writer(place, draft, schema) as writer:
-        for batch in source.batches():
-            scores = _scores(model, source, batch)
+        for batch, scores, more in scored_batches(model, source):
             positive = scores > 0
             prediction = choices.take(pa.array(positive.astype(np.int8)))
-            writer.write(pa.record_batch([pa.array(scores), pa.array(expit(scores)), prediction], schema=schema))
+            columns = [] if pieces is None else pieces.take(batch.n_rows).columns
+            columns = [*columns, pa.array(scores), pa.array(expit(scores)), prediction]
+            writer.write(pa.record_batch(columns, schema=schema))
             if rule is not None:
                 n_wrong += int((positive != (rule.signs(batch.labels, batch.place) > 0)).sum())
             n_rows += batch.n_rows
             n_positive += int(positive.sum())
+            filled += more
             bar("scoring rows", n_rows, source.expected_rows(n_rows))
         source.check_rows(n_rows)
-    return Predicted(n_rows, n_positive, None if label is None else n_wrong)
+    return Predicted(n_rows, n_positive, None if label is None else n_wrong, filled)
 
 
-def _scores(model: Model, source: Source, batch: Batch) -> Any:
-    values = batch.values()
-    if not np.isfinite(values).all():
-        source.refuse_not_finite(batch, values)
-    try:
-        return model.scores(values)
-    except TableError:
-        raise TableError(f"{source.name} has values too large for a score; check their units") from None
+def _check_kept(keep: Sequence[str]) -> None:
+    """Refuse to keep a column twice, or under a name that the scores have."""
+    taken = [name for name in keep if name in WRITTEN]
+    if taken:
+        raise ArgumentError(
+            f"cannot keep {listed(taken)}: predictions have a column of that name; rename it in the table"
+        )
+    twice = [name for name in dict.fromkeys(keep) if list(keep).count(name) > 1]
+    if twice:
+        raise ArgumentError(f"{listed(twice)} is to be kept twice; once is enough")
 
 
 @contextmanager

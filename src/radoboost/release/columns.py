@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError
+from radoboost.tables.kinds import middle
 
 CONSTANT = "(constant)"
 SCALES = ("none", "standard", "bounds")
@@ -58,6 +59,18 @@ class Column:
         if self.scale == "bounds":
             return low, high, low, 2.0, high - low, 1.0
         return low, high, 0.0, 1.0, 1.0, 0.0
+
+    @property
+    def neutral(self) -> float:
+        """The raw value that says nothing: the mean, the middle of bounds, or 0.
+
+        >>> Column("age", "bounds", step=2.0**-22, low=0.0, high=120.0).neutral
+        60.0
+        """
+        if self.scale == "standard":
+            assert self.mean is not None
+            return self.mean
+        return middle(self.low, self.high) if self.scale == "bounds" else 0.0
 
     def apply(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """The scaled values of raw values `x`."""

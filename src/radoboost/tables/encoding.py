@@ -36,12 +36,16 @@ class EncodedCells:
         """For every raw column, how many cells were missing, or not readable, or an unknown value."""
         return self._encoded[1]
 
+    def unknown(self) -> NDArray[np.int64]:
+        """For every raw column, how many of those are values that its category does not have."""
+        return self._encoded[2]
+
     @cached_property
-    def _encoded(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _encoded(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
         schema = self.reading.schema
         assert schema is not None
         values = np.zeros((len(self.columns[0]), len(schema.encoded())))
-        filled = np.zeros(len(self.columns), dtype=np.int64)
+        filled, unknown = np.zeros((2, len(self.columns)), dtype=np.int64)
         complaints: list[str] = []
         start = 0
         for k, (name, column) in enumerate(zip(schema.used, self.columns, strict=True)):
@@ -50,7 +54,7 @@ class EncodedCells:
             block = values[:, start : start + width]
             start += width
             if isinstance(kind, Category):
-                filled[k] = _category(kind, column, block)
+                filled[k], unknown[k] = _category(kind, column, block)
                 continue
             assert isinstance(kind, Number | Date)
             numbers = self._date(kind, column, block) if isinstance(kind, Date) else self._numbers(column)
@@ -58,7 +62,7 @@ class EncodedCells:
             filled[k] = _fill(numbers, kind.filled(), kind.gaps, block)
         if complaints:
             raise unreadable(complaints)
-        return values, filled
+        return values, filled, unknown
 
     def _numbers(self, column: pa.Array) -> NDArray[np.float64]:
         return numbers_or_nan(column, self.reading.marks, plain_too=self.typed)
@@ -74,8 +78,8 @@ class EncodedCells:
         return np.where(known, (seconds - seconds_of(kind.origin)) / UNITS[kind.unit], np.nan)
 
 
-def _category(kind: Category, column: pa.Array, block: NDArray[np.float64]) -> int:
-    """Set at most one slot of each row; how many rows have a value that is missing or not declared."""
+def _category(kind: Category, column: pa.Array, block: NDArray[np.float64]) -> tuple[int, int]:
+    """Set at most one slot of each row; how many values are missing or unknown, and how many are unknown."""
     assert kind.values is not None
     n_values = len(kind.values)
     places = class_places(column, kind.values, missing=n_values + 1)
@@ -84,7 +88,7 @@ def _category(kind: Category, column: pa.Array, block: NDArray[np.float64]) -> i
     slots = np.where(missing, n_values + kind.other if kind.gaps else -1, slots)
     rows = np.flatnonzero(slots >= 0)
     block[rows, slots[rows]] = 1.0
-    return int(missing.sum() + unknown.sum())
+    return int(missing.sum() + unknown.sum()), int(unknown.sum())
 
 
 def _fill(numbers: NDArray[np.float64], fill: float, gaps_too: bool, block: NDArray[np.float64]) -> int:

@@ -157,10 +157,10 @@ def file_schema(path: Path, reading: Reading) -> pa.Schema:
         if kind == "parquet":
             return _footer(path, stamp(path)).schema.to_arrow_schema()
         with open_file(path) as file:
-            return _arrow_reader(file).schema
+            return arrow_reader(file).schema
 
 
-def _arrow_reader(file: pa.NativeFile) -> Any:
+def arrow_reader(file: pa.NativeFile) -> Any:
     """A reader of Arrow's file format, or else of its stream format."""
     try:
         return pa.ipc.open_file(file)
@@ -172,7 +172,7 @@ def _arrow_reader(file: pa.NativeFile) -> Any:
 def _arrow_sizes(path: Path, column: str) -> list[int] | None:
     """Rows of each record batch of an Arrow file; None for a stream."""
     with open_file(path) as file:
-        reader = _arrow_reader(file)
+        reader = arrow_reader(file)
         if not hasattr(reader, "num_record_batches"):
             return None
         # One column is enough to count rows, and where the file is compressed the others take time.

@@ -32,6 +32,7 @@ def open_table(
     row_by_row: bool = False,
     schema: Schema | None = None,
     marks: Marks = PLAIN,
+    gaps: bool = False,
 ) -> Source:
     """Open a table in any form, ready to be read.
 
@@ -40,13 +41,14 @@ def open_table(
     the column that says whose row it is: it is read beside the features, and is none of them. With
     `row_by_row`, no value decides how another is read and none is refused, as private mechanisms need it. A `schema`
     says what the columns of a raw table mean: it chooses them, and the features are then its encoded columns. `marks`
-    says how a CSV file is written, where no schema does.
+    says how a CSV file is written, where no schema does. With `gaps`, missing numbers are no reason to refuse a table
+    that has no schema: they are NaN.
 
     >>> source = open_table(np.eye(2), [0, 1])
     >>> source.features, source.n_rows, len(source.parts())
     (('x0', 'x1'), 2, 1)
     """
-    reading: Reading = RowByRow(schema, marks) if row_by_row else Strict(schema, marks)
+    reading: Reading = RowByRow(schema, marks) if row_by_row else Strict(schema, marks, gaps)
     if schema is not None:
         features, drop = schema.used, ()
     choice = Choice.of(label, features, drop, person)

@@ -4,7 +4,6 @@ Reading is strict, and all values are looked at: this is for plain releases. `co
 """
 
 import csv
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from radoboost.tables.columns import Choice, column_names, row_place
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
 from radoboost.tables.files import FilePart, file_schema, open_files
 from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, sliced
-from radoboost.tables.kinds import SEPARATORS
+from radoboost.tables.marks import PLAIN, file_separator, header_line
 from radoboost.tables.paths import csv_stream, expand_paths, file_kind, is_paths, open_file, readable, stamp
 from radoboost.tables.reading import Selection
 from radoboost.tables.source import Part, Source
@@ -93,7 +92,7 @@ def raw_table(table: Any, columns: Sequence[str] | None = None, separator: str |
     if is_paths(table):
         paths = expand_paths(table)
         if separator is None and file_kind(paths[0]) == "csv":
-            separator = header_separator(paths[0])
+            separator = file_separator(paths[0], PLAIN)
         source = open_files(paths, choice, Raw(separator=separator or ","))
         return RawTable(source, separator if file_kind(paths[0]) == "csv" else None)
     frame = table if reading.is_frame(table) else array_columns(reading.array(table))
@@ -157,18 +156,6 @@ def csv_options(separator: str) -> dict[str, Any]:
     }
 
 
-def header_separator(path: Path) -> str:
-    """The separator that the header line has most often, outside quotes; a comma where it has none."""
-    header = re.sub(r'"[^"]*"', "", _header(path))
-    return max(SEPARATORS, key=header.count)
-
-
-def _header(path: Path) -> str:
-    with readable(path), open_file(path) as file:
-        line: bytes = csv_stream(path, file).read(1 << 20).lstrip(b"\r\n").split(b"\n", 1)[0]
-    return line.removesuffix(b"\r").decode("utf-8-sig", "backslashreplace")
-
-
 def column_types(table: Any) -> dict[str, pa.DataType | None]:
     """The columns of a table with the types they are stored in, without a look at any value.
 
@@ -180,7 +167,13 @@ def column_types(table: Any) -> dict[str, pa.DataType | None]:
     if is_paths(table):
         path = expand_paths(table)[0]
         if file_kind(path) == "csv":
-            return dict.fromkeys(next(csv.reader([_header(path)], delimiter=header_separator(path))))
+            return dict.fromkeys(
+                next(
+                    csv.reader(
+                        [header_line(path).decode("utf-8", "backslashreplace")], delimiter=file_separator(path, PLAIN)
+                    )
+                )
+            )
         schema = file_schema(path, STRICT)
     elif STRICT.is_frame(table):
         with readable("the table"):

@@ -24,7 +24,8 @@ class Batch(NamedTuple):
     """Some rows: how many, their labels as they are in the table (None without labels), their values and their place.
 
     `persons` says whose row each one is, as it is in the table; None if nobody asked for that. Where a schema says how
-    raw columns are read, `filled()` counts for each of them the cells that were missing, or not readable or unknown.
+    raw columns are read, `filled()` counts for each of them the cells that were missing, or not readable or unknown,
+    and `unknown()` those that a category does not have.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the
@@ -37,6 +38,7 @@ class Batch(NamedTuple):
     place: Callable[[int], str]
     persons: pa.Array | None = None
     filled: Callable[[], NDArray[np.int64]] | None = None
+    unknown: Callable[[], NDArray[np.int64]] | None = None
 
 
 class Part(Protocol):

@@ -26,10 +26,14 @@ from radoboost.tables.source import Part, Source
 
 @dataclass(frozen=True)
 class Strict:
-    """Reading that refuses what cannot be used; see `Reading` for what each method is for."""
+    """Reading that refuses what cannot be used; see `Reading` for what each method is for.
+
+    With `gaps`, a missing number is NaN, and no reason to refuse.
+    """
 
     schema: Schema | None = None
     given: Marks = PLAIN
+    gaps: bool = False
 
     @property
     def marks(self) -> Marks:
@@ -47,6 +51,8 @@ class Strict:
     def array(self, table: Any) -> Any:
         """Anything that NumPy can make an array of, unless a value of it is masked."""
         refuse_unread(table)
+        if self.gaps and np.ma.isMaskedArray(table):
+            table = np.ma.filled(table.astype(np.float64), np.nan)
         if np.ma.is_masked(table):
             row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
             raise missing_value(f"x{k}", row_place(row))
@@ -81,7 +87,12 @@ class Strict:
         return np.ascontiguousarray(values, values.dtype if values.dtype in (np.float32, np.float64) else np.float64)
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[Any]:
-        """A column as numbers, none of them missing."""
+        """A column as numbers; none of them is missing, or those are NaN."""
+        if column.null_count and self.gaps:
+            known = column.is_valid().to_numpy(zero_copy_only=False)
+            if pa.types.is_null(column.type) or pa.types.is_boolean(column.type):
+                column = column.cast(pa.int8())  # which has a 0 to put into gaps
+            return np.where(known, self.numbers(column.fill_null(0), name, place).astype(np.float64), np.nan)
         if column.null_count:
             raise missing_value(name, place(pc.index(column.is_null(), True).as_py()))
         if pa.types.is_decimal(column.type):

@@ -1,0 +1,120 @@
+"""Rows of a raw table, in any form, as scores. A gap never stops prediction: it is filled, and counted.
+
+With a schema a gap has the schema's fill, and a value that a category does not have is a row of zeros there. Without
+one a gap has the value that says nothing: the mean of a standardised column, the middle of declared bounds, or else 0.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import TableError
+from radoboost.tables import Batch, Source, open_table
+from radoboost.tables.kinds import Category
+from radoboost.tables.paths import is_paths
+
+if TYPE_CHECKING:
+    from radoboost.learner.model import Model
+
+
+@dataclass(frozen=True)
+class Filled:
+    """How many gaps were filled, and how many values of categories are new to the model, by raw column."""
+
+    gaps: Mapping[str, int] = field(default_factory=dict)
+    unseen: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: "Filled") -> "Filled":
+        return Filled(Counter(self.gaps) + Counter(other.gaps), Counter(self.unseen) + Counter(other.unseen))
+
+    def sentence(self) -> str:
+        """In words; empty if there is nothing to say.
+
+        >>> Filled({"age": 60}, {"ward": 3}).sentence()
+        "gaps filled: 'age' 60; unseen values of 'ward': 3"
+        """
+        gaps = ", ".join(f"{name!r} {count:,}" for name, count in self.gaps.items())
+        unseen = [f"unseen values of {name!r}: {count:,}" for name, count in self.unseen.items()]
+        return "; ".join([*([f"gaps filled: {gaps}"] if gaps else []), *unseen])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {"gaps_filled": dict(self.gaps), "unseen_values": dict(self.unseen)}
+
+    def unexpected(self, model: "Model") -> "Filled":
+        """Without the gaps that the model's schema says there may be."""
+        kinds = {} if model.schema is None else model.schema.columns
+        gaps = {name: count for name, count in self.gaps.items() if not getattr(kinds.get(name), "gaps", False)}
+        return Filled(gaps, self.unseen)
+
+
+def open_rows(model: "Model", table: Any, label: str | None = None) -> Source:
+    """A table in any form, opened for a model; the columns of an array are the model's, in order."""
+    names = model.feature_names
+    if not is_paths(table) and not hasattr(table, "__arrow_c_stream__") and not isinstance(table, dict):
+        table = _by_position(table, names)
+    return open_table(table, label=label, features=names, labelled=False, schema=model.schema, gaps=True)
+
+
+def _by_position(table: Any, names: tuple[str, ...]) -> Any:
+    """An array as columns with the model's names; as it is where they are those of arrays, or it is none."""
+    rows = table if hasattr(table, "toarray") or np.ma.isMaskedArray(table) else np.asarray(table)
+    if rows.ndim != 2 or names == tuple(f"x{k}" for k in range(len(names))):
+        return table
+    if rows.shape[1] != len(names):
+        raise TableError(f"rows to predict must have {len(names)} columns, those of feature_names in order; "
+                         f"the shape is {rows.shape}")  # fmt: skip
+    dense = rows.toarray() if hasattr(rows, "toarray") else rows
+    if np.ma.isMaskedArray(dense):
+        dense = np.ma.filled(dense.astype(np.float64), np.nan)
+    return {name: np.ascontiguousarray(dense[:, k]) for k, name in enumerate(names)}
+
+
+def scored_batches(model: "Model", source: Source) -> Iterator[tuple[Batch, NDArray[np.float64], Filled]]:
+    """Batches of rows, in order, with their scores and what was filled in them."""
+    for batch in source.batches():
+        values, filled = batch.values(), Filled()
+        if model.schema is not None:
+            filled = _counted(model, batch)
+        elif (missing := np.isnan(values)).any():
+            values = np.where(missing, model.neutral, values)
+            counts = zip(source.features, missing.sum(axis=0).tolist(), strict=True)
+            filled = Filled({name: count for name, count in counts if count})
+        if not np.isfinite(values).all():
+            source.refuse_not_finite(batch, values)
+        try:
+            scores = model.scores(values)
+        except TableError:
+            raise TableError(f"{source.name} has values too large for a score; check their units") from None
+        yield batch, scores, filled
+
+
+def _counted(model: "Model", batch: Batch) -> Filled:
+    """What was filled in a batch that was read by the model's schema."""
+    assert model.schema is not None
+    assert batch.filled is not None
+    assert batch.unknown is not None
+    gaps, unseen = {}, {}
+    for name, missing, unknown in zip(
+        model.schema.used, batch.filled().tolist(), batch.unknown().tolist(), strict=True
+    ):
+        kind = model.schema.columns[name]
+        if missing > unknown:
+            gaps[name] = missing - unknown
+        if unknown and not (isinstance(kind, Category) and kind.other):
+            unseen[name] = unknown
+    return Filled(gaps, unseen)
+
+
+def score_rows(model: "Model", table: Any) -> tuple[NDArray[np.float64], Filled]:
+    """The score of every row of a table, and what was filled."""
+    source, filled = open_rows(model, table), Filled()
+    pieces = [np.zeros(0)]
+    for _, scores, more in scored_batches(model, source):
+        pieces.append(scores)
+        filled += more
+    return np.concatenate(pieces), filled

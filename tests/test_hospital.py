@@ -1,0 +1,39 @@
+"""The made-up hospital has what such tables have, in the amounts that its page says."""
+
+import numpy as np
+import pyarrow.compute as pc
+
+from radoboost import hospital
+from radoboost.hospital import N_NEW, N_PATIENTS, NEW_WARD, write_hospital
+
+
+def test_the_table_has_gaps_text_dates_and_skew():
+    table, chance = hospital._patients(N_PATIENTS, 1)
+    assert table.num_rows == N_PATIENTS == 20_000
+    shares = {
+        name: column.null_count / N_PATIENTS for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    assert {name for name, share in shares.items() if share} == {"age", "crp", "albumin"}
+    # Binomial: a deviation of more than 0.012 has a chance below 1e-7 for each of them.
+    assert abs(shares["age"] - 0.03) < 0.012 and abs(shares["albumin"] - 0.10) < 0.012 and 0.04 < shares["crp"] < 0.08
+    assert pc.count_distinct(table["patient_id"]).as_py() == N_PATIENTS
+    sizes = sorted(entry["counts"] for entry in pc.value_counts(table["ward"]).to_pylist())
+    assert len(sizes) == 12 and sizes[-1] > 30 * sizes[0] > 0
+    crp = table["crp"].drop_null().to_numpy()
+    assert np.mean(crp) > 1.4 * np.median(crp)
+    # Somebody who knows the odds of every patient is wrong this often.
+    assert 0.15 < np.minimum(chance, 1 - chance).mean() < 0.25
+    positive = pc.equal(table["outcome"], "yes").to_numpy()
+    assert abs(positive.mean() - chance.mean()) < 0.02
+
+
+def test_the_same_seed_gives_the_same_table():
+    assert hospital.hospital(500).equals(hospital.hospital(500))
+    assert not hospital.hospital(500).equals(hospital.hospital(500, seed=2))
+
+
+def test_the_colleague_has_other_patients_and_one_more_ward(tmp_path):
+    first, second = (path.read_text().splitlines() for path in write_hospital(tmp_path / "new" / "folder"))
+    assert (len(first), len(second)) == (1 + N_PATIENTS, 1 + N_NEW) and first[0] == second[0]
+    assert not {line.split(",")[0] for line in first[1:]} & {line.split(",")[0] for line in second[1:]}
+    assert not [line for line in first if NEW_WARD in line] and [line for line in second if NEW_WARD in line]
