@@ -444,6 +444,127 @@ def exponential(x: float) -> float:
     return float(struct.unpack("<d", struct.pack("<Q", (bits + (shift << 52)) % 2**64))[0])
 
 
+# ---- feature maps, from the section "Feature maps" of docs/exactness.md
+
+
+def bits_of(x: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", x))[0])
+
+
+def float_of(bits: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
+
+
+def _half_square(f: float) -> tuple[float, float]:
+    upper = float_of(bits_of(f) & ~(2**27 - 1))
+    return 0.5 * (upper * upper), 0.5 * ((f - upper) * (f + upper))
+
+
+def log1p(x: float) -> float:
+    """log(1 + x), for x >= 0."""
+    if not x < math.inf:
+        return x
+    root = float.fromhex("0x1.6a09e667f3bcdp-1")
+    u = 1.0 + x
+    rest = x - (u - 1.0) if x < 1.0 else 1.0 - (u - x)
+    i = bits_of(u) + (bits_of(1.0) - bits_of(root))
+    k = (i >> 52) - 1023
+    f = x if k == 0 else float_of(i % 2**52 + bits_of(root)) - 1.0
+    h, g = _half_square(f)
+    s = f / (2.0 + f)
+    z = s * s
+    p = float(Fraction(2, 23))
+    for n in range(21, 1, -2):
+        p = p * z + float(Fraction(2, n))
+    small = s * ((h + g) + p * z) - g
+    small = small + (k * float.fromhex("0x1.ef35793c7673p-45") + (0.0 if k == 0 else rest / u))
+    a = k * float.fromhex("0x1.62e42fefa38p-1")
+    b = a + f
+    d = b - h
+    small = small + (((a - b) + f) + ((b - d) - h))
+    return d + small
+
+
+def _lost(a: float, b: float, d: float) -> float:
+    w = a - d
+    return (a - (d + w)) + (w - b)
+
+
+def cosine(x: float) -> float:
+    """cos(x), for x up to 2**20."""
+    if math.isnan(x):
+        return x
+    x = min(max(x, -(2.0**20)), 2.0**20)
+    n = float(round(x * float.fromhex("0x1.45f306dc9c883p-1")))  # ties to even
+    t = x - n * float.fromhex("0x1.921fb544p+0")
+    a = n * float.fromhex("0x1.0b4611a6p-34")
+    r = t - a
+    b = n * float.fromhex("0x1.3198a2ep-69")
+    q = r - b
+    e = (_lost(t, a, r) + _lost(r, b, q)) - n * float.fromhex("0x1.b839a252049c1p-104")
+    high = q + e
+    low = (q - high) + e
+    z = high * high
+    quarter = int(n) % 4
+    if quarter % 2 == 0:
+        h, g = _half_square(high)
+        p = _over_factorial(18)
+        for order in range(16, 2, -2):
+            p = p * z + _over_factorial(order)
+        o = 1.0 - h
+        value = o + (((1.0 - o) - h) + ((z * z) * p - (g + high * low)))
+    else:
+        c = high * z
+        p = _over_factorial(17)
+        for order in range(15, 3, -2):
+            p = p * z + _over_factorial(order)
+        value = high + ((c * (z * p) + low * (1.0 - 0.5 * z)) - c / 6.0)
+    return -value if quarter in (1, 2) else value
+
+
+def _over_factorial(n: int) -> float:
+    """1 / n! with the sign of that order in the series of sine or cosine."""
+    return (-1) ** (n // 2) * float(Fraction(1, math.factorial(n)))
+
+
+def map_input(x: float, entry: dict) -> float:
+    """The number of one input, described as in a release."""
+    if not math.isfinite(x):
+        return math.nan
+    x = min(max(x, entry.get("low", -math.inf)), entry.get("high", math.inf))
+    v = (x + 0.0 - entry.get("shift", 0.0)) * entry.get("factor", 1.0)
+    v = v / entry.get("divisor", 1.0) - entry.get("offset", 0.0)
+    if entry.get("log", False):
+        v = math.copysign(log1p(abs(v)), v)
+    if "limit" in entry:
+        v = min(max(v, -entry["limit"]), entry["limit"])
+    return v
+
+
+def mapped_row(row: dict, feature_map: dict) -> list[float]:
+    """The outputs of one row of raw values by name, for a map described as in a release."""
+    numbers = {}
+    for entry in feature_map["inputs"]:
+        label = f"log({entry['name']})" if entry.get("log") else entry["name"]
+        numbers[label] = map_input(row[entry["name"]], entry)
+    outputs = []
+    for term in feature_map["terms"]:
+        of = [numbers[label] for label in term.get("inputs", ())]
+        if term["kind"] == "linear":
+            outputs.append(of[0])
+        elif term["kind"] == "product":
+            outputs.append(of[0] * of[1])
+        elif term["kind"] == "hat":
+            height = 1.0 - abs(of[0] - term["knot"]) / term["width"]
+            outputs.append(height if not height <= 0.0 else 0.0)
+        else:
+            angle = 0.0
+            for weight, v in zip(term["weights"], numbers.values(), strict=True):
+                angle += weight * v
+            outputs.append(term["factor"] * cosine(angle + term["phase"]))
+    return outputs
+
+
 def tilted(e: Sequence[int], theta: Vector, grid: int, cap: float) -> list[int]:
     """The part of one row in a mean rado."""
     score = 0.0

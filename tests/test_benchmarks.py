@@ -13,6 +13,7 @@ WITH_AN_AIM = (
     "audits",
     "crafting",
     "learning",
+    "polynomials",
     "predicting",
     "private_bounds",
     "protocol",

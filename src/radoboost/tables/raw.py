@@ -167,13 +167,8 @@ def column_types(table: Any) -> dict[str, pa.DataType | None]:
     if is_paths(table):
         path = expand_paths(table)[0]
         if file_kind(path) == "csv":
-            return dict.fromkeys(
-                next(
-                    csv.reader(
-                        [header_line(path).decode("utf-8", "backslashreplace")], delimiter=file_separator(path, PLAIN)
-                    )
-                )
-            )
+            line = header_line(path).decode("utf-8", "backslashreplace")
+            return dict.fromkeys(next(csv.reader([line], delimiter=file_separator(path, PLAIN))))
         schema = file_schema(path, STRICT)
     elif STRICT.is_frame(table):
         with readable("the table"):

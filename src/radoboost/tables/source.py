@@ -25,7 +25,8 @@ class Batch(NamedTuple):
 
     `persons` says whose row each one is, as it is in the table; None if nobody asked for that. Where a schema says how
     raw columns are read, `filled()` counts for each of them the cells that were missing, or not readable or unknown,
-    and `unknown()` those that a category does not have.
+    and `unknown()` those that a category does not have. `inputs()` gives what values were made of by a feature map;
+    None without one.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the
@@ -39,6 +40,7 @@ class Batch(NamedTuple):
     persons: pa.Array | None = None
     filled: Callable[[], NDArray[np.int64]] | None = None
     unknown: Callable[[], NDArray[np.int64]] | None = None
+    inputs: Callable[[], NDArray[Any]] | None = None
 
 
 class Part(Protocol):

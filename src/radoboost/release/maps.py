@@ -1,0 +1,315 @@
+"""Feature maps: columns of a release that are not columns of the table, but made of them, row by row.
+
+A map is data: it stands in the release and in the model, so that the data holder and anyone who predicts compute the
+same values to the last bit. First every input gets one number a row,
+
+    v = ((clip(x, low, high) - shift) * factor) / divisor - offset       as columns are scaled
+    v = sign(v) log(1 + |v|)                                             if it is logged
+    v = clip(v, -limit, limit)                                           if it has a limit
+
+and then every term gives one column:
+
+    linear     v
+    product    v w                                                       of two inputs, or one with itself
+    hat        max(0, 1 - |v - knot| / width)
+    cosine     factor cos(sum of weight_k v_k over all inputs k + phase)
+
+All of it is elementwise float64 in the order that docs/exactness.md says, with a logarithm and a cosine of our own, so
+that what a row gives depends on nothing but that row.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ReleaseError
+from radoboost.release.polynomials import cos, log1p
+
+# What each kind of term has besides its kind: how many inputs, and which numbers. A cosine is of all inputs.
+KINDS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "linear": (1, ()),
+    "product": (2, ()),
+    "hat": (1, ("knot", "width")),
+    "cosine": (0, ("phase", "factor")),
+}
+_BLOCK_ROWS = 1 << 12  # whose inputs are made at a time
+_BLOCK_VALUES = 1 << 17  # outputs that are made at a time: they stay in the cache until they are put row by row
+_COSINES = 1 << 13  # so many at a time: few enough for the cache, and many enough for NumPy
+_UNKNOWN = "the feature map has {what}, which this version does not know; upgrade radoboost"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One column of the table as terms see it.
+
+    >>> Input("age", shift=40.0, divisor=8.0, log=True).label
+    'log(age)'
+    """
+
+    name: str
+    shift: float = 0.0
+    divisor: float = 1.0
+    low: float | None = None
+    high: float | None = None
+    limit: float | None = None
+    log: bool = False
+    factor: float = 1.0
+    offset: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """What terms call it."""
+        return f"log({self.name})" if self.log else self.name
+
+    def apply(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The numbers of raw values `x`; NaN for one that is not finite.
+
+        >>> Input("age", shift=40.0, divisor=8.0, limit=1.0).apply(np.array([44.0, 80.0, np.inf]))
+        array([0.5, 1. , nan])
+        """
+        with np.errstate(all="ignore"):
+            v = np.where(np.isfinite(x), x, np.nan)
+            if self.low is not None:
+                v = np.maximum(v, self.low)
+            if self.high is not None:
+                v = np.minimum(v, self.high)
+            # + 0.0 makes -0.0 of a clipped value 0.0: which of the two comes out of a minimum is not defined.
+            v = (((v + 0.0) - self.shift) * self.factor) / self.divisor - self.offset
+            if self.log:
+                v = np.copysign(log1p(np.abs(v)), v)
+            return v if self.limit is None else np.minimum(np.maximum(v, -self.limit), self.limit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The input as JSON data, without what is as usual."""
+        return {f.name: value for f in dataclasses.fields(self) if (value := getattr(self, f.name)) != f.default}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One output of a map: its kind, the labels of its inputs, and the numbers of its kind.
+
+    >>> Term("product", ("age", "dose")).to_dict()
+    {'kind': 'product', 'inputs': ['age', 'dose']}
+    """
+
+    kind: str
+    inputs: tuple[str, ...] = ()
+    knot: float = 0.0
+    width: float = 1.0
+    weights: tuple[float, ...] = ()
+    phase: float = 0.0
+    factor: float = 1.0
+
+    def name(self, number: int) -> str:
+        """The output's name; `number` counts the cosines from 1.
+
+        >>> Term("hat", ("age",), knot=-0.5, width=0.5).name(0), Term("product", ("age", "age")).name(0)
+        ('age~-0.5', 'age^2')
+        """
+        if self.kind == "linear":
+            return self.inputs[0]
+        if self.kind == "product":
+            first, second = self.inputs
+            return f"{first}^2" if first == second else f"{first}*{second}"
+        return f"{self.inputs[0]}~{self.knot:.12g}" if self.kind == "hat" else f"cos{number}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The term as JSON data, with what its kind has."""
+        count, numbers = KINDS[self.kind]
+        what = {"inputs": list(self.inputs)} if count else {"weights": list(self.weights)}
+        return {"kind": self.kind, **what, **{name: getattr(self, name) for name in numbers}}
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """Columns made of columns: `inputs`, and the `terms` made of them, one for each output.
+
+    >>> age = Input("age", shift=40.0, divisor=8.0)
+    >>> square = FeatureMap((age,), (Term("linear", ("age",)), Term("product", ("age", "age"))))
+    >>> square.output_names, square.apply(np.array([[44.0], [24.0]])).tolist()
+    (('age', 'age^2'), [[0.5, 0.25], [-2.0, 4.0]])
+    """
+
+    inputs: tuple[Input, ...]
+    terms: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        _check_inputs(self.inputs)
+        _check_terms(self.terms, [entry.label for entry in self.inputs])
+        if double := repeated(self.output_names):
+            raise ReleaseError(f"the feature map makes several columns of one name: {', '.join(map(repr, double))}")
+
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """The columns of the table that it takes, each once, in order."""
+        return tuple(dict.fromkeys(entry.name for entry in self.inputs))
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """The columns that it makes, in order."""
+        cosines = np.cumsum([term.kind == "cosine" for term in self.terms]).tolist()
+        return tuple(term.name(number) for term, number in zip(self.terms, cosines, strict=True))
+
+    def apply(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """The outputs of rows of values, which have a column for each of `input_names`.
+
+        What is not finite is NaN in every output that is made of it. No row changes what another one gives.
+        """
+        rows = np.empty((len(values), len(self.terms)))
+        step = max(64, _BLOCK_VALUES // len(self.terms))
+        with np.errstate(all="ignore"):
+            for first in range(0, len(values), _BLOCK_ROWS):
+                inputs = self._inputs(values[first : first + _BLOCK_ROWS])
+                for start in range(0, inputs.shape[1], step):
+                    block = inputs[:, start : start + step]
+                    rows[first + start : first + start + block.shape[1]] = self._outputs(block).T
+        return rows
+
+    def _inputs(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """The numbers of all inputs, column-first."""
+        columns = values.T.astype(np.float64, order="C")
+        place = {name: k for k, name in enumerate(self.input_names)}
+        return np.array([entry.apply(columns[place[entry.name]]) for entry in self.inputs])
+
+    @cached_property
+    def _plan(self) -> list[tuple[str, int, list[int], Term]]:
+        """Kind, place of the output and places of the inputs of every term but cosines."""
+        place = {entry.label: k for k, entry in enumerate(self.inputs)}
+        return [
+            (term.kind, k, [place[label] for label in term.inputs], term)
+            for k, term in enumerate(self.terms)
+            if term.kind != "cosine"
+        ]
+
+    def _outputs(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The outputs of a block of rows, column-first."""
+        outputs = np.empty((len(self.terms), inputs.shape[1]))
+        for kind, k, of, term in self._plan:
+            if kind == "product":
+                np.multiply(inputs[of[0]], inputs[of[1]], out=outputs[k])
+            elif kind == "linear":
+                outputs[k] = inputs[of[0]]
+            else:
+                outputs[k] = np.maximum(1.0 - np.abs(inputs[of[0]] - term.knot) / term.width, 0.0)
+        self._add_cosines(inputs, outputs)
+        return outputs
+
+    def _add_cosines(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
+        places, weights, phases, factors = self._cosines
+        if not len(places):
+            return
+        step = max(1, _COSINES // inputs.shape[1])
+        for start in range(0, len(places), step):
+            some = slice(start, start + step)
+            angles = np.zeros((len(places[some]), inputs.shape[1]))
+            for k, row in enumerate(inputs):
+                angles += weights[some, k : k + 1] * row
+            outputs[places[some]] = factors[some] * cos(angles + phases[some])
+
+    @cached_property
+    def _cosines(self) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Places of the cosines, and their weights, phases and factors, a row for each."""
+        places = [k for k, term in enumerate(self.terms) if term.kind == "cosine"]
+        terms = [self.terms[k] for k in places]
+        weights = np.array([term.weights for term in terms], dtype=np.float64).reshape(len(terms), len(self.inputs))
+        phases, factors = np.array([(term.phase, term.factor) for term in terms]).reshape(-1, 2, 1).swapaxes(0, 1)
+        return places, weights, phases, factors
+
+    def to_dict(self) -> dict[str, Any]:
+        """The map as JSON data."""
+        return {"inputs": [entry.to_dict() for entry in self.inputs], "terms": [term.to_dict() for term in self.terms]}
+
+    @classmethod
+    def from_dict(cls, entry: Any) -> "FeatureMap":
+        """A map from a document, refusing what this version does not know.
+
+        >>> data = {"inputs": [{"name": "age"}], "terms": [{"kind": "linear", "inputs": ["age"]}]}
+        >>> FeatureMap.from_dict(data).to_dict() == data
+        True
+        """
+        if not isinstance(entry, Mapping) or set(entry) != {"inputs", "terms"}:
+            raise ReleaseError("a feature map must have inputs and terms, and nothing else; upgrade radoboost")
+        if not all(isinstance(entry[key], list) and entry[key] for key in ("inputs", "terms")):
+            raise ReleaseError("a feature map must have at least one input and one term")
+        return cls(
+            tuple(_entry(Input, item, {"name"}, _INPUT_FIELDS) for item in entry["inputs"]),
+            tuple(_entry(Term, item, *_term_keys(item)) for item in entry["terms"]),
+        )
+
+
+_INPUT_FIELDS = {f.name for f in dataclasses.fields(Input)}
+
+
+def repeated(names: Sequence[str]) -> list[str]:
+    """The names that are there more than once, in order.
+
+    >>> repeated(["a", "b", "a", "a"])
+    ['a']
+    """
+    seen: set[str] = set()
+    return list(dict.fromkeys(name for name in names if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+
+
+def _term_keys(item: Any) -> tuple[set[str], set[str]]:
+    """Which keys a term's entry must have: all those of its kind, and no others."""
+    kind = item.get("kind") if isinstance(item, Mapping) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ReleaseError(_UNKNOWN.format(what=f"a term of the kind {str(kind)[:40]!r}"))
+    count, numbers = KINDS[kind]
+    keys = {"kind", "inputs" if count else "weights", *numbers}
+    return keys, keys
+
+
+def _entry(cls: Any, item: Any, needed: set[str], known: set[str]) -> Any:
+    """An input or a term from its JSON data; lists become tuples."""
+    if not isinstance(item, Mapping) or not needed <= set(item) <= known:
+        raise ReleaseError(_UNKNOWN.format(what=f"an entry {str(item)[:80]!r}"))
+    for key in ("inputs", "weights"):
+        if not isinstance(item.get(key, []), list):
+            raise ReleaseError(_UNKNOWN.format(what=f"an entry {str(item)[:80]!r}"))
+    return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in item.items()})
+
+
+def _check_inputs(inputs: tuple[Input, ...]) -> None:
+    """Refuse inputs that no number can be computed from."""
+    for entry in inputs:
+        numbers = [entry.shift, entry.divisor, entry.factor, entry.offset]
+        numbers += [number for number in (entry.low, entry.high, entry.limit) if number is not None]
+        if not isinstance(entry.name, str) or not isinstance(entry.log, bool) or not all(map(_finite, numbers)):
+            raise ReleaseError(f"the input {entry.name!r} of the feature map needs a name and finite numbers")
+        low, high = -math.inf if entry.low is None else entry.low, math.inf if entry.high is None else entry.high
+        if not (low <= high and entry.divisor > 0 and (entry.limit is None or entry.limit > 0)):
+            raise ReleaseError(f"the input {entry.name!r} of the feature map needs low <= high, divisor > 0, limit > 0")
+    if double := repeated([entry.label for entry in inputs]):
+        raise ReleaseError(f"the feature map has several inputs of one name: {', '.join(map(repr, double))}")
+
+
+def _check_terms(terms: tuple[Term, ...], labels: list[str]) -> None:
+    """Refuse terms of unknown kinds, of inputs that are not there, or with numbers that cannot be used."""
+    known = set(labels)
+    if missing := list(dict.fromkeys(str(label) for term in terms for label in term.inputs if label not in known)):
+        raise ReleaseError(
+            f"the feature map has terms of inputs that it does not have: {', '.join(map(repr, missing))}"
+        )
+    for term in terms:
+        if term.kind not in KINDS:
+            raise ReleaseError(_UNKNOWN.format(what=f"a term of the kind {str(term.kind)[:40]!r}"))
+        count = KINDS[term.kind][0]
+        numbers = [term.knot, term.width, term.phase, term.factor, *term.weights]
+        weights = 0 if count else len(labels)
+        fits = len(term.inputs) == count and len(term.weights) == weights and all(map(_finite, numbers))
+        if not fits or term.width <= 0:
+            raise ReleaseError(
+                f"a term {term.kind!r} of the feature map needs {count or len(labels)} inputs, finite numbers and a "
+                "width above 0"
+            )
+
+
+def _finite(number: Any) -> bool:
+    return type(number) in (int, float) and math.isfinite(number)

@@ -1,0 +1,77 @@
+"""A table seen through a feature map: the same rows, labels and persons, and other columns."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import TableError
+from radoboost.release.maps import FeatureMap
+from radoboost.tables.source import Batch, Part, Source
+
+
+def mapped(source: Source, feature_map: FeatureMap) -> Source:
+    """The table with the map's outputs as its features, in batches that suit their number.
+
+    >>> from radoboost.release.maps import Input, Term
+    >>> from radoboost.tables import open_table
+    >>> source = open_table([[1.0, 5.0], [3.0, 5.0]], [0, 1])
+    >>> squares = mapped(source, FeatureMap((Input("x0"),), (Term("product", ("x0", "x0")),)))
+    >>> squares.features, [batch.values().tolist() for batch in squares.batches()]
+    (('x0^2',), [[[1.0], [9.0]]])
+    """
+    missing = [name for name in feature_map.input_names if name not in source.features]
+    if missing:
+        raise TableError(
+            f"{source.name} has no column {', '.join(map(repr, missing))}, which the feature map takes; its columns "
+            f"are {', '.join(source.features[:20])}{', ...' if len(source.features) > 20 else ''}"
+        )
+    names = {name: k for k, name in enumerate(source.features)}
+    places = tuple(names[name] for name in feature_map.input_names)
+    selection = None if places == tuple(range(len(names))) else places
+    pieces = tuple(MappedPart(part, feature_map, selection) for part in source.pieces)
+    return replace(source, features=feature_map.output_names, pieces=pieces)
+
+
+@dataclass(frozen=True, eq=False)
+class MappedPart:
+    """The rows of a part through a map; `places` are those of the map's inputs, None where all columns are."""
+
+    part: Part
+    feature_map: FeatureMap
+    places: tuple[int, ...] | None
+
+    @property
+    def n_rows(self) -> int | None:
+        """As many as there are."""
+        return self.part.n_rows
+
+    def count(self) -> int:
+        """As many as there are."""
+        return self.part.count()
+
+    def batches(self, most_rows: int) -> Iterator[Batch]:
+        """The rows in the same batches; their values are mapped when they are asked for."""
+        for batch in self.part.batches(most_rows):
+            values = _MappedValues(batch, self.feature_map, self.places)
+            yield batch._replace(values=values, inputs=values.inputs)
+
+
+class _MappedValues:
+    """The mapped values of a batch, and those that they are made of, which are converted once."""
+
+    def __init__(self, batch: Batch, feature_map: FeatureMap, places: tuple[int, ...] | None) -> None:
+        self._batch, self._map, self._places = batch, feature_map, places
+        self._inputs: NDArray[Any] | None = None
+
+    def inputs(self) -> NDArray[Any]:
+        """The values of the map's inputs."""
+        if self._inputs is None:
+            values = self._batch.values()
+            self._inputs = values if self._places is None else values[:, self._places]
+        return self._inputs
+
+    def __call__(self) -> NDArray[np.float64]:
+        return self._map.apply(self.inputs())
