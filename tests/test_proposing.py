@@ -200,7 +200,7 @@ def test_dates_are_bounded_by_what_was_seen_and_filled_near_their_mean():
     before = pa.array([-3 * 86400, -2 * 86400], pa.timestamp("s"))
     assert propose_schema({"d": before}).columns["d"].fill == "1969-12-30"  # half a day rounds up
     far = pa.array([2**45, 2**46], pa.timestamp("s"))
-    assert propose_schema({"d": far}).columns["d"] == Date()
+    assert propose_schema({"d": far}).columns["d"] == Left("text")  # no year from 1 to 9999
 
 
 def test_one_impossible_date_makes_texts_of_all():
