@@ -2,12 +2,14 @@
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from radoboost.learner.model import Model
 from radoboost.privacy import delta_advice
 from radoboost.release import Release, Statement, percent_up, rounded_up
+from radoboost.release.maps import FeatureMap
 from radoboost.release.words import epsilon_text, figures_in_words, stages_in_words, statement_in_words
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ def describe(release: Release) -> str:
     lines = [
         f"{release.n_rados:,} rados of {len(release.columns):,} features, from {_examples(release.n_examples)}",
         *_field("classes", f"{release.classes[0]!r} is -1, {release.classes[1]!r} is +1"),
+        *_mapped(release.map),
         *_made_by(release.mechanism, release.signatures),
         "",
         *_stated(release.statement, release.n_examples),
@@ -52,11 +55,12 @@ def describe_model(model: Model) -> str:
     >>> print(describe_model(clf.model_).splitlines()[0])
     a linear classifier over 1 column: positive scores mean 1, the others 0
     """
-    names, (negative, positive) = model.input_names, model.classes
+    names, (negative, positive) = model.column_names, model.classes
     count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
     lines = [
         f"a linear classifier over {count}: positive scores mean {positive!r}, the others {negative!r}",
         *_field("learner", _named({key: value for key, value in model.learner.items() if key != "standard_errors"})),
+        *_mapped(model.map),
     ]
     if model.learner.get("fell_back_to_majority"):
         lines += ["             an empty table might have given this release: the noisy majority, whatever the row"]
@@ -82,7 +86,8 @@ def describe_model(model: Model) -> str:
         for k in by_weight[:_SHOWN_COLUMNS]
     ]
     lines += [*_more(len(names)), f"{'intercept':<46}{gap}{model.intercept:>16.5g}"]
-    lines += ["theta weighs scaled columns; coefficients and intercept are in the units of the table"]
+    units = "the table" if model.map is None else "the columns that the feature map makes"
+    lines += [f"theta weighs scaled columns; coefficients and intercept are in the units of {units}"]
     if errors is not None:
         lines += ["± is the standard deviation by the declared noise, given the whitening that was released"]
     return "\n".join(lines)
@@ -196,6 +201,20 @@ def _stated(statement: Statement, n_examples: int | None) -> list[str]:
         *_field("random bits", statement.random_source),
         *(_field("advice", advice) if advice else []),
     ]
+
+
+def _mapped(feature_map: FeatureMap | None) -> list[str]:
+    """How the columns are made of the table's, where a feature map makes them."""
+    if feature_map is None:
+        return []
+    kinds = Counter(term.kind for term in feature_map.terms)
+    made = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    logged = sum(entry.log for entry in feature_map.inputs)
+    return _field(
+        "feature map",
+        f"{len(feature_map.terms):,} columns made of {len(feature_map.input_names):,}: {made}"
+        + (f"; {logged:,} of the inputs logged" if logged else ""),
+    )
 
 
 def _made_by(mechanism: Mapping[str, Any], signatures: Mapping[str, Any]) -> list[str]:

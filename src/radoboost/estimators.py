@@ -20,6 +20,7 @@ from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.craft import craft, warn_clipped
 from radoboost.holder.declared import Bounds, check_bounds, check_names, limit_arrays, read_bounds
 from radoboost.holder.engines import get_engine
+from radoboost.holder.feature_maps import Columns
 from radoboost.holder.grid import edge_integers, make_columns, resolve_scale
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.signatures import SignatureSet
@@ -52,6 +53,7 @@ class _RadoShell(LinearShell, ABC):
         classes: Sequence[Any] | None = None,
         mechanism: Mechanism | str | None = None,
         signatures: SignatureSet | None = None,
+        columns: Columns = "auto",
         scale: str | None = "auto",
         bounds: Bounds = None,
         intercept: bool = True,
@@ -62,6 +64,7 @@ class _RadoShell(LinearShell, ABC):
         self.classes = classes
         self.mechanism = mechanism
         self.signatures = signatures
+        self.columns = columns
         self.scale = scale
         self.bounds = bounds
         self.intercept = intercept
@@ -115,6 +118,7 @@ class _RadoShell(LinearShell, ABC):
             n_rados=self.n_rados,
             mechanism=mechanism,
             signatures=self.signatures,
+            columns=self.columns,
             scale=self.scale,
             bounds=self.bounds,
             intercept=self.intercept,
@@ -185,7 +189,7 @@ class RadoBoostClassifier(_RadoShell):
         Edges smaller than this in magnitude count as this large; 0.1 in the paper's appendix.
     keep : "last" or "best"
         The iterate to keep: the last, or the one with the least exponential rado-risk.
-    n_rados, mechanism, signatures, scale, bounds, intercept
+    n_rados, mechanism, signatures, columns, scale, bounds, intercept
         How `fit` crafts its release, as in `craft`. `fit_rados` does not use them. A mechanism may be given by name,
         and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
     ledger : Ledger, or the path of one, optional
@@ -202,7 +206,7 @@ class RadoBoostClassifier(_RadoShell):
     Attributes
     ----------
     coef_, intercept_ : arrays
-        In the units of X.
+        In the units of X; with a feature map, one for each of `model_.column_names`.
     model_ : Model
         What was learned, as data.
     release_ : Release
@@ -236,6 +240,7 @@ class RadoBoostClassifier(_RadoShell):
         classes: Sequence[Any] | None = None,
         mechanism: Mechanism | str | None = None,
         signatures: SignatureSet | None = None,
+        columns: Columns = "auto",
         scale: str | None = "auto",
         bounds: Bounds = None,
         intercept: bool = True,
@@ -253,6 +258,7 @@ class RadoBoostClassifier(_RadoShell):
             classes=classes,
             mechanism=mechanism,
             signatures=signatures,
+            columns=columns,
             scale=scale,
             bounds=bounds,
             intercept=intercept,
@@ -277,7 +283,7 @@ class MomentsClassifier(_RadoShell):
 
     Parameters
     ----------
-    n_rados, mechanism, signatures, scale, bounds, intercept
+    n_rados, mechanism, signatures, columns, scale, bounds, intercept
         How `fit` crafts its release, as in `craft`. `fit_rados` does not use them. A mechanism may be given by name,
         and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
     ledger : Ledger, or the path of one, optional
@@ -294,7 +300,7 @@ class MomentsClassifier(_RadoShell):
     Attributes
     ----------
     coef_, intercept_ : arrays
-        In the units of X.
+        In the units of X; with a feature map, one for each of `model_.column_names`.
     model_ : Model
         What was learned, as data.
     release_ : Release
@@ -418,7 +424,7 @@ class AdaBoostSSClassifier(LinearShell):
         columns = make_columns(names, scale, limits, survey.result(), intercept=self.intercept)
         low, high = limit_arrays(limits, names)
         beyond = ((values < low) | (values > high)).sum(axis=0)
-        warn_clipped(columns[: len(names)], beyond, stacklevel=4)
+        warn_clipped(names, beyond, stacklevel=4)
         return columns
 
 

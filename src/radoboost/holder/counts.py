@@ -139,6 +139,13 @@ class RowCounts:
         return lines
 
 
+def beyond_bounds(values: NDArray[Any], good: NDArray[np.bool_], columns: Sequence[Column]) -> NDArray[np.int64]:
+    """How many values of good rows lie beyond their bounds, by column."""
+    low, high = np.array([column.constants[:2] for column in columns]).T
+    counts: NDArray[np.int64] = (((values < low) | (values > high)) & good[:, None]).sum(axis=0)
+    return counts
+
+
 def _named(names: Sequence[str], counts: NDArray[np.int64]) -> str:
     """Names with their counts, the largest first."""
     order = np.argsort(-counts, kind="stable")
@@ -158,9 +165,8 @@ def check_where(where: Where) -> None:
             raise _OnlyTried  # so that the draft is removed, and what is there stays
 
 
-def tell_holder(counts: RowCounts, columns: Sequence[Column], label: str, where: Where) -> None:
+def tell_holder(counts: RowCounts, features: Sequence[str], label: str, where: Where) -> None:
     """Show the counts to the holder: on a terminal, or in a file; nowhere if there is neither."""
-    features = [column.name for column in columns if column.scale != "constant"]
     if where is None:
         return
     if where == "terminal":

@@ -15,6 +15,7 @@ from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, Delta
 from radoboost.holder.counts import Where, check_where, tell_holder
 from radoboost.holder.declared import Bounds, declaration
 from radoboost.holder.engines import Engine, get_engine
+from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
 from radoboost.holder.mechanisms.records import check_person, declared_features
@@ -27,8 +28,8 @@ from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import Release
 from radoboost.release.chain import chain
-from radoboost.release.columns import Column
 from radoboost.tables import Source, open_table
+from radoboost.tables.kinds import Date, Number
 from radoboost.tables.schema import Schema
 
 
@@ -46,7 +47,7 @@ def craft(
     max_rows: int | None = None,
     rows: int | None = None,
     mechanism: Mechanism | None = None,
-    columns: str = "linear",
+    columns: Columns = "auto",
     scale: str | None = "auto",
     n_rados: int = 1000,
     signatures: SignatureSet | None = None,
@@ -98,8 +99,10 @@ def craft(
         What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, for
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
         paper's mechanism for the marginal of one column. `Plain()`, the default, promises nothing.
-    columns : str
-        The feature map; "linear" takes the columns as they are.
+    columns : "auto", "linear", "signed-log", "quadratic", "hats", "fourier", or a mapping, optional
+        Which columns the release has: the table's own, their signed logarithms, squares and products, hats, or random
+        cosines; or by column a list of terms: "linear", "signed-log", "hats", a square "age^2", a product "age*dose".
+        "auto" is what the schema says, and else "linear". `release.map` computes them, also from new rows.
     scale : "auto", "standard", "bounds" or None
         z-scores, [low, high] onto [-1, 1], or as is; "auto" is what the mechanism prescribes.
     n_rados : int
@@ -140,9 +143,11 @@ def craft(
     (100, 31)
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
-    _check_arguments(protection, signatures, intercept, columns)
+    _check_arguments(protection, signatures, intercept)
+    declared = declaration(schema, bounds, y, label, classes, features, drop)
     asked = Asked(
-        **declaration(schema, bounds, y, label, classes, features, drop),
+        **declared,
+        columns=check_columns(columns, _terms(declared["declared"].schema)),
         n_rados=check_n_rados(n_rados),
         signature_key=make_key(seed),
         signatures=signatures,
@@ -168,9 +173,9 @@ def craft(
         run = Run(source, machine, place, ledger=None if books is None else partial(books.book, release=name))
         made = protection.make(asked, run)
     if protection.private:
-        tell_holder(made.counts, made.columns, asked.label_name, counts)
+        tell_holder(made.counts, made.counted, asked.label_name, counts)
     else:
-        warn_clipped(made.columns, made.counts.clipped, stacklevel=3)
+        warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
     noted = None if books is None else partial(_note_digest, books, name)
     return _release(protection, made, name, source.schema, noted)
 
@@ -181,7 +186,13 @@ def _advise_on_delta(delta: float, rows: int | None) -> None:
         warnings.warn(advice, DeltaWarning, stacklevel=3)
 
 
-def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, columns: Any) -> None:
+def _terms(schema: Schema | None) -> dict[str, tuple[str, ...]]:
+    """The terms that a schema has, by column."""
+    kinds = {} if schema is None else schema.columns
+    return {name: kind.terms for name, kind in kinds.items() if isinstance(kind, Number | Date) and kind.terms}
+
+
+def _check_arguments(mechanism: Any, signatures: Any, intercept: Any) -> None:
     if isinstance(mechanism, type) or not hasattr(mechanism, "make"):
         raise ArgumentError(f"mechanism must be an object such as Moments(epsilon=1.0) or Plain(); it is {mechanism!r}")
     if signatures is not None and (isinstance(signatures, type) or not hasattr(signatures, "prepare")):
@@ -190,8 +201,6 @@ def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, columns: A
         raise ArgumentError("a feature interval is made for one column; use mechanism=FeatureBand(column, epsilon)")
     if not isinstance(intercept, bool | np.bool_):
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
-    if columns != "linear":
-        raise ArgumentError(f"columns must be 'linear', the only feature map there is; it is {columns!r}")
 
 
 def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:
@@ -210,9 +219,9 @@ def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:
     )
 
 
-def warn_clipped(columns: Sequence[Column], clipped: NDArray[np.int64], *, stacklevel: int) -> None:
-    """Warn of values that lay beyond their bounds, by column; the constant column has no count."""
-    counts = [f"{column.name!r} {count:,}" for column, count in zip(columns, clipped, strict=False) if count]
+def warn_clipped(names: Sequence[str], clipped: NDArray[np.int64], *, stacklevel: int) -> None:
+    """Warn of values that lay beyond their bounds, by column."""
+    counts = [f"{name!r} {count:,}" for name, count in zip(names, clipped, strict=True) if count]
     if counts:
         text = ", ".join(counts[:8]) + (f" and {len(counts) - 8} more columns" if len(counts) > 8 else "")
         warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)
@@ -225,7 +234,8 @@ def _check_books(books: Ledger, mechanism: Mechanism, asked: Asked) -> None:
             f"the mechanism {mechanism.name} promises nothing about whole records, so it has no finite cost to book; "
             "take one that does, such as Moments, or leave the ledger out"
         )
-    n_columns = max(2, len(asked.declared.limits) + asked.intercept)
+    names = declared_features(asked)
+    n_columns = max(2, len(asked.declared.limits) + asked.intercept if names is None else asked.width(names))
     statement = mechanism.statement(
         Circumstances(
             "bounds", asked.seeded, asked.n_rados, n_columns, n_examples=1, person=asked.person, max_rows=asked.max_rows
@@ -264,5 +274,6 @@ def _release(
         n_examples=made.circumstances.n_examples,
         id=name,
         schema=schema,
+        map=made.map,
         after_save=after_save,
     )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import memory
-from radoboost.holder.counts import RowCounts
+from radoboost.holder.counts import RowCounts, beyond_bounds
 from radoboost.holder.engines import Engine, Survey
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import TILE_ROWS
@@ -236,15 +236,29 @@ def rows_to_sum(n_rados: int, n_columns: int) -> int | None:
     return rows if rows < MOST_ROWS else None
 
 
+def counted_columns(columns: tuple[Column, ...], inputs: tuple[Column, ...] | None) -> tuple[Column, ...]:
+    """The columns that the holder's counts are of: the table's own."""
+    return tuple(column for column in columns if column.scale != "constant") if inputs is None else inputs
+
+
+def counted_values(batch: Batch, values: NDArray[Any]) -> NDArray[Any]:
+    """The values that the holder's counts are of: those of the table, before a feature map."""
+    return values if batch.inputs is None else batch.inputs()
+
+
 @dataclass(frozen=True, eq=False)
 class RadoPass:
-    """What passes share that sum rados; what a row adds is for those that extend it to say."""
+    """What passes share that sum rados; what a row adds is for those that extend it to say.
+
+    `inputs` are the table's columns where a feature map makes others of them: the holder's counts are of these.
+    """
 
     engine: Engine
     columns: tuple[Column, ...]
     rule: LabelRule
     n_rados: int
     prepared: Prepared
+    inputs: tuple[Column, ...] | None = field(default=None, kw_only=True)
 
     title = "summing rows"
 
@@ -260,8 +274,8 @@ class RadoPass:
 
     def empty(self) -> RadoSums:
         """Zeros."""
-        n_features = sum(column.scale != "constant" for column in self.columns)
-        return RadoSums(self.engine.totals(self.n_rados, len(self.columns)), RowCounts.zeros(n_features))
+        counts = RowCounts.zeros(len(counted_columns(self.columns, self.inputs)))
+        return RadoSums(self.engine.totals(self.n_rados, len(self.columns)), counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +297,9 @@ class SumRados(RadoPass):
             prepared = Turned.over(prepared, first_row, column_bits(values[:, place], signs, coding))
         rows, clipped = self.engine.snap(values, signs, self.columns)
         self.engine.sum_rows(rows, first_row, prepared, sums.totals)
-        sums.counts.clipped += clipped[: values.shape[1]]
+        if batch.inputs is not None and self.inputs is not None:
+            clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
+        sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows
 
 

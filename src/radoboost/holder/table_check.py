@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.counts import RowCounts
+from radoboost.holder.counts import RowCounts, beyond_bounds
 from radoboost.holder.declared import Bounds, declaration
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked
-from radoboost.holder.mechanisms.contributions import beyond_bounds
 from radoboost.holder.mechanisms.records import (
     check_declared,
     check_person,

@@ -21,13 +21,15 @@ from scipy.special import expit
 
 from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason
 from radoboost.learner.rows import score_rows
-from radoboost.release import Release, Statement, read_schema, read_statement, replacing
+from radoboost.release import Release, Statement, check_map, read_map, read_schema, read_statement, replacing
 from radoboost.release.columns import Column, columns_from_json
+from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
-VERSIONS = (1, 2)  # 2 where a schema is in it
+VERSIONS = (1, 2)  # 2 where a schema or a feature map is in it
 _KEY = "radoboost_model"
 _DENSE_ROWS = 8192
+_MAPPED_VALUES = 1 << 20  # in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +37,8 @@ class Model:
     """A linear classifier over the columns of a release.
 
     `learner` says how theta was learned; `release` says what it was learned from, with the `statement` about that.
-    Both are None for a classifier that was learned from examples. A `schema` says how rows of a raw table become the
-    columns.
+    Both are None for a classifier that was learned from examples. A `schema` says how rows of a raw table become
+    numbers, and a `map` how the columns are made of those.
 
     >>> import radoboost as rb
     >>> age = rb.Column("age", "standard", step=2.0**-20, mean=40.0, std=8.0)
@@ -52,12 +54,14 @@ class Model:
     release: Mapping[str, Any] | None = None
     statement: Statement | None = None
     schema: Schema | None = None
+    map: FeatureMap | None = None
 
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64)
         theta.flags.writeable = False
         if theta.shape != (len(self.columns),) or not np.isfinite(theta).all():
             raise ModelError(f"a model needs one finite weight a column; it has {len(self.columns)} columns")
+        check_map(self.map, self.columns)
         object.__setattr__(self, "theta", theta)
 
     @classmethod
@@ -65,7 +69,8 @@ class Model:
         """A classifier learned from a release, with what the release says about itself."""
         document = release.to_dict()
         origin = {"n_rados": release.n_rados, **{k: document[k] for k in ("n_examples", "mechanism", "signatures")}}
-        return cls(theta, release.columns, release.classes, learner, origin, release.statement, release.schema)
+        statement, schema = release.statement, release.schema
+        return cls(theta, release.columns, release.classes, learner, origin, statement, schema, release.map)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -74,17 +79,25 @@ class Model:
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The columns of `scores`, all of them numbers: those of the release but the constant one."""
+        """The columns of `scores`, all of them numbers: those that the map takes, or else those of `column_names`."""
+        return self.column_names if self.map is None else self.map.input_names
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns of the release but the constant one: each has a coefficient."""
         return tuple(column.name for column in self.columns if column.scale != "constant")
 
     @property
     def coef(self) -> NDArray[np.float64]:
-        """One coefficient for each of `input_names`, in the units of the table; it holds within declared bounds."""
+        """One coefficient for each of `column_names`, in their units; it holds within declared bounds.
+
+        Without a map these are the units of the table, and with one those of the mapped columns.
+        """
         return np.array([self._line(k)[0] for k, column in enumerate(self.columns) if column.scale != "constant"])
 
     @property
     def intercept(self) -> float:
-        """The score where every feature is 0, in the units of the table."""
+        """The score where every column of `column_names` is 0."""
         return math.fsum(self._line(k)[1] for k in range(len(self.columns)))
 
     def _line(self, k: int) -> tuple[float, float]:
@@ -160,6 +173,14 @@ class Model:
                 f"rows to score must have {len(self.input_names)} columns, those of input_names in order; "
                 f"the shape is {rows.shape}"
             )
+        if self.map is not None:
+            step = max(1, _MAPPED_VALUES // len(self.columns))
+            parts = [self._total(self.map.apply(rows[k : k + step])) for k in range(0, len(rows), step)]
+            return np.concatenate([np.zeros(0), *parts])
+        return self._total(rows)
+
+    def _total(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """The scores of rows that have the columns of the release, NaN where there is none."""
         total = np.zeros(len(rows))
         k = 0
         with np.errstate(all="ignore"):
@@ -175,12 +196,13 @@ class Model:
     def to_dict(self) -> dict[str, Any]:
         """The model as the JSON data that its file holds."""
         return {
-            _KEY: 1 if self.schema is None else 2,
+            _KEY: 1 if self.schema is None and self.map is None else 2,
             "classes": {"negative": self.classes[0], "positive": self.classes[1]},
             "learner": dict(self.learner),
             "release": None if self.release is None else dict(self.release),
             "statement": None if self.statement is None else self.statement.to_dict(),
             **({} if self.schema is None else {"schema": self.schema.to_dict()}),
+            **({} if self.map is None else {"map": self.map.to_dict()}),
             "columns": [
                 {"name": column.name, "theta": float(theta), **column.to_dict()}
                 for theta, column in zip(self.theta, self.columns, strict=True)
@@ -190,14 +212,22 @@ class Model:
     def to_json(self) -> str:
         """The model as the text of its file."""
         document = self.to_dict()
-        columns = ",\n".join(f"    {json.dumps(entry, ensure_ascii=False)}" for entry in document.pop("columns"))
+        feature_map, columns = document.pop("map", None), _lines(document.pop("columns"), 4)
         head = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
+        if feature_map is not None:
+            lists = [f'    "{key}": [\n{_lines(entries, 6)}\n    ]' for key, entries in feature_map.items()]
+            head += ',\n  "map": {\n' + ",\n".join(lists) + "\n  }"
         return f'{head},\n  "columns": [\n{columns}\n  ]\n}}\n'
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file, whole or not at all."""
         with replacing(Path(path)) as draft:
             draft.write_text(self.to_json(), encoding="utf-8")
+
+
+def _lines(entries: list[dict[str, Any]], indent: int) -> str:
+    """Entries of a list, one on a line."""
+    return ",\n".join(" " * indent + json.dumps(entry, ensure_ascii=False) for entry in entries)
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
@@ -247,6 +277,7 @@ def _parse(document: Mapping[str, Any]) -> Model:
         raise ModelError("there must be at least one column besides the constant one")
     if len({column.name for column in columns}) != len(columns):
         raise ModelError("the columns must have different names")
+    feature_map = read_map(document)
     release, statement = document["release"], document["statement"]
     if (release is None) != (statement is None):
         raise ModelError("a model has both a release and its statement, or neither")
@@ -259,7 +290,8 @@ def _parse(document: Mapping[str, Any]) -> Model:
         {"name": str(document["learner"]["name"]), **document["learner"]},
         release,
         None if statement is None else read_statement(statement),
-        read_schema(document, columns),
+        read_schema(document, columns, feature_map),
+        feature_map,
     )
     if not np.isfinite([*model.coef, *(model._line(k)[1] for k in range(len(columns)))]).all():
         raise ModelError("some coefficients are too large for float64")

@@ -30,9 +30,10 @@ from radoboost.errors import ArgumentError, OutputError, ReleaseError, reason
 from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.laws import law_of
+from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
-FORMATS = (1, 2)  # 2 where a schema is in it
+FORMATS = (1, 2)  # 2 where a schema or a feature map is in it, or a block has columns of its own
 BLOCK_COLUMN = "block"
 RADOS = "rados"
 _KEY = "radoboost"
@@ -168,7 +169,9 @@ class Release:
     `blocks` maps a block's name to its rows; `classes` is (negative, positive); `mechanism` and `signatures`
     describe as data how the rados were made; `n_examples` is None where the neighbour relation hides it. `id` is
     random, made when the release was crafted, and tells releases apart that are composed; seeded ones have none.
-    `schema` says how rows of a raw table become the columns; None where the table's own columns are numbers.
+    `schema` says how rows of a raw table become columns of numbers; None where the table's own columns are. `map` says
+    how the columns of the release are made of those; None where they are those. `block_columns` names the columns of
+    every block that has columns of its own; all others have those of the release.
     `digest` is that of the file it was read from or saved to. `after_save` is told it whenever the release is saved.
 
     >>> import radoboost as rb
@@ -186,6 +189,8 @@ class Release:
     n_examples: int | None
     id: str = ""
     schema: Schema | None = None
+    map: FeatureMap | None = None
+    block_columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     after_save: Callable[[str], None] | None = field(default=None, repr=False)
     digest: str | None = field(default=None, init=False, repr=False)
 
@@ -194,10 +199,13 @@ class Release:
         for name, rows in self.blocks.items():
             rows = np.ascontiguousarray(rows, dtype=np.float64)
             rows.flags.writeable = False
-            if rows.ndim != 2 or rows.shape[1] != len(self.columns):
-                raise ReleaseError(f"block {name!r} has shape {rows.shape}; there are {len(self.columns)} columns")
+            width = len(self.columns_of(name))
+            if rows.ndim != 2 or rows.shape[1] != width:
+                raise ReleaseError(f"block {name!r} has shape {rows.shape}; there are {width} columns")
             frozen[name] = rows
         object.__setattr__(self, "blocks", MappingProxyType(frozen))
+        check_map(self.map, self.columns)
+        check_block_columns(self.block_columns, self.blocks)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy cannot be pickled; what it shows can.
@@ -224,14 +232,23 @@ class Release:
         """The features in order; the constant one, if any, is last."""
         return tuple(column.name for column in self.columns)
 
+    def columns_of(self, block: str) -> tuple[str, ...]:
+        """The columns of a block: those of the release, unless it has its own."""
+        return tuple(self.block_columns.get(block, self.feature_names))
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rados themselves, as the JSON data in the file."""
+        own = self.block_columns
         return {
-            "format": 1 if self.schema is None else 2,
+            "format": 1 if self.schema is None and self.map is None and not own else 2,
             **({"id": self.id} if self.id else {}),
-            "blocks": [{"name": name, "rows": len(rows)} for name, rows in self.blocks.items()],
+            "blocks": [
+                {"name": name, "rows": len(rows), **({"columns": list(own[name])} if name in own else {})}
+                for name, rows in self.blocks.items()
+            ],
             "columns": [column.to_dict() for column in self.columns],
             **({} if self.schema is None else {"schema": self.schema.to_dict()}),
+            **({} if self.map is None else {"map": self.map.to_dict()}),
             "classes": list(self.classes),
             "mechanism": dict(self.mechanism),
             "signatures": dict(self.signatures),
@@ -243,9 +260,9 @@ class Release:
         """Write the release to one Parquet file, whole or not at all."""
         with replacing(Path(path)) as draft:
             names = [name for name, rows in self.blocks.items() for _ in range(len(rows))]
-            rows = np.vstack(list(self.blocks.values()))
-            arrays = [pa.array(names).dictionary_encode(), *(pa.array(column) for column in rows.T)]
-            table = pa.table(arrays, names=[BLOCK_COLUMN, *self.feature_names])
+            table = pa.table([pa.array(names).dictionary_encode()], names=[BLOCK_COLUMN])
+            for name in dict.fromkeys([*self.feature_names, *(n for own in self.block_columns.values() for n in own)]):
+                table = table.append_column(name, self._stored(name))
             document = json.dumps({**self.to_dict(), "sha256": _ZEROS}, separators=(",", ":"), allow_nan=False)
             with pq.ParquetWriter(draft, table.schema, use_dictionary=[BLOCK_COLUMN]) as writer:
                 writer.write_table(table)
@@ -261,6 +278,15 @@ class Release:
         object.__setattr__(self, "digest", digest)
         if self.after_save is not None:
             self.after_save(digest)
+
+    def _stored(self, column: str) -> pa.Array:
+        """A column of all blocks, one after the other: null in those that do not have it."""
+        parts = []
+        for name, rows in self.blocks.items():
+            names = self.columns_of(name)
+            has = column in names
+            parts.append(pa.array(rows[:, names.index(column)]) if has else pa.nulls(len(rows), pa.float64()))
+        return pa.concat_arrays(parts)
 
 
 def load(path: str | os.PathLike[str]) -> Release:
@@ -312,23 +338,21 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
     table = parquet.read()
     columns = columns_from_json(document["columns"])
     counts = {block["name"]: int(block["rows"]) for block in document["blocks"]}
-    names = [BLOCK_COLUMN, *(column.name for column in columns)]
-    matches = RADOS in counts and table.column_names == names and sum(counts.values()) == table.num_rows
+    own = {block["name"]: tuple(block["columns"]) for block in document["blocks"] if "columns" in block}
+    names = [column.name for column in columns]
+    stored = [BLOCK_COLUMN, *dict.fromkeys([*names, *(name for block in own.values() for name in block)])]
+    matches = RADOS in counts and table.column_names == stored and sum(counts.values()) == table.num_rows
     if not matches or table.column(0).to_pylist() != [name for name in counts for _ in range(counts[name])]:
         raise ReleaseError("the rows and columns of the release are not those that its document describes")
-    rows = np.empty((table.num_rows, table.num_columns - 1))
-    for k in range(rows.shape[1]):
-        rows[:, k] = table.column(k + 1).to_numpy()
-    if not np.isfinite(rows).all():
-        raise ReleaseError("the release holds values that are missing or not finite")
     blocks, first = {}, 0
     for name, count in counts.items():
-        blocks[name] = rows[first : first + count]
+        blocks[name] = _read_block(table.slice(first, count), own.get(name, tuple(names)))
         first += count
     negative, positive = document["classes"]
     n_examples = document["n_examples"]
     if not (n_examples is None or isinstance(n_examples, int)):
         raise ReleaseError("the release does not say how many examples it is from")
+    feature_map = read_map(document)
     name = document.get("id", "")
     if not isinstance(name, str) or not _ID.fullmatch(name):
         raise ReleaseError(f"the id of the release is {str(name)[:40]!r}, which is not an id")
@@ -341,11 +365,51 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
         statement=read_statement(document["statement"]),
         n_examples=n_examples,
         id=name,
-        schema=read_schema(document, columns),
+        schema=read_schema(document, columns, feature_map),
+        map=feature_map,
+        block_columns=own,
     )
 
 
-def read_schema(document: Mapping[str, Any], columns: Sequence[Column]) -> Schema | None:
+def _read_block(table: pa.Table, names: tuple[str, ...]) -> NDArray[np.float64]:
+    """The rows of one block, which has these columns: it must be null in others, and finite in these."""
+    rows = np.empty((table.num_rows, len(names)))
+    for k, name in enumerate(names):
+        rows[:, k] = table.column(name).to_numpy()
+    if not np.isfinite(rows).all():
+        raise ReleaseError("the release holds values that are missing or not finite")
+    others = set(table.column_names) - {BLOCK_COLUMN, *names}
+    if any(table.column(name).null_count != table.num_rows for name in others):
+        raise ReleaseError("the release holds values in columns that their block does not have")
+    return rows
+
+
+def read_map(document: Mapping[str, Any]) -> FeatureMap | None:
+    """The feature map in the document of a release or a model; None where it has none."""
+    return FeatureMap.from_dict(document["map"]) if "map" in document else None
+
+
+def check_map(feature_map: FeatureMap | None, columns: Sequence[Column]) -> None:
+    """Refuse a feature map that makes other columns than those of the release or the model."""
+    names = tuple(column.name for column in columns if column.scale != "constant")
+    if feature_map is not None and feature_map.output_names != names:
+        raise ReleaseError("the columns are not those that the feature map makes")
+
+
+def check_block_columns(own: Mapping[str, tuple[str, ...]], blocks: Mapping[str, Any]) -> None:
+    """Refuse columns of blocks that are not there, of the rados, or that no table could have."""
+    wrong = [name for name in own if name not in blocks or name == RADOS]
+    if wrong:
+        raise ReleaseError(f"{wrong[0]!r} cannot have columns of its own: it is no block, or the rados")
+    for block, names in own.items():
+        usable = names and all(isinstance(name, str) and name != BLOCK_COLUMN for name in names)
+        if not usable or len(set(names)) != len(names):
+            raise ReleaseError(f"the columns of block {block!r} must have different names, and none {BLOCK_COLUMN!r}")
+
+
+def read_schema(
+    document: Mapping[str, Any], columns: Sequence[Column], feature_map: FeatureMap | None = None
+) -> Schema | None:
     """The schema in the document of a release or a model, refused where its encoded columns are others."""
     if "schema" not in document:
         return None
@@ -353,7 +417,8 @@ def read_schema(document: Mapping[str, Any], columns: Sequence[Column]) -> Schem
         schema = Schema.from_dict(document["schema"])
     except ArgumentError as error:
         raise ReleaseError(str(error)) from None
-    if [part.name for part in schema.encoded()] != [column.name for column in columns if column.scale != "constant"]:
+    names = [column.name for column in columns if column.scale != "constant"]
+    if [part.name for part in schema.encoded()] != (names if feature_map is None else list(feature_map.input_names)):
         raise ReleaseError("the columns are not those that its schema makes")
     return schema
 

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.declared import Declared
+from radoboost.holder.feature_maps import Columns, n_outputs
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import AllSignatures, SignatureSet
 from radoboost.privacy import Event
 from radoboost.release import Statement
 from radoboost.release.chain import Earlier
 from radoboost.release.columns import Column
+from radoboost.release.maps import FeatureMap
 
 CHANGED = "{name} had {before:,} rows at first and {after:,} when read again; do not change it while it is read"
 
@@ -32,7 +34,8 @@ class Asked:
     `scale` may be "auto". Signatures are drawn by `signature_key`, and `seeded` says whether that follows from a seed.
     `rows` is about how many rows there are, from public knowledge. `earlier` are earlier releases of the same table.
     `person` is the column that says whose row it is, and of each person at most `max_rows` rows contribute: which of
-    them, a key from the operating system decides. A `choice_key` is for audits and tests.
+    them, a key from the operating system decides. A `choice_key` is for audits and tests. `columns` says which columns
+    the release has: "linear" are the table's own.
     """
 
     n_rados: int
@@ -52,6 +55,16 @@ class Asked:
     person: str | None = None
     max_rows: int = 1
     choice_key: bytes | None = field(default=None, repr=False)
+    columns: Columns = "linear"
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """The group of every declared column that is a slot of a category."""
+        return {} if self.declared.schema is None else self.declared.schema.groups
+
+    def width(self, features: Sequence[str]) -> int:
+        """How many columns a private release of these features has, with the constant one."""
+        return n_outputs(self.columns, features, self.groups, bounded=True) + self.intercept
 
     @property
     def label_name(self) -> str:
@@ -85,7 +98,8 @@ class Circumstances:
     hides it; `earlier` are earlier releases of the same table. `searched` are the columns whose bounds were found
     privately; with `columns_from_table` nobody declared which columns there are. With a `person`, the column that says
     whose row it is, what is protected is one person, of whom at most `max_rows` rows contribute. `schema` says where a
-    schema came from: "declared" beforehand, or from the "table"; it is empty where there is none.
+    schema came from: "declared" beforehand, or from the "table"; it is empty where there is none. With `mapped`, the
+    columns were made by a feature map.
     """
 
     scale: str
@@ -99,13 +113,23 @@ class Circumstances:
     person: str | None = None
     max_rows: int = 1
     schema: str = ""
+    mapped: bool = False
+
+
+@dataclass(frozen=True)
+class Through:
+    """A feature map that a table is seen through, and the table's columns, which it takes."""
+
+    map: FeatureMap
+    inputs: tuple[Column, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Made:
     """What a mechanism made of a table: everything in a release but the statement.
 
-    `counts` are for the holder's eyes, and are not in the release.
+    `counts` are for the holder's eyes, and are not in the release. They are of the table's columns, and so of what a
+    `map` takes, where there is one.
     """
 
     blocks: Mapping[str, NDArray[np.float64]]
@@ -115,6 +139,13 @@ class Made:
     parameters: Mapping[str, Any]
     signatures: Mapping[str, Any]
     counts: RowCounts
+    map: FeatureMap | None = None
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The columns that `counts` are of."""
+        names = tuple(column.name for column in self.columns if column.scale != "constant")
+        return names if self.map is None else self.map.input_names
 
 
 class Mechanism(Protocol):

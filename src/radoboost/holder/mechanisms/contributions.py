@@ -65,10 +65,3 @@ def contributions(
         good &= norms <= clip_steps(clip, step) ** 2
     integers *= np.where(good, signs, 0)
     return np.ascontiguousarray(integers.T), good
-
-
-def beyond_bounds(values: NDArray[Any], good: NDArray[np.bool_], columns: Sequence[Column]) -> NDArray[np.int64]:
-    """How many values of good rows lie beyond their bounds, by column."""
-    low, high = np.array([column.constants[:2] for column in columns]).T
-    counts: NDArray[np.int64] = (((values < low) | (values > high)) & good[:, None]).sum(axis=0)
-    return counts

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.holder.counts import RowCounts
+from radoboost.holder.counts import RowCounts, beyond_bounds
 from radoboost.holder.declared import limit_arrays
 from radoboost.holder.engines import Engine
-from radoboost.holder.mechanisms.contributions import beyond_bounds
+from radoboost.holder.passes import counted_columns, counted_values
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
 from radoboost.tables.labels import LabelRule
@@ -77,12 +77,16 @@ class Vector:
 
 @dataclass(frozen=True, eq=False)
 class SphereRows:
-    """Rows scaled by declared bounds and put on the sphere, as integers, without labels; a bad row is zero (M1)."""
+    """Rows scaled by declared bounds and put on the sphere, as integers, without labels; a bad row is zero (M1).
+
+    `inputs` are the table's columns where a feature map makes others of them.
+    """
 
     engine: Engine
     rule: LabelRule
     columns: tuple[Column, ...]
     intercept: bool
+    inputs: tuple[Column, ...] | None = None
 
     title = "second moments"
 
@@ -103,12 +107,17 @@ class SphereRows:
 
     @cached_property
     def _limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return limit_arrays({c.name: c.constants[:2] for c in self.columns}, [c.name for c in self.columns])
+        return _limit_arrays(self.columns)
+
+    @property
+    def counted(self) -> tuple[Column, ...]:
+        """The columns that the holder's counts are of."""
+        return counted_columns(self.columns, self.inputs)
 
     def empty(self) -> Moments:
         """Zeros."""
         d = self.width
-        return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), RowCounts.zeros(len(self.columns)))
+        return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), RowCounts.zeros(len(self.counted)))
 
     def add(self, sums: Moments, first_row: int, batch: Batch) -> None:
         """Add products, and count for the holder what was clipped and left out."""
@@ -119,16 +128,17 @@ class SphereRows:
             products, vector = self.engine.products(rows)
             sums.products += products
             sums.vector += vector
+            values = counted_values(batch, values)
             sums.counts.see(values, signs, good)
             if not (good.all() and self._within_bounds(values)):
-                sums.counts.clipped += beyond_bounds(values, good, self.columns)
+                sums.counts.clipped += beyond_bounds(values, good, self.counted)
 
     def _within_bounds(self, values: NDArray[Any]) -> bool:
         """Whether no value lies beyond its bounds: mostly so, and found out sooner than a count."""
-        endless = np.full(len(self.columns), np.inf)
+        endless = np.full(len(self.counted), np.inf)
         survey = self.engine.survey(-endless, endless, moments=False)
         survey.add(values)
-        extremes, (low, high) = survey.result(), self._limits
+        extremes, (low, high) = survey.result(), _limit_arrays(self.counted)
         return bool((extremes.lowest >= low).all() and (extremes.highest <= high).all())
 
     def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
@@ -141,6 +151,10 @@ class SphereRows:
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         constant = CONSTANT_VALUE if self.intercept else None
         return self.engine.sphere(values, signs, *self._limits, constant, GRID)
+
+
+def _limit_arrays(columns: tuple[Column, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return limit_arrays({c.name: c.constants[:2] for c in columns}, [c.name for c in columns])
 
 
 @dataclass(frozen=True, eq=False)

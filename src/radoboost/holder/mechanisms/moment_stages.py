@@ -107,7 +107,7 @@ class Stages:
     ) -> None:
         self._budget, self._shape, self._run, self._sphere = budget, shape, run, sphere
         self.d = sphere.width
-        self.counts = RowCounts.zeros(len(sphere.columns))
+        self.counts = RowCounts.zeros(len(sphere.counted))
         self.rows = rows or {}
         self._searches = len(SEARCHES) if shape.n_searched else 0
         self.rounds, self.eta = 0, 0.0

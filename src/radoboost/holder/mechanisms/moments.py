@@ -32,16 +32,17 @@ from radoboost.holder.mechanisms.private_bounds import bounds_in_words, check_ro
 from radoboost.holder.mechanisms.records import (
     check_declared,
     check_width,
-    declared_columns,
     declared_features,
     declared_rule,
     limit_persons,
     person_parameters,
+    released_columns,
 )
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
 from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release import RADOS, Statement
+from radoboost.tables.mapped import mapped
 
 UNITS = ("record", "label")
 
@@ -103,8 +104,8 @@ class Moments:
         check_declared(asked, may_search=True)
         if not asked.declared.all_private:
             names = declared_features(asked)
-            features: Sequence[Any] = range(len(asked.declared.limits)) if names is None else names
-            self._check_shape(asked, _shape(asked, features))
+            by_place = [f"x{k}" for k in range(len(asked.declared.limits))]  # as the features of arrays are called
+            self._check_shape(asked, _shape(asked, by_place if names is None else names))
 
     def _check_shape(self, asked: Asked, shape: Shape) -> None:
         """Refuse noise that cannot be sampled, or an epsilon that so few declared rows cannot carry."""
@@ -142,9 +143,12 @@ class Moments:
         if searched:
             found, rows = find_bounds(self, shape, run, rule, searched)
             asked = replace(asked, declared=asked.declared.with_found(found))
-        columns = declared_columns(asked, names, 1.0)
+        columns, through = released_columns(asked, names, 1.0)
+        inputs = None
+        if through is not None:
+            run.source, inputs = mapped(run.source, through.map), through.inputs
         features = columns[: len(columns) - asked.intercept]
-        stages = Stages(self, shape, run, SphereRows(run.engine, rule, features, asked.intercept), rows)
+        stages = Stages(self, shape, run, SphereRows(run.engine, rule, features, asked.intercept, inputs), rows)
         stages.run()
         blocks = stages.blocks
         rados = draw_rados(blocks["moment:b"][0], blocks["moment:C2"], blocks["whitening"], asked.n_rados)
@@ -158,7 +162,7 @@ class Moments:
             classes=(rule.negative, rule.positive),
             circumstances=Circumstances(
                 "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched,
-                columns_from_table, asked.person, asked.max_rows,
+                columns_from_table, asked.person, asked.max_rows, mapped=through is not None,
             ),
             parameters={
                 **person_parameters(asked),
@@ -168,6 +172,7 @@ class Moments:
             },
             signatures={"name": "drawn"},
             counts=replace(stages.counts, persons=persons),
+            map=None if through is None else through.map,
         )  # fmt: skip
 
     def stages(self, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
@@ -262,10 +267,10 @@ class Moments:
         return mechanism.dearest(shape), {"noise": noise, **expected}
 
 
-def _shape(asked: Asked, features: Sequence[Any]) -> Shape:
+def _shape(asked: Asked, features: Sequence[str]) -> Shape:
     """What the noise depends on, with these features."""
     searched = asked.declared.searched(features)
-    return Shape(len(features) + asked.intercept, len(searched), asked.max_rows, asked.person or "")
+    return Shape(asked.width(features), len(searched), asked.max_rows, asked.person or "")
 
 
 def _expected(mechanism: Moments, rows: int, shape: Shape) -> dict[str, Any]:

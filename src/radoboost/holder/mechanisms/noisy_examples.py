@@ -18,9 +18,9 @@ from radoboost.holder.mechanisms.person_claims import protected
 from radoboost.holder.mechanisms.records import (
     check_declared,
     count_rows,
-    declared_columns,
     declared_rule,
     limit_persons,
+    released_columns,
     sum_records,
 )
 from radoboost.holder.noise import TOTAL_VARIATION
@@ -85,10 +85,10 @@ class NoisyExamples:
         if persons is not None and persons.people == 0:
             raise TableError(f"no row of {run.source.name} has a person in {asked.person!r}; name another column")
         n_rows = count_rows(run)
-        n_columns = len(run.source.features) + asked.intercept
+        n_columns = asked.width(run.source.features)
         plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "")
-        columns = declared_columns(asked, run.source.features, plan.step)
-        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons)
+        columns, through = released_columns(asked, run.source.features, plan.step)
+        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through)
         said = {"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on}
         return replace(made, parameters={**made.parameters, **said})
 

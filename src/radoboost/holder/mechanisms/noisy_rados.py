@@ -24,9 +24,9 @@ from radoboost.holder.mechanisms.person_claims import protected
 from radoboost.holder.mechanisms.records import (
     check_coins,
     check_declared,
-    declared_columns,
     declared_rule,
     limit_persons,
+    released_columns,
     sum_records,
 )
 from radoboost.holder.noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_scale_up
@@ -80,11 +80,11 @@ class NoisyRados:
     def make(self, asked: Asked, run: Run) -> Made:
         """Clip, sum by secret coins, add noise to every rado."""
         n_rows = None
-        n_columns = len(run.source.features) + asked.intercept
+        n_columns = asked.width(run.source.features)
         plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "")
-        columns = declared_columns(asked, run.source.features, plan.step)
+        columns, through = released_columns(asked, run.source.features, plan.step)
         persons = limit_persons(asked, run, declared_rule(asked))
-        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons)
+        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through)
         return replace(
             made,
             parameters={

@@ -6,7 +6,7 @@ from typing import ClassVar
 from radoboost.holder.grid import make_columns
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made
-from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey
+from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey, through_map
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import check_enough_examples
 from radoboost.privacy import NotPrivate, Relation
@@ -29,9 +29,15 @@ _SCALED = {
 }
 
 
-def exposed_by_scale(scale: str) -> tuple[str, ...]:
+_MAPPED = (
+    "The columns of the release are made of the table's by a feature map, which has the exact mean and standard "
+    "deviation of each of these, too."
+)
+
+
+def exposed_by_scale(scale: str, mapped: bool = False) -> tuple[str, ...]:
     """What a release reveals of the data through its scaling constants."""
-    return (_SCALED[scale],) if scale in _SCALED else ()
+    return (*([_SCALED[scale]] if scale in _SCALED else []), *([_MAPPED] if mapped and scale == "standard" else []))
 
 
 @dataclass(frozen=True)
@@ -52,13 +58,15 @@ class Plain:
 
     def make(self, asked: Asked, run: Run) -> Made:
         """Rados as they are."""
-        facts = survey(asked, run)
+        asked, through = through_map(asked, run)
+        facts = survey(asked, run, passes=2 if through is None else 3)
         columns = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept)
         check_enough_examples(asked.n_rados, facts.exact.n_rows, asked.subsets)
-        return sum_rados(asked, run, facts, columns, asked.subsets, {})
+        return sum_rados(asked, run, facts, columns, asked.subsets, {}, through=through)
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """No guarantee: epsilon is infinite, whichever tables are called neighbours."""
+        exposed = exposed_by_scale(circumstances.scale, circumstances.mapped)
         statement = make_statement(
             self.name,
             NotPrivate("plain rados promise nothing", Relation.RECORD),
@@ -66,6 +74,6 @@ class Plain:
             circumstances,
             unit="none: nothing is promised",
             promises=(),
-            not_protected=(*_NOT_PROTECTED[:3], *exposed_by_scale(circumstances.scale), *_NOT_PROTECTED[3:]),
+            not_protected=(*_NOT_PROTECTED[:3], *exposed, *_NOT_PROTECTED[3:]),
         )
         return replace(statement, neighbours="any two tables", delta=0.0, epsilon_at=())

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.holder.counts import PersonCounts
+from radoboost.holder.counts import PersonCounts, beyond_bounds
 from radoboost.holder.declared import check_bounds, check_names
+from radoboost.holder.feature_maps import make_map
 from radoboost.holder.grid import check_size
-from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Plan
-from radoboost.holder.mechanisms.contributions import LARGEST, beyond_bounds, contributions
-from radoboost.holder.passes import CountRows, RadoPass, RadoSums, check_memory
+from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Plan, Through
+from radoboost.holder.mechanisms.contributions import LARGEST, contributions
+from radoboost.holder.passes import CountRows, RadoPass, RadoSums, check_memory, counted_columns, counted_values
 from radoboost.holder.persons import choose_rows
 from radoboost.holder.run import Noise, RowNoise, Run
 from radoboost.holder.signatures import check_enough_examples
@@ -27,6 +28,7 @@ from radoboost.release.columns import Column, constant_column
 from radoboost.tables import Batch
 from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.mapped import mapped
 
 MAX_COLUMNS = 2**18
 MOST_ROWS_OF_A_PERSON = 1_000_000
@@ -82,7 +84,7 @@ def check_declared(asked: Asked, *, may_search: bool = False) -> int | None:
     limits, searched = dict(asked.declared.limits), asked.declared.searched(names)
     fixed = [name for name in names if name not in searched]
     check_bounds(replace(asked.declared, limits={name: limits[name] for name in fixed}), fixed, "bounds")
-    return check_width(len(names) + asked.intercept)
+    return check_width(asked.width(names))
 
 
 def declared_features(asked: Asked) -> list[str] | None:
@@ -109,6 +111,21 @@ def declared_columns(asked: Asked, features: Sequence[str], step: float) -> tupl
     check_width(len(features) + asked.intercept)
     columns = [Column(name, "bounds", step, *limits[name]) for name in features]
     return (*columns, *([constant_column(step)] * asked.intercept))
+
+
+def released_columns(asked: Asked, features: Sequence[str], step: float) -> tuple[tuple[Column, ...], Through | None]:
+    """The columns of a release, the constant feature last, and the feature map that makes them, if there is one (C6).
+
+    The map's constants are the bounds, declared or found privately, and its outputs have the bounds -1 and 1.
+    """
+    columns = declared_columns(asked, features, step)
+    if asked.columns == "linear":
+        return columns, None
+    inputs = columns[: len(features)]
+    feature_map = make_map(asked.columns, inputs, asked.groups)
+    outputs = tuple(Column(name, "bounds", step, -1.0, 1.0) for name in feature_map.output_names)
+    check_width(len(outputs) + asked.intercept)
+    return (*outputs, *columns[len(features) :]), Through(feature_map, inputs)
 
 
 def declared_rule(asked: Asked) -> LabelRule:
@@ -205,8 +222,9 @@ class SumContributions(RadoPass):
                 rows += self.row_noise.rows(first_row, *rows.shape)
                 np.clip(rows, -LARGEST, LARGEST, out=rows)  # post-processing: the noise is in already
             self.engine.sum_rows(rows.astype(np.int32), first_row, self.prepared, sums.totals)
+            values = counted_values(batch, values)
             sums.counts.see(values, signs, good)
-            sums.counts.clipped += beyond_bounds(values, good, self.columns[: values.shape[1]])
+            sums.counts.clipped += beyond_bounds(values, good, counted_columns(self.columns, self.inputs))
 
 
 def sum_records(
@@ -218,9 +236,12 @@ def sum_records(
     *,
     noise_on: str,
     persons: PersonCounts | None,
+    through: Through | None,
 ) -> Made:
     """Rados of what records contribute, with the noise of a plan on "rados" or on "examples"."""
     rule, n_rados = declared_rule(asked), asked.n_rados
+    if through is not None:
+        run.source = mapped(run.source, through.map)
     check_memory(run.engine, n_rados, len(columns))
     if n_rows is not None:
         check_enough_examples(n_rados, n_rows, asked.subsets)
@@ -228,13 +249,16 @@ def sum_records(
     on_rows = noise_on == "examples"
     run.book(plan.event)
     row_noise = run.row_noise(plan.noise_scale) if on_rows else None
-    task = SumContributions(run.engine, columns, rule, n_rados, prepared, plan.clip, plan.step, row_noise)
+    inputs = None if through is None else through.inputs
+    task = SumContributions(
+        run.engine, columns, rule, n_rados, prepared, plan.clip, plan.step, row_noise, inputs=inputs
+    )
     sums = run.noisy_sum(task, *(() if on_rows else (Noise("totals", plan.noise_scale),)))
     if n_rows is not None and sums.counts.n_rows != n_rows:
         raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.counts.n_rows))
     circumstances = Circumstances(
         "bounds", asked.seeded, n_rados, len(columns), n_rows, asked.earlier, person=asked.person,
-        max_rows=asked.max_rows,
+        max_rows=asked.max_rows, mapped=through is not None,
     )  # fmt: skip
     return Made(
         blocks={RADOS: sums.totals * np.float64(plan.step)},
@@ -244,4 +268,5 @@ def sum_records(
         parameters=person_parameters(asked),
         signatures={"name": asked.subsets.name, **asked.subsets.parameters(n_rows or 0)},
         counts=replace(sums.counts, persons=persons),
+        map=None if through is None else through.map,
     )

@@ -4,21 +4,23 @@ Two passes are needed because the grid depends on the range of each column.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from radoboost.errors import TableError
-from radoboost.holder.declared import check_bounds, check_names, limit_arrays
-from radoboost.holder.grid import ExactSums, check_size, resolve_scale
-from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made
+from radoboost.errors import ArgumentError, TableError
+from radoboost.holder.declared import Declared, check_bounds, check_names, limit_arrays
+from radoboost.holder.feature_maps import make_map
+from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
+from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Through
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import SignatureSet
 from radoboost.release import RADOS
 from radoboost.release.columns import Column
 from radoboost.tables.labels import LabelRule, LabelsSeen
+from radoboost.tables.mapped import mapped
 
 DEFAULT_SCALE = "standard"
 
@@ -39,12 +41,30 @@ def check_scale(asked: Asked) -> str:
     asked.declared.refuse_private()
     asked.refuse_person("this mechanism")
     LabelsSeen(asked.label_name, asked.classes)
-    return resolve_scale(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
+    scale = resolve_scale(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
+    if scale == "none" and asked.columns != "linear":
+        raise ArgumentError("scale=None leaves columns as they are, and a feature map does not; leave one of them out")
+    return scale
 
 
-def survey(asked: Asked, run: Run, *, unbounded: str | None = None) -> Surveyed:
-    """The first pass; it ignores bounds of the column `unbounded`, and takes its exact sums."""
-    run.expect(2)
+def through_map(asked: Asked, run: Run) -> tuple[Asked, Through | None]:
+    """Let the table be seen through the feature map that is asked for, whose constants take one pass more.
+
+    What is asked for of the mapped table, and the map; None where columns stay as they are.
+    """
+    if asked.columns == "linear":
+        return asked, None
+    facts = survey(asked, run, passes=3)
+    inputs = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=False)
+    feature_map = make_map(asked.columns, inputs, run.source.groups)
+    run.source = mapped(run.source, feature_map)
+    limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
+    return replace(asked, declared=Declared(limits)), Through(feature_map, inputs)
+
+
+def survey(asked: Asked, run: Run, *, unbounded: str | None = None, passes: int = 2) -> Surveyed:
+    """The first of two passes, or more; it ignores bounds of the column `unbounded`, and takes its exact sums."""
+    run.expect(passes)
     source, scale = run.source, check_scale(asked)
     check_names(source.features, asked.intercept)
     limits = check_bounds(asked.declared, source.features, scale)
@@ -70,11 +90,13 @@ def sum_rados(
     subsets: SignatureSet,
     parameters: Mapping[str, Any],
     turned: tuple[int, tuple[float, float]] | None = None,
+    through: Through | None = None,
 ) -> Made:
-    """The second pass; `facts` are from the first one."""
+    """The last pass; `facts` are from the one before."""
     n_rows, n_rados = facts.exact.n_rows, asked.n_rados
     prepared = subsets.prepare(asked.signature_key, n_rados, n_rows, run.threads)
-    sums = run.sum(SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned))
+    inputs = None if through is None else through.inputs
+    sums = run.sum(SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs))
     if sums.counts.n_rows != n_rows:
         raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.counts.n_rows))
     return Made(
@@ -82,8 +104,11 @@ def sum_rados(
         blocks={RADOS: sums.totals * np.array([column.step for column in columns])},
         columns=columns,
         classes=(facts.rule.negative, facts.rule.positive),
-        circumstances=Circumstances(facts.scale, asked.seeded, n_rados, len(columns), n_rows, asked.earlier),
+        circumstances=Circumstances(
+            facts.scale, asked.seeded, n_rados, len(columns), n_rows, asked.earlier, mapped=through is not None
+        ),
         parameters=parameters,
         signatures={"name": subsets.name, **subsets.parameters(n_rows)},
         counts=sums.counts,
+        map=None if through is None else through.map,
     )

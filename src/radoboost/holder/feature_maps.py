@@ -1,0 +1,242 @@
+"""Which columns a release has: the table's own, or those that a feature map makes of them.
+
+`columns` is a word for all columns,
+
+    linear       the columns themselves
+    signed-log   sign(z) log(1 + |z|) of every number
+    quadratic    numbers, their squares and all products; the numbers logged, unless bounds were declared
+    hats         numbers, and five hats of each
+    fourier      numbers, and random cosines of all of them together, the same for everyone
+
+or a mapping of column to some of the words linear, signed-log and hats, squares "age^2" and products "age*dose";
+columns that it does not name stay linear. Which outputs there are follows from the names of the columns alone, and the
+constants are those that scale them: declared bounds, bounds that were found privately, or for plain releases means and
+standard deviations. Columns of 0 and 1 that belong to a group, the slots of a category, stay linear; they have no
+squares, and no products with others of their group.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.holder.keystream import streams
+from radoboost.holder.noise import round_scale_up, rounded_normals
+from radoboost.release.columns import Column
+from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.tables.columns import listed
+from radoboost.tables.kinds import TERMS
+
+Columns = str | Mapping[str, Sequence[str]]
+WORDS = ("auto", "linear", "signed-log", "quadratic", "hats", "fourier")
+LINEAR, LOG, LIMITED = "linear", "log", "limited"  # what becomes of a column before terms are made of it
+KNOTS, WIDTH = (-1.0, -0.5, 0.0, 0.5, 1.0), 0.5
+MOST_OUTPUTS = 1 << 14
+MOST_COSINES, COSINES_PER_INPUT = 300, 10
+_SPREAD = 4.0  # deviation of a cosine's weights, divided by the root of the number of inputs
+_WEIGHT_UNIT = 2.0**-20
+_LOG_REACH = math.e - 1  # bounds onto [-this, this]: its log(1 + |v|) is 1
+_KEY = hashlib.sha256(b"radoboost/fourier").digest()  # public: these numbers protect nothing
+
+
+def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
+    """What a caller asks for, with "auto" resolved; `terms` are those of a schema, by column.
+
+    >>> check_columns("auto", {}), check_columns("auto", {"age": ["hats"]})
+    ('linear', {'age': ('hats',)})
+    """
+    if isinstance(columns, str) and columns in WORDS:
+        if columns == "auto":
+            return _unless_linear({name: tuple(words) for name, words in terms.items()})
+        if terms:
+            raise ArgumentError(
+                f"the schema has terms of {listed(list(terms))}, and columns={columns!r} says otherwise; leave one of "
+                "them out"
+            )
+        return columns
+    if not isinstance(columns, Mapping):
+        raise ArgumentError(
+            f"columns must be one of {', '.join(WORDS)}, or a mapping of column to a list of {', '.join(TERMS)}; it is "
+            f"{columns!r}"
+        )
+    if terms:
+        raise ArgumentError(f"the schema has terms of {listed(list(terms))}, and so has columns; leave one of them out")
+    chosen = {name: (words,) if isinstance(words, str) else tuple(words) for name, words in columns.items()}
+    odd = [word for words in chosen.values() for word in words if not isinstance(word, str) or not _is_word(word)]
+    if odd or not all(chosen.values()):
+        wrong = listed([str(word) for word in odd] or [name for name, words in chosen.items() if not words])
+        raise ArgumentError(
+            f"columns has terms that there are not: {wrong}; a column may have {', '.join(TERMS)}, a square such as "
+            "age^2, and products such as age*dose"
+        )
+    return _unless_linear(chosen)
+
+
+def _unless_linear(chosen: dict[str, tuple[str, ...]]) -> Columns:
+    return chosen if any(words != ("linear",) for words in chosen.values()) else "linear"
+
+
+def _is_word(word: str) -> bool:
+    return word in TERMS or "*" in word or word.endswith("^2")
+
+
+def n_outputs(columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool) -> int:
+    """How many columns there will be, without the constant one.
+
+    >>> n_outputs("quadratic", ["age", "dose"], {}, bounded=True)
+    5
+    """
+    return len(names) if columns == "linear" else len(outline(columns, names, groups, bounded=bounded)[1].terms)
+
+
+def outline(
+    columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool
+) -> tuple[list[tuple[str, str]], FeatureMap]:
+    """What becomes of each column, and the map without constants; `bounded` where bounds are declared.
+
+    `names` are those of the columns, some of which belong to `groups`.
+
+    >>> outline("quadratic", ["age", "B", "C"], {"B": "ward", "C": "ward"}, bounded=True)[1].output_names
+    ('age', 'B', 'C', 'age^2', 'age*B', 'age*C')
+    """
+    words = _words(columns, names, groups)
+    _check_width(columns, len(names))
+    products = _named_products(columns, names, groups) if isinstance(columns, Mapping) else []
+    factors = {name for term in products for name in term.inputs}
+    treatments = [
+        (name, treatment)
+        for name in names
+        for treatment in _treatments(columns, words[name], name in groups, name in factors, bounded)
+    ]
+    terms = [Term("linear", (_label(*pair),)) for pair in treatments if _is_linear(pair, words[pair[0]])]
+    terms += [Term("hat", (name,), knot=knot, width=WIDTH) for name in names if "hats" in words[name] for knot in KNOTS]
+    if columns == "quadratic":
+        labels = [(_label(*pair), groups.get(pair[0])) for pair in treatments]
+        terms += [Term("product", (first, second)) for first, second in _pairs(labels)]
+    elif columns == "fourier":
+        terms += _cosines(len(treatments))
+    inputs = tuple(Input(name, log=treatment == LOG) for name, treatment in treatments)
+    try:
+        return treatments, FeatureMap(inputs, (*terms, *products))
+    except ReleaseError as error:
+        raise ArgumentError(f"{error}; rename some columns of the table, or take other terms") from None
+
+
+def make_map(columns: Columns, scaled: Sequence[Column], groups: Mapping[str, str]) -> FeatureMap:
+    """The map with its constants, those of `scaled`: the table's columns by declared bounds, or standardised.
+
+    >>> age = Column("age", "bounds", 1.0, low=0.0, high=120.0)
+    >>> make_map("hats", [age], {}).apply(np.array([[75.0]])).tolist()
+    [[0.25, 0.0, 0.0, 0.5, 0.5, 0.0]]
+    """
+    by_name = {column.name: column for column in scaled}
+    bounded = all(column.scale == "bounds" for column in scaled)
+    treatments, plan = outline(columns, list(by_name), groups, bounded=bounded)
+    return FeatureMap(tuple(_input(by_name[name], how, name in groups) for name, how in treatments), plan.terms)
+
+
+def _words(columns: Columns, names: Sequence[str], groups: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Of each column, which of the words linear, signed-log and hats it has."""
+    if isinstance(columns, str):
+        word = {"signed-log": ("signed-log",), "hats": ("linear", "hats")}.get(columns, ("linear",))
+        return {name: ("linear",) if name in groups else word for name in names}
+    unknown = [name for name in columns if name not in names]
+    if unknown:
+        raise ArgumentError(
+            f"columns names {listed(unknown)}, which the table does not have as numbers; its columns are "
+            f"{', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
+        )
+    slots = [name for name in columns if name in groups and {"signed-log", "hats"} & set(columns[name])]
+    if slots:
+        raise ArgumentError(
+            f"columns of 0 and 1 have no logarithms and hats, for they would tell nothing new: {listed(slots)}"
+        )
+    return {name: tuple(word for word in columns.get(name, ("linear",)) if word in TERMS) for name in names}
+
+
+def _treatments(columns: Columns, words: Sequence[str], slot: bool, factor: bool, bounded: bool) -> list[str]:
+    """What becomes of a column: it is logged, or not, or both; where hats or cosines are made of it, it is limited."""
+    if slot:
+        return [LINEAR]
+    if columns == "quadratic":
+        return [LINEAR if bounded else LOG]
+    plain = LIMITED if columns == "fourier" or "hats" in words else LINEAR
+    return [plain] * (words != ("signed-log",) or factor) + [LOG] * ("signed-log" in words)
+
+
+def _is_linear(pair: tuple[str, str], words: Sequence[str]) -> bool:
+    """Whether a treated column is an output itself; some are there for products or hats alone."""
+    return pair[1] == LOG or "linear" in words
+
+
+def _label(name: str, treatment: str) -> str:
+    return f"log({name})" if treatment == LOG else name
+
+
+def _pairs(labels: Sequence[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
+    """All squares and products, but those within one group."""
+    for k, (first, group) in enumerate(labels):
+        for second, other in labels[k:]:
+            if group is None or group != other:
+                yield first, second
+
+
+def _named_products(
+    columns: Mapping[str, Sequence[str]], names: Sequence[str], groups: Mapping[str, str]
+) -> list[Term]:
+    """The squares and products that a mapping names, refused where they name columns that are not there."""
+    terms, wrong = [], []
+    for word in dict.fromkeys(word for words in columns.values() for word in words if word not in TERMS):
+        cuts = [(word[:k], word[k + 1 :]) for k, letter in enumerate(word) if letter == "*"]
+        cuts += [(word[:-2], word[:-2])] if word.endswith("^2") else []
+        pairs = [pair for pair in cuts if set(pair) <= set(names)]
+        if not pairs or (pairs[0][0] in groups and groups[pairs[0][0]] == groups.get(pairs[0][1])):
+            wrong.append(word)
+        else:
+            terms.append(Term("product", pairs[0]))
+    if wrong:
+        raise ArgumentError(
+            f"columns has products of columns that are not there, or within one category: {listed(wrong)}; correct them"
+        )
+    return terms
+
+
+def _check_width(columns: Columns, count: int) -> None:
+    made = count * (count + 3) // 2 if columns == "quadratic" else count * (1 + len(KNOTS))
+    if made > MOST_OUTPUTS:
+        raise ArgumentError(
+            f"columns={columns if isinstance(columns, str) else 'a mapping'} would make up to {made:,} columns of "
+            f"{count:,}, and {MOST_OUTPUTS:,} is the most; use fewer columns, or give terms for some of them"
+        )
+
+
+def _cosines(n_inputs: int) -> list[Term]:
+    """Random cosines of all inputs: the same for everybody, for weights and phases follow from a public key."""
+    count = min(MOST_COSINES, COSINES_PER_INPUT * n_inputs)
+    scale = round_scale_up(_SPREAD / math.sqrt(n_inputs) / _WEIGHT_UNIT)
+    weights = (rounded_normals(_KEY, scale, 0, count, n_inputs) * _WEIGHT_UNIT).tolist()
+    words = streams(_KEY, 1, [(0, 0, count)], np.empty(count, dtype="<u8"))
+    phases = ((words >> np.uint64(11)) * 2.0**-53 * (2 * math.pi)).tolist()
+    # Together they are about as long as the columns beside them.
+    factor = min(1.0, 0.5 * math.sqrt(2 * max(n_inputs, 4) / count))
+    return [
+        Term("cosine", weights=tuple(row), phase=phase, factor=factor)
+        for row, phase in zip(weights, phases, strict=True)
+    ]
+
+
+def _input(column: Column, treatment: str, slot: bool) -> Input:
+    """One input: onto [-1, 1] by bounds, or a z-score, of which two are the limit."""
+    low, high = column.low, column.high
+    if slot:
+        return Input(column.name, low=low, high=high)
+    _, _, shift, factor, divisor, offset = column.constants
+    limit = None
+    if column.scale == "bounds" and treatment == LOG:
+        factor, offset, limit = 2 * _LOG_REACH, _LOG_REACH, 1.0
+    elif column.scale == "standard" and treatment == LIMITED:
+        divisor, limit = 2 * divisor, 1.0
+    return Input(column.name, shift, divisor, low, high, limit, treatment == LOG, factor, offset)
