@@ -160,6 +160,7 @@ def broken(change):
         (lambda d: d["terms"][3].update(weights=[1.0]), "cosine"),
         (lambda d: d["terms"][3].update(weights=[1.0, math.inf]), "finite"),
         (lambda d: d["inputs"][0].update(divisor=0.0), "divisor"),
+        (lambda d: d["inputs"][0].update(factor=0.0), "factor"),
         (lambda d: d["inputs"][0].update(shift=None), "finite"),
         (lambda d: d["inputs"][0].update(low=2.0, high=1.0), "low"),
         (lambda d: d["inputs"][0].update(limit=-1.0), "limit"),

@@ -29,7 +29,7 @@
 #
 # The holder's side, from a table to a release:
 #
-#   holder        declared, counts, grid, keystream, subsets, signatures, noise
+#   holder        declared, feature_maps, counts, grid, keystream, subsets, signatures, noise
 #     engines     what is computed for a block of rows: reference and reference_rows first, then kernel, kernel_rows and
 #                 vectors
 #                 passes: one sum over rows, as data; persons: which rows of each contribute
@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
     from radoboost.release.columns import Column
+    from radoboost.release.maps import FeatureMap
     from radoboost.scoring import score
     from radoboost.tables.kinds import Category, Date, Left, Number
     from radoboost.tables.schema import Schema
@@ -109,6 +110,7 @@ __version__ = version("radoboost")
 _HOMES = {
     "learner.boost": ("Rounds",),
     "release.columns": ("Column",),
+    "release.maps": ("FeatureMap",),
     "holder.craft": ("craft",),
     "errors": (
         "ArgumentError",
@@ -150,6 +152,7 @@ __all__ = [
     "Date",
     "DeltaWarning",
     "FeatureBand",
+    "FeatureMap",
     "FilledWarning",
     "FixedSupport",
     "Ledger",

@@ -16,6 +16,7 @@ from radoboost.release import Release
 from radoboost.release.columns import CONSTANT
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.mapped import mapped
 
 DEFAULT_SECONDS = 60.0
 _MOST_BITS = 1 << 31  # of an inclusion matrix, a byte each
@@ -46,7 +47,12 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
     [-1.0, 2.0, 3.0]
     """
     names = [name for name in release.feature_names if name != CONSTANT]
-    source = open_table(table, y, label=label, features=names)
+    if release.map is not None:
+        names = list(release.map.input_names)
+    schema = release.schema
+    source = open_table(table, y, label=label, features=names if schema is None else schema.used, schema=schema)
+    if release.map is not None:
+        source = mapped(source, release.map)
     rule = LabelRule(label or "y", release.classes)
     parts, n_rows = [], 0
     for batch in source.batches():

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
-from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_mechanism
+from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_columns, complete_mechanism
 from radoboost.cli.shell import JsonFlag, check_output, default_output, print_release, say
 from radoboost.errors import OutputError, RadoError
 
@@ -79,6 +79,15 @@ def craft(
     support: Annotated[
         str | None, typer.Option(metavar="S", help="Let every rado sum S examples, or a fraction S such as 0.5.")
     ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            autocompletion=complete_columns,
+            help="Which columns the release has: linear (the table's own), signed-log, quadratic, hats or fourier. "
+            "auto is what the schema says, and else linear.",
+        ),
+    ] = "auto",
     scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
     bounds: Annotated[
         Path | None,
@@ -177,6 +186,7 @@ def craft(
             n_rados=n_rados,
             mechanism=protection,
             signatures=chosen_signatures(support),
+            columns=columns,
             scale=None if scale == "none" else scale,
             bounds=bounds,
             intercept=intercept,

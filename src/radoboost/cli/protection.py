@@ -13,6 +13,13 @@ def complete_mechanism(incomplete: str) -> list[str]:
     return [name for name in MECHANISMS if name.startswith(incomplete)]
 
 
+def complete_columns(incomplete: str) -> list[str]:
+    """Words for the columns of a release that begin with `incomplete`."""
+    from radoboost.holder.feature_maps import WORDS
+
+    return [word for word in WORDS if word.startswith(incomplete)]
+
+
 def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
     """The mechanism that the options ask for, refusing options that it does not have."""
     from radoboost.holder.mechanisms import MECHANISMS

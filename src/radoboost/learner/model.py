@@ -112,6 +112,8 @@ class Model:
     @property
     def neutral(self) -> NDArray[np.float64]:
         """What stands for a missing value of each of `input_names`: a mean, the middle of bounds, or 0."""
+        if self.map is not None:
+            return np.array(self.map.neutral)
         columns = [column for column in self.columns if column.scale != "constant"]
         return np.array([column.neutral for column in columns])
 

@@ -67,6 +67,15 @@ class Input:
         """What terms call it."""
         return f"log({self.name})" if self.log else self.name
 
+    @property
+    def neutral(self) -> float:
+        """The raw value that becomes 0, or the nearest there is: what stands for a missing one.
+
+        >>> Input("age", shift=0.0, divisor=120.0, factor=2.0, offset=1.0, low=0.0, high=120.0).neutral
+        60.0
+        """
+        return self.shift + self.offset * (self.divisor / self.factor)
+
     def apply(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """The numbers of raw values `x`; NaN for one that is not finite.
 
@@ -155,6 +164,12 @@ class FeatureMap:
         """The columns that it makes, in order."""
         cosines = np.cumsum([term.kind == "cosine" for term in self.terms]).tolist()
         return tuple(term.name(number) for term, number in zip(self.terms, cosines, strict=True))
+
+    @property
+    def neutral(self) -> tuple[float, ...]:
+        """What stands for a missing value of each of `input_names`."""
+        first = {entry.name: entry.neutral for entry in reversed(self.inputs)}
+        return tuple(first[name] for name in self.input_names)
 
     def apply(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """The outputs of rows of values, which have a column for each of `input_names`.
@@ -284,8 +299,11 @@ def _check_inputs(inputs: tuple[Input, ...]) -> None:
         if not isinstance(entry.name, str) or not isinstance(entry.log, bool) or not all(map(_finite, numbers)):
             raise ReleaseError(f"the input {entry.name!r} of the feature map needs a name and finite numbers")
         low, high = -math.inf if entry.low is None else entry.low, math.inf if entry.high is None else entry.high
-        if not (low <= high and entry.divisor > 0 and (entry.limit is None or entry.limit > 0)):
-            raise ReleaseError(f"the input {entry.name!r} of the feature map needs low <= high, divisor > 0, limit > 0")
+        positive = entry.divisor, entry.factor, 1.0 if entry.limit is None else entry.limit
+        if not (low <= high and min(positive) > 0):
+            raise ReleaseError(
+                f"the input {entry.name!r} of the feature map needs low <= high, and divisor, factor and limit above 0"
+            )
     if double := repeated([entry.label for entry in inputs]):
         raise ReleaseError(f"the feature map has several inputs of one name: {', '.join(map(repr, double))}")
 
