@@ -1,5 +1,6 @@
 """Prediction from raw rows: gaps are filled and counted, new values are zeros, other columns are carried through."""
 
+import dataclasses
 import json
 import os
 import warnings
@@ -245,6 +246,25 @@ def test_kept_rows_stay_beside_their_scores(model, rng, rado, tmp_path, monkeypa
     assert scores["age"].to_pylist() == [age for table in tables for age in table["age"]]
     expected = np.concatenate([model.decision_function(table) for table in tables])
     np.testing.assert_array_equal(scores["score"].to_numpy(), expected)
+
+
+@pytest.mark.parametrize("trained", [{}, {"separator": ";", "decimal": ",", "thousands": "."}, {"separator": "~"}])
+def test_a_colleague_may_write_another_csv(trained, table, tmp_path, rado):
+    """The header line tells the separator; a decimal mark that is not the model's must be told."""
+    schema = dataclasses.replace(SCHEMA, **trained)
+    model = rb.MomentsClassifier().fit_rados(rb.craft(pa.table(table), label="ill", schema=schema, seed=1)).model_
+    model.save(tmp_path / "m.json")
+    scores = model.decision_function(pa.table(table))
+    frame = pd.DataFrame(table)
+    for separator, decimal in ((";", ","), (",", "."), ("\t", "."), ("|", ",")):
+        frame.to_csv("t.csv", sep=separator, decimal=decimal, index=False)
+        options = [] if separator != "|" else ["--separator", "|"]
+        options += [] if decimal == trained.get("decimal", ".") else ["--decimal", decimal]
+        options += ["--separator", separator] if trained.get("separator") == "~" else []
+        code, _, err = rado("predict", tmp_path / "m.json", "t.csv", *options, "--keep", "id", "-o", "s.parquet")
+        assert code == 0, err
+        assert pq.read_table("s.parquet")["score"].to_numpy().tolist() == scores.tolist()
+        assert pq.read_table("s.parquet")["id"].to_pylist() == table["id"]
 
 
 @pytest.mark.parametrize(

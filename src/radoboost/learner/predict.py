@@ -49,12 +49,21 @@ class Predicted:
 
 
 def predict_table(
-    model: Model, table: Any, place: Path, bar: Progress, *, label: str | None = None, keep: Sequence[str] = ()
+    model: Model,
+    table: Any,
+    place: Path,
+    bar: Progress,
+    *,
+    label: str | None = None,
+    keep: Sequence[str] = (),
+    separator: str | None = None,
+    decimal: str | None = None,
 ) -> Predicted:
     """Write score, probability of the positive class and predicted class of every row to a CSV or Parquet file.
 
     The table must have the model's columns, in any order; others are not read. Where `label` names a column of
     true classes, wrong predictions are counted. The columns that `keep` names come first, as they are in the table.
+    `separator` and `decimal` say how a CSV file is written, where neither its header line nor the model does.
 
     >>> import tempfile, radoboost as rb
     >>> from radoboost.progress import no_progress
@@ -67,10 +76,10 @@ def predict_table(
     '"id","score","probability","prediction"'
     """
     _check_kept(keep)
-    source = open_rows(model, table, label)
+    source = open_rows(model, table, label, separator, decimal)
     rule = None if label is None else LabelRule(label, model.classes)
     choices = pa.array(list(model.classes))
-    kept = Carried(table, keep, None if model.schema is None else model.schema.separator) if keep else None
+    kept = Carried(table, keep, separator if source.schema is None else source.schema.separator) if keep else None
     types = zip(WRITTEN, (pa.float64(), pa.float64(), choices.type), strict=True)
     schema = pa.schema([*(() if kept is None else kept.schema), *(pa.field(name, kind) for name, kind in types)])
     n_rows = n_positive = n_wrong = 0
