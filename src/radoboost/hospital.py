@@ -145,7 +145,7 @@ def _patients(n_rows: int, seed: int) -> tuple[pa.Table, NDArray[np.float64]]:
         + 0.35 * male
         + ward_effects[ward]
         + 0.35 * np.cos(2 * np.pi * day / 365.25)  # winter is worse
-        + 1.0 * np.log(labs["crp"] / 8)
+        + 0.8 * np.log(labs["crp"] / 8)
         + 1.6 * np.log(labs["creatinine"] / 85)
         - 0.35 * (labs["haemoglobin"] - 14)
         - 0.12 * (labs["albumin"] - 40)
