@@ -16,7 +16,7 @@ from radoboost.errors import TableError
 from radoboost.tables import Batch, Source, open_table
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import SEPARATORS, Marks
-from radoboost.tables.paths import is_paths
+from radoboost.tables.paths import is_paths, readable
 
 if TYPE_CHECKING:
     from radoboost.learner.model import Model
@@ -78,7 +78,8 @@ def _unusual(separator: str | None) -> str | None:
 
 def _by_position(table: Any, names: tuple[str, ...]) -> Any:
     """An array as columns with the model's names; as it is where they are those of arrays, or it is none."""
-    rows = table if hasattr(table, "toarray") or np.ma.isMaskedArray(table) else np.asarray(table)
+    with readable("the array"):
+        rows = table if hasattr(table, "toarray") or np.ma.isMaskedArray(table) else np.asarray(table)
     if rows.ndim != 2 or names == tuple(f"x{k}" for k in range(len(names))):
         return table
     if rows.shape[1] != len(names):
