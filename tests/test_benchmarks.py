@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 WITH_AN_AIM = (
     "audits",
     "crafting",
+    "hospital",
     "learning",
     "polynomials",
     "predicting",
@@ -120,6 +121,17 @@ def test_predicting(benchmark, monkeypatch, peak, code):
     monkeypatch.setattr(module, "measure", lambda code, path: {"seconds": 1.0, "peak_mib": peak, "outcome": ""})
     ends_with(module, code)
     assert kept["predicting"]["rado predict"]["peak_mib"] == peak
+
+
+@pytest.mark.parametrize(("private", "code"), [(24.4, 0), (24.6, 1)])
+def test_hospital(benchmark, monkeypatch, private, code, capsys):
+    module, kept = benchmark("hospital")
+    errors = {way: {"ours": 23.9, "peer": 23.0} for way in module.WANTED}
+    errors["written schema, epsilon 1"]["ours"] = private
+    monkeypatch.setattr(module, "one_draw", lambda draw: errors)
+    ends_with(module, code)
+    assert len(kept["hospital"]["ways"]["no schema"]["ours"]) == 5
+    assert ("falls short: written schema, epsilon 1: +1.60 points" in capsys.readouterr().err) == bool(code)
 
 
 def test_utility(monkeypatch):

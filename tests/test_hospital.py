@@ -1,9 +1,11 @@
 """The made-up hospital has what such tables have, in the amounts that its page says."""
 
+import json
+
 import numpy as np
 import pyarrow.compute as pc
 
-from radoboost import hospital
+from radoboost import Category, Number, Schema, hospital
 from radoboost.hospital import N_NEW, N_PATIENTS, NEW_WARD, write_hospital
 
 
@@ -33,7 +35,22 @@ def test_the_same_seed_gives_the_same_table():
 
 
 def test_the_colleague_has_other_patients_and_one_more_ward(tmp_path):
-    first, second = (path.read_text().splitlines() for path in write_hospital(tmp_path / "new" / "folder"))
+    files = write_hospital(tmp_path / "new" / "folder")
+    first, second = (path.read_text().splitlines() for path in files[:2])
     assert (len(first), len(second)) == (1 + N_PATIENTS, 1 + N_NEW) and first[0] == second[0]
     assert not {line.split(",")[0] for line in first[1:]} & {line.split(",")[0] for line in second[1:]}
     assert not [line for line in first if NEW_WARD in line] and [line for line in second if NEW_WARD in line]
+    assert Schema.from_dict(json.loads(files[2].read_text())) == hospital.code_book()
+
+
+def test_the_code_book_is_about_this_table():
+    table, book = hospital.hospital(), hospital.code_book()
+    assert [*book.columns, book.label] == table.column_names and not book.undecided() and not book.from_data
+    for name, kind in book.columns.items():
+        column = table[name]
+        assert getattr(kind, "gaps", False) == bool(column.null_count)
+        if isinstance(kind, Number):  # few values lie beyond what the code book says
+            numbers = column.drop_null().to_numpy()
+            assert ((numbers < kind.low) | (numbers > kind.high)).mean() < 0.02
+        if isinstance(kind, Category):
+            assert set(column.unique().to_pylist()) == set(kind.values)

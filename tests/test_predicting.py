@@ -1,5 +1,6 @@
 """Prediction from raw rows: gaps are filled and counted, new values are zeros, other columns are carried through."""
 
+import dataclasses
 import json
 import os
 import warnings
@@ -115,6 +116,9 @@ def test_without_a_schema_predictions_are_those_of_the_shell(clean, rng):
     [
         ([[1.0, 2.0]], "must have 3 columns, those of feature_names in order; the shape is \\(1, 2\\)"),
         ([1.0, 2.0], "two dimensions"),
+        ([[1.0], [1.0, 2.0]], "the array"),
+        (pl.DataFrame({"a": [1.0]}).lazy(), "pass what its collect"),
+        (3, "is not a table"),
         (pd.DataFrame({"a": [1.0], "b": [1.0]}), "no column 'c'"),
         ([[np.inf, 2.0, 3.0]], "infinite"),
         (pd.DataFrame({"a": ["x"], "b": [1.0], "c": [1.0]}), "column 'a' holds text"),
@@ -154,8 +158,10 @@ def test_a_model_reads_raw_rows_in_every_form(model, table, tmp_path):
         "dates": frame.assign(seen=pd.to_datetime(frame["seen"])),
         "categories": frame.assign(ward=frame["ward"].astype("category")),
         "Parquet": tmp_path / "t.parquet",
+        "CSV": tmp_path / "t.csv",
         "used alone": used,
     }
+    frame.to_csv(tmp_path / "t.csv", index=False)
     for name, form in forms.items():
         np.testing.assert_array_equal(model.decision_function(form), scores, err_msg=name)
     assert (model.predict(table) == np.array(table["ill"])).mean() > 0.8
@@ -215,7 +221,7 @@ def test_predict_says_what_it_filled(rado, files):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("kind", ["parquet"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_columns_are_carried_through_as_they_are(kind, rado, files):
     folder, rows = files
     keep = ["--keep", "id", "--keep", "ill", "--keep", "dose"]
@@ -245,13 +251,32 @@ def test_kept_rows_stay_beside_their_scores(model, rng, rado, tmp_path, monkeypa
     np.testing.assert_array_equal(scores["score"].to_numpy(), expected)
 
 
+@pytest.mark.parametrize("trained", [{}, {"separator": ";", "decimal": ",", "thousands": "."}, {"separator": "~"}])
+def test_a_colleague_may_write_another_csv(trained, table, tmp_path, rado):
+    """The header line tells the separator; a decimal mark that is not the model's must be told."""
+    schema = dataclasses.replace(SCHEMA, **trained)
+    model = rb.MomentsClassifier().fit_rados(rb.craft(pa.table(table), label="ill", schema=schema, seed=1)).model_
+    model.save(tmp_path / "m.json")
+    scores = model.decision_function(pa.table(table))
+    frame = pd.DataFrame(table)
+    for separator, decimal in ((";", ","), (",", "."), ("\t", "."), ("|", ",")):
+        frame.to_csv("t.csv", sep=separator, decimal=decimal, index=False)
+        options = [] if separator != "|" else ["--separator", "|"]
+        options += [] if decimal == trained.get("decimal", ".") else ["--decimal", decimal]
+        options += ["--separator", separator] if trained.get("separator") == "~" else []
+        code, _, err = rado("predict", tmp_path / "m.json", "t.csv", *options, "--keep", "id", "-o", "s.parquet")
+        assert code == 0, err
+        assert pq.read_table("s.parquet")["score"].to_numpy().tolist() == scores.tolist()
+        assert pq.read_table("s.parquet")["id"].to_pylist() == table["id"]
+
+
 @pytest.mark.parametrize(
     ("keep", "message"),
     [
         (["score"], "cannot keep 'score': predictions have a column of that name"),
         (["id", "probability"], "cannot keep 'probability'"),
         (["prediction"], "cannot keep 'prediction'"),
-        (["name", "id", "town"], "has no column 'name', 'town' to keep; its columns are 'id'"),
+        (["name", "id", "town"], "has no column 'name', 'town'; it has 'age'"),
         (["id", "id"], "'id' is to be kept twice"),
     ],
 )

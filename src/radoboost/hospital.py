@@ -20,6 +20,7 @@ who knows these odds is wrong about a fifth of the patients.
 """
 
 import datetime
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from scipy.special import expit
 
 from radoboost.errors import OutputError, reason
 from radoboost.release import replacing
+from radoboost.tables.kinds import Category, Date, Kind, Left, Number
+from radoboost.tables.schema import Schema
 
 N_PATIENTS, N_NEW = 20_000, 2_000
 LABEL = "outcome"
@@ -67,14 +70,39 @@ def hospital(n_rows: int = N_PATIENTS, seed: int = 1) -> pa.Table:
     return _patients(n_rows, seed)[0]
 
 
-def write_hospital(directory: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """Write `hospital.csv`, and `colleague.csv` with fewer patients of another hospital, which has a ward more.
+def code_book() -> Schema:
+    """What the hospital's code book says about its columns: a schema that was written without a look at the table.
+
+    >>> len(code_book().columns), len(code_book().encoded())
+    (11, 26)
+    """
+    columns: dict[str, Kind] = {
+        "patient_id": Left("id"),
+        "age": Number(0, 110, gaps=True),
+        "sex": Category(("female", "male")),
+        "ward": Category(tuple(_WARDS), other=True),
+        "admitted": Date(origin="2023-01-01", low="2023-01-01", high="2024-12-31"),
+        "haemoglobin": Number(5, 20),
+        "creatinine": Number(0, 300),
+        "crp": Number(0, 100, gaps=True),
+        "albumin": Number(15, 55, gaps=True),
+        "sodium": Number(120, 160),
+        "glucose": Number(0, 20),
+    }
+    return Schema(columns, LABEL, ("no", "yes"))
+
+
+def write_hospital(directory: str | os.PathLike[str]) -> tuple[Path, Path, Path]:
+    """Write `hospital.csv`, `colleague.csv` and `code-book.schema.json`; the paths of all three.
+
+    The colleague's patients are fewer, and of another hospital, which has a ward more.
 
     >>> import tempfile
     >>> for path in write_hospital(tempfile.mkdtemp()):
-    ...     print(path.name, path.read_text().count("\\n") - 1)
-    hospital.csv 20000
-    colleague.csv 2000
+    ...     print(path.name, path.read_text().count("\\n"))
+    hospital.csv 20001
+    colleague.csv 2001
+    code-book.schema.json 19
     """
     folder = Path(directory)
     try:
@@ -89,7 +117,17 @@ def write_hospital(directory: str | os.PathLike[str]) -> tuple[Path, Path]:
     for name, table in (("hospital.csv", hospital()), ("colleague.csv", new)):
         with replacing(folder / name) as draft:
             pa.csv.write_csv(table, draft, pa.csv.WriteOptions(quoting_style="none"))
-    return folder / "hospital.csv", folder / "colleague.csv"
+    with replacing(folder / "code-book.schema.json") as draft:
+        draft.write_text(_json_text(code_book()), encoding="utf-8")
+    return folder / "hospital.csv", folder / "colleague.csv", folder / "code-book.schema.json"
+
+
+def _json_text(schema: Schema) -> str:
+    """A schema as people write it: a line for each column."""
+    document = schema.to_dict()
+    columns = [f"    {json.dumps(name)}: {json.dumps(entry)}" for name, entry in document.pop("columns").items()]
+    head = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in document.items())
+    return "{\n" + head + ',\n  "columns": {\n' + ",\n".join(columns) + "\n  }\n}\n"
 
 
 def _patients(n_rows: int, seed: int) -> tuple[pa.Table, NDArray[np.float64]]:
@@ -107,7 +145,7 @@ def _patients(n_rows: int, seed: int) -> tuple[pa.Table, NDArray[np.float64]]:
         + 0.35 * male
         + ward_effects[ward]
         + 0.35 * np.cos(2 * np.pi * day / 365.25)  # winter is worse
-        + 1.0 * np.log(labs["crp"] / 8)
+        + 0.8 * np.log(labs["crp"] / 8)
         + 1.6 * np.log(labs["creatinine"] / 85)
         - 0.35 * (labs["haemoglobin"] - 14)
         - 0.12 * (labs["albumin"] - 40)

@@ -21,7 +21,8 @@ def demo(
     """Run the whole flow on scikit-learn's breast-cancer data, without a promise and at epsilon 1.
 
     With --hospital it runs nothing, and writes two raw tables: hospital.csv, with 20,000 patients, and colleague.csv,
-    with 2,000 of another hospital. They have ids, gaps, text and dates; the tutorial starts from them.
+    with 2,000 of another hospital. They have ids, gaps, text and dates. A third file, code-book.schema.json, says what
+    their columns are. The tutorial starts from these.
 
     \b
     Examples:
@@ -51,8 +52,8 @@ def demo(
 def _write_tables(directory: Path, as_json: bool) -> None:
     from radoboost.hospital import write_hospital
 
-    first, second = write_hospital(directory)
+    files = [str(path) for path in write_hospital(directory)]
     if as_json:
-        print(json.dumps({"files": [str(first), str(second)]}, indent=2, ensure_ascii=False))
+        print(json.dumps({"files": files}, indent=2, ensure_ascii=False))
     else:
-        print(f"wrote {first} and {second}")
+        print(f"wrote {', '.join(files)}")

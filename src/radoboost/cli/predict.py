@@ -23,6 +23,14 @@ def predict(
         list[str] | None,
         typer.Option("--keep", metavar="COL", help="A column, such as an id, to carry through as it is; repeatable."),
     ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option("--separator", metavar="MARK", help="What separates the cells of a CSV file; by its header line."),
+    ] = None,
+    decimal: Annotated[
+        str | None,
+        typer.Option("--decimal", metavar="MARK", help="The decimal mark of a CSV file; by default the model's."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The scores, .csv or .parquet; STEM.scores.csv by default."),
@@ -48,7 +56,9 @@ def predict(
     check_output(place, [str(model), *table])
     classifier = load_model(model)
     with show_progress() as bar:
-        predicted = predict_table(classifier, list(table), place, bar, label=label, keep=keep or ())
+        predicted = predict_table(
+            classifier, list(table), place, bar, label=label, keep=keep or (), separator=separator, decimal=decimal
+        )
     if words := predicted.filled.sentence():
         say(words)
     negative, positive = classifier.classes

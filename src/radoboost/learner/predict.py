@@ -18,10 +18,9 @@ from radoboost.learner.model import Model
 from radoboost.learner.rows import Filled, open_rows, scored_batches
 from radoboost.progress import Progress
 from radoboost.release import replacing
-from radoboost.tables.carried import carried_columns
+from radoboost.tables.carried import Carried
 from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
-from radoboost.tables.strict import Strict
 
 WRITTEN = ("score", "probability", "prediction")
 
@@ -50,12 +49,21 @@ class Predicted:
 
 
 def predict_table(
-    model: Model, table: Any, place: Path, bar: Progress, *, label: str | None = None, keep: Sequence[str] = ()
+    model: Model,
+    table: Any,
+    place: Path,
+    bar: Progress,
+    *,
+    label: str | None = None,
+    keep: Sequence[str] = (),
+    separator: str | None = None,
+    decimal: str | None = None,
 ) -> Predicted:
     """Write score, probability of the positive class and predicted class of every row to a CSV or Parquet file.
 
     The table must have the model's columns, in any order; others are not read. Where `label` names a column of
     true classes, wrong predictions are counted. The columns that `keep` names come first, as they are in the table.
+    `separator` and `decimal` say how a CSV file is written, where neither its header line nor the model does.
 
     >>> import tempfile, radoboost as rb
     >>> from radoboost.progress import no_progress
@@ -68,21 +76,21 @@ def predict_table(
     '"id","score","probability","prediction"'
     """
     _check_kept(keep)
-    source = open_rows(model, table, label)
+    source = open_rows(model, table, label, separator, decimal)
     rule = None if label is None else LabelRule(label, model.classes)
     choices = pa.array(list(model.classes))
-    kept = carried_columns(table, keep, Strict(model.schema)) if keep else None
+    kept = Carried(table, keep, separator if source.schema is None else source.schema.separator) if keep else None
     types = zip(WRITTEN, (pa.float64(), pa.float64(), choices.type), strict=True)
     schema = pa.schema([*(() if kept is None else kept.schema), *(pa.field(name, kind) for name, kind in types)])
     n_rows = n_positive = n_wrong = 0
-    filled, pieces = Filled(), None if kept is None else kept.pieces()
+    filled = Filled()
     with replacing(place) as draft, _writer(place, draft, schema) as writer:
         for batch, scores, more in scored_batches(model, source):
             positive = scores > 0
             prediction = choices.take(pa.array(positive.astype(np.int8)))
-            columns = [] if pieces is None else pieces.take(batch.n_rows).columns
+            columns = [] if kept is None else kept.take(batch.n_rows).columns
             columns = [*columns, pa.array(scores), pa.array(expit(scores)), prediction]
-            writer.write(pa.record_batch(columns, schema=schema))
+            writer.write(pa.table(columns, schema=schema))
             if rule is not None:
                 n_wrong += int((positive != (rule.signs(batch.labels, batch.place) > 0)).sum())
             n_rows += batch.n_rows

@@ -6,7 +6,7 @@ one a gap has the value that says nothing: the mean of a standardised column, th
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from radoboost.errors import TableError
 from radoboost.tables import Batch, Source, open_table
 from radoboost.tables.kinds import Category
-from radoboost.tables.paths import is_paths
+from radoboost.tables.marks import SEPARATORS, Marks
+from radoboost.tables.paths import is_paths, readable
 
 if TYPE_CHECKING:
     from radoboost.learner.model import Model
@@ -52,17 +53,33 @@ class Filled:
         return Filled(gaps, self.unseen)
 
 
-def open_rows(model: "Model", table: Any, label: str | None = None) -> Source:
-    """A table in any form, opened for a model; the columns of an array are the model's, in order."""
+def open_rows(
+    model: "Model", table: Any, label: str | None = None, separator: str | None = None, decimal: str | None = None
+) -> Source:
+    """A table in any form, opened for a model; the columns of an array are the model's, in order.
+
+    The separator of a CSV file is given, or follows from its own header line: a colleague's file need not be written as
+    the holder's was. The decimal mark is given, or that of the schema.
+    """
     names = model.feature_names
     if not is_paths(table) and not hasattr(table, "__arrow_c_stream__") and not isinstance(table, dict):
         table = _by_position(table, names)
-    return open_table(table, label=label, features=names, labelled=False, schema=model.schema, gaps=True)
+    schema, marks = model.schema, Marks(separator, decimal or ".")
+    if schema is not None:
+        schema = replace(schema, separator=separator or _unusual(schema.separator))
+        schema = schema if decimal is None else replace(schema, decimal=decimal, thousands=None)
+    return open_table(table, label=label, features=names, labelled=False, schema=schema, marks=marks, gaps=True)
+
+
+def _unusual(separator: str | None) -> str | None:
+    """A separator that no header line tells."""
+    return None if separator in SEPARATORS else separator
 
 
 def _by_position(table: Any, names: tuple[str, ...]) -> Any:
     """An array as columns with the model's names; as it is where they are those of arrays, or it is none."""
-    rows = table if hasattr(table, "toarray") or np.ma.isMaskedArray(table) else np.asarray(table)
+    with readable("the array"):
+        rows = table if hasattr(table, "toarray") or np.ma.isMaskedArray(table) else np.asarray(table)
     if rows.ndim != 2 or names == tuple(f"x{k}" for k in range(len(names))):
         return table
     if rows.shape[1] != len(names):
