@@ -44,7 +44,8 @@ def spelled(cells: Iterable[Any], kind: Kind, marks: Marks) -> pa.Array:
     elif not isinstance(kind, Category) and marks.decimal != ".":
         spell = partial(_number_text, decimal=marks.decimal)
     # Beyond 2 GiB an array of small strings would come in pieces: one cell more could do that.
-    return pa.array([_text(cell, spell) for cell in cells], pa.large_string())
+    with np.errstate(all="ignore"):
+        return pa.array([_text(cell, spell) for cell in cells], pa.large_string())
 
 
 def _text(cell: Any, spell: Callable[[Any], str | None]) -> str | None:
