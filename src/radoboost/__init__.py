@@ -19,8 +19,8 @@
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells, marks, sparse,
-#                 labels, persons; what raw columns mean: schema, with kinds; encoding, with dates; raw and
-#                 carried: cells as they are; mapped: seen through a feature map
+#                 labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns and dates;
+#                 raw: cells as they are; carried: columns to keep; mapped: seen through a feature map
 #   release       what leaves the building, and its file; columns, and maps that make them, by polynomials; laws,
 #                 spectra; statements: checking, words; chain: several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from radoboost.errors import TableError
 from radoboost.tables.columns import Choice, row_place
 from radoboost.tables.frames import check_length, packed, unpacked
+from radoboost.tables.raw_columns import array_cells
 from radoboost.tables.reading import Reading
 from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
 
@@ -109,12 +110,32 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     return Source("the array", features, label, parts, SLICE_VALUES, SLICE_ROWS)
 
 
-def array_columns(x: Any) -> pa.Table:
-    """An array or a sparse matrix as a table of columns x0, x1, ..., for a schema to say what they are."""
-    dense = x.toarray() if hasattr(x, "toarray") else x
-    if dense.ndim != 2:
-        raise TableError(f"the array must have two dimensions, rows and features; its shape is {dense.shape}")
-    return pa.table({f"x{k}": pa.array(dense[:, k]) for k in range(dense.shape[1])})
+def array_columns(x: Any, choice: Choice, reading: Reading) -> pa.Table:
+    """An array or a sparse matrix as a table of columns x0, x1, ..., for a schema; those that nobody chose are null.
+
+    >>> import numpy as np
+    >>> from radoboost.tables.kinds import Category
+    >>> from radoboost.tables.schema import Schema
+    >>> from radoboost.tables.strict import Strict
+    >>> reading, choice = Strict(Schema({"x0": Category(("A", "B"))})), Choice.of("x1", None, ())
+    >>> array_columns(np.array([["A", 1], [None, 2]], object), choice, reading)["x0"].to_pylist()
+    ['A', None]
+    """
+    if x.ndim != 2:
+        raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
+    x = x.toarray() if hasattr(x, "toarray") else x
+    schema = reading.schema
+    assert schema is not None
+    columns = {}
+    for k in range(x.shape[1]):
+        name = f"x{k}"
+        if name in (choice.label, choice.person):
+            columns[name] = reading.labels(x[:, k])
+        elif name in schema.columns:
+            columns[name] = array_cells(x[:, k], schema.columns[name], schema.marks)
+        else:
+            columns[name] = pa.nulls(x.shape[0])
+    return pa.table(columns)
 
 
 def _column(x: Any, place: int, reading: Reading) -> pa.Array:

@@ -30,7 +30,7 @@ def numbers_or_nan(column: pa.Array, marks: Marks = PLAIN, *, plain_too: bool = 
     >>> numbers_or_nan(pa.array(["1.5", " 2 ", "few", "", None, "true"]))
     array([1.5, 2. , nan, nan, nan, 1. ])
     >>> numbers_or_nan(pa.array(["1,5", "1.234,5", "12.34,5"]), Marks(None, ",", "."))
-    array([1.5000e+00, 1.2345e+03,        nan])
+    array([   1.5, 1234.5,    nan])
     >>> numbers_or_nan(pa.array([[1], [2, 3]]))
     array([nan, nan])
     """
@@ -142,14 +142,21 @@ def _numbers_at(categories: pa.Array, places: NDArray[np.int64], marks: Marks, p
     inside = places >= 0
     numbers = np.full(len(places), np.nan)
     used, positions = np.unique(places[inside], return_inverse=True)
-    if pa.types.is_string_view(categories.type) or pa.types.is_binary_view(categories.type):
-        categories = categories.cast(pa.large_binary())  # Arrow cannot take from a view
-    if is_text(categories.type) or pa.types.is_primitive(categories.type):
-        chosen = numbers_or_nan(categories.take(pa.array(used)), marks, plain_too=plain_too)
-    else:
-        chosen = numbers_or_nan(categories, marks, plain_too=plain_too)[used]
-    numbers[inside] = chosen[positions]
+    numbers[inside] = numbers_or_nan(taken(categories, used), marks, plain_too=plain_too)[positions]
     return numbers
+
+
+def taken(values: pa.Array, places: NDArray[np.int64]) -> pa.Array:
+    """Values by their places, of any type; those of a type in which there are none to be had are null."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        inner = category_places(values)[places]
+        return pa.DictionaryArray.from_arrays(pa.array(inner, mask=inner < 0), values.dictionary)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        values = values.cast(pa.large_binary())  # Arrow cannot take from a view
+    elif not (is_text(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
+        return pa.nulls(len(places))
+    return values.take(pa.array(places))
 
 
 def as_column(array: NDArray[Any]) -> pa.Array:

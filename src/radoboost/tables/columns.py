@@ -1,7 +1,7 @@
 """The columns of a table: which of them are features, and which types are numbers."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,12 +106,46 @@ def storage(kind: pa.DataType) -> str:
 
 
 def check_types(schema: pa.Schema, features: Sequence[str]) -> None:
-    """Refuse features that are not columns of numbers."""
-    for name in features:
-        kind = schema.field(name).type
-        if storage(kind) == "text":
-            what = "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
-            raise TableError(f"column {name!r} holds {what}, not numbers; drop it, or encode it as numbers first")
+    """Refuse features that are not columns of numbers, all of them at once."""
+    odd = {name: schema.field(name).type for name in features if storage(schema.field(name).type) == "text"}
+    if not odd:
+        return
+    held = [f"column {name!r} holds {_words(kind)}" for name, kind in odd.items()]
+    drops = " ".join(f"--drop {name}" for name in odd)
+    raise TableError(
+        f"{', '.join(held)}, not numbers; drop {'it' if len(odd) == 1 else 'them'} ({drops}), or say in a schema what "
+        f"{'it means' if len(odd) == 1 else 'they mean'}"
+    )
+
+
+def _words(kind: pa.DataType) -> str:
+    return "text" if _is_words(kind) else str(kind)
+
+
+def _is_words(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def check_kinds(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
+    """Refuse columns whose type cannot be read as the kind that a schema declares, all of them at once."""
+    odd = {name: schema.field(name).type for name in kinds if not _holds(schema.field(name).type, kinds[name])}
+    if odd:
+        held = [f"column {name!r} holds {kind}, which is no {kinds[name]}" for name, kind in odd.items()]
+        what = "leave it out or convert it" if len(odd) == 1 else "leave them out or convert them"
+        raise TableError(f"{'; '.join(held)}: {what}")
+
+
+def _holds(column: pa.DataType, kind: str) -> bool:
+    """Whether a column of this type can hold numbers, categories or dates."""
+    while pa.types.is_dictionary(column) or pa.types.is_run_end_encoded(column):
+        column = column.value_type
+    if isinstance(column, pa.BaseExtensionType):
+        return False
+    if pa.types.is_null(column) or _is_words(column):
+        return True
+    if kind == "date":
+        return bool(pa.types.is_date(column) or pa.types.is_timestamp(column))
+    return storage(column) != "text"
 
 
 def check_integers(

@@ -142,4 +142,7 @@ def _complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
     reason = re.sub(r"^ Row #\d+:", "", reason)  # there with one core only
     if not mark or not number.isdigit():
         return text
-    return f"column {schema.names[int(number)]!r}:{reason}; text columns must be dropped or encoded first"
+    name = repr(schema.names[int(number)])
+    if "UTF8" in reason:
+        return f"column {name} has text that is not UTF-8; save the file as UTF-8"
+    return f"column {name}:{reason}; drop text columns, or say in a schema what they mean"

@@ -1,7 +1,8 @@
 """Dates and times in whatever form they come, as whole seconds since the first of January 1970.
 
 A text has year, month and day in a declared order, and perhaps a time and a zone: "2024-01-31", "31.1.2024",
-"2024-01-31T12:30:00+01:00". Without a zone it is taken as it is. Everything is integer arithmetic, cell by cell.
+"2024-01-31T12:30:00+01:00". One that begins with the year is read whatever order is declared, as programs write dates
+so. Without a zone it is taken as it is. Everything is integer arithmetic, cell by cell.
 """
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from radoboost.tables.cells import as_bytes, category_places, is_text, run_places
+from radoboost.tables.cells import as_bytes, category_places, is_text, run_places, taken
 
 _GROUPS = {"y": r"(?P<year>[0-9]{4})", "m": r"(?P<month>[0-9]{1,2})", "d": r"(?P<day>[0-9]{1,2})"}
 _TIME = (
@@ -18,6 +19,7 @@ _TIME = (
 )
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 FIRST, LAST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999, in seconds; no other moment is a date
+_UNKNOWN = np.iinfo(np.int64).min
 
 
 def date_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -26,6 +28,13 @@ def date_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArr
     >>> date_seconds(pa.array(["1970-01-02", "2024-02-30", None]), "ymd")
     (array([86400,     0,     0]), array([ True, False, False]))
     """
+    seconds = _seconds(column, order)
+    known = seconds != _UNKNOWN
+    return np.where(known, seconds, 0), known
+
+
+def _seconds(column: pa.Array, order: str) -> NDArray[np.int64]:
+    """The seconds of each row, `_UNKNOWN` where there is no date."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _taken(column.dictionary, category_places(column), order)
@@ -33,32 +42,40 @@ def date_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArr
         return _taken(column.values, run_places(column), order)
     if is_text(kind):
         spellings = as_bytes(column).dictionary_encode()  # most columns have few dates, each of them many times
-        return _taken(spellings.dictionary, category_places(spellings), order)
+        return np.append(_text_seconds(spellings.dictionary, order), _UNKNOWN)[category_places(spellings)]
     if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
-        return np.zeros(len(column), dtype=np.int64), np.zeros(len(column), dtype=bool)
-    known = column.is_valid().to_numpy(zero_copy_only=False)
+        return np.full(len(column), _UNKNOWN)
     if pa.types.is_date32(kind):
         seconds = column.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * 86400
     else:
         seconds = column.cast(pa.int64()).fill_null(0).to_numpy() // _TICKS[getattr(kind, "unit", "ms")]
-    return _within(seconds, known)
+    return _within(seconds, column.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _within(seconds: NDArray[np.int64], known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The seconds of dates that are known and in a year that has four digits, 0 elsewhere."""
-    known = known & (seconds >= FIRST) & (seconds <= LAST)
-    return np.where(known, seconds, 0), known
+def _within(seconds: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The seconds of dates that are known and in a year that has four digits."""
+    return np.where(known & (seconds >= FIRST) & (seconds <= LAST), seconds, _UNKNOWN)
 
 
-def _taken(values: pa.Array, places: NDArray[np.int64], order: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Dates by their places, none where a place is negative."""
-    seconds, known = _text_seconds(values, order) if is_text(values.type) else date_seconds(values, order)
-    return np.append(seconds, 0)[places], np.append(known, False)[places]
+def _taken(values: pa.Array, places: NDArray[np.int64], order: str) -> NDArray[np.int64]:
+    """Dates by their places, none where a place is negative; only those are read that these rows have."""
+    used, positions = np.unique(np.maximum(places, 0), return_inverse=True)
+    if not len(values):
+        return np.full(len(places), _UNKNOWN)
+    return np.where(places < 0, _UNKNOWN, _seconds(taken(values, used), order)[positions])
 
 
-def _text_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _text_seconds(cells: pa.Array, order: str) -> NDArray[np.int64]:
+    """The seconds that texts stand for, in the declared order, or else with the year first."""
+    seconds = _seconds_in_order(cells, order)
+    if order == "ymd" or not (seconds == _UNKNOWN).any():
+        return seconds
+    return np.where(seconds == _UNKNOWN, _seconds_in_order(cells, "ymd"), seconds)
+
+
+def _seconds_in_order(cells: pa.Array, order: str) -> NDArray[np.int64]:
     pattern = rf"^[ \t]*{'[-./ ]'.join(_GROUPS[part] for part in order)}{_TIME}[ \t]*$"
-    parts = pc.extract_regex(as_bytes(column), pattern)
+    parts = pc.extract_regex(cells, pattern)
     known = parts.is_valid().to_numpy(zero_copy_only=False)
 
     def whole(name: str) -> NDArray[np.int64]:

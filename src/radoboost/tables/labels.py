@@ -318,7 +318,7 @@ def class_places(column: pa.Array, values: Sequence[Any], missing: int = -1) -> 
     try:
         encoded = comparable(column).dictionary_encode()
     except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
-        return np.full(len(column), -1)
+        return np.where(column.is_null().to_numpy(zero_copy_only=False), missing, -1)
     except pa.ArrowException:
         return np.array([_place_at(places, column, row, missing) for row in range(len(column))], dtype=np.int64)
     by_spelling = [_place_of(places, spelling, missing) for spelling in encoded.dictionary]

@@ -68,7 +68,7 @@ def _open(table: Any, y: Any, choice: Choice, reading: Reading) -> Source:
     if reading.is_frame(table):
         return open_frame(table, labels, choice, reading)
     if reading.schema is not None:
-        return open_frame(array_columns(reading.array(table)), labels, choice, reading)
+        return open_frame(array_columns(reading.array(table), choice, reading), labels, choice, reading)
     return open_array(table, labels, choice, reading)
 
 

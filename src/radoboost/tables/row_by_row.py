@@ -6,10 +6,8 @@ label is taken on its own. Names and the form of a table can be refused. Values 
 value can change the type of a column.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,9 @@ from radoboost.errors import TableError
 from radoboost.tables.cells import array_numbers, as_column, numbers_or_nan, object_numbers
 from radoboost.tables.csv_lines import csv_names, csv_parts
 from radoboost.tables.frames import sliced
-from radoboost.tables.labels import LONGEST_LABEL, in_one_piece, labels_array
+from radoboost.tables.labels import labels_array
 from radoboost.tables.marks import PLAIN, Marks, file_separator
+from radoboost.tables.raw_columns import each_label, has_arrow_values, named_columns, raw_cells
 from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.schema import Schema
 from radoboost.tables.source import Part, Source
@@ -72,7 +71,7 @@ class RowByRow:
 
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, pa.Array | None]:
         """The columns that the caller chose, and labels one by one if they come from pandas."""
-        return take_columns(table, features, label)
+        return take_columns(table, features, label, self.schema)
 
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
         """Refuse nothing: one value can change the type of a column."""
@@ -113,79 +112,38 @@ class RowByRow:
 ROW_BY_ROW = RowByRow()
 
 
-# ---- labels and frames in memory
-
-
-def each_label(y: Any) -> pa.Array:
-    """Labels as text, each taken on its own; null where one is missing, or neither number, truth value nor text.
-
-    >>> each_label([1, "yes", None, float("nan"), b"no", [2]]).to_pylist()
-    ['1', 'yes', None, None, 'no', None]
-    """
-    if getattr(y, "ndim", 1) != 1 or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
-        raise TableError(f"y must be a sequence of labels; it is a {type(y).__name__}")
-    if _has_arrow_values(y):
-        y = y.array.__arrow_array__()
-    if isinstance(y, pa.ChunkedArray):
-        return in_one_piece(y)
-    if isinstance(y, pa.Array):
-        return y
-    if isinstance(y, np.ma.MaskedArray):
-        y = [None if hidden else value for value, hidden in zip(y.data, np.ma.getmaskarray(y), strict=True)]
-    # Beyond 2 GiB an array of small strings would come in pieces: one label more could do that.
-    return pa.array([_label_text(value) for value in y], pa.large_string())
-
-
-def _label_text(value: Any) -> str | None:
-    try:
-        if isinstance(value, str):
-            value.encode()  # half a surrogate pair is not text
-            return value
-        if isinstance(value, bytes):
-            return value.decode()
-        if isinstance(value, float | np.floating):
-            return None if math.isnan(value) else repr(float(value))
-        if isinstance(value, int):  # digits of a huge one would take long
-            return str(value) if value.bit_length() <= LONGEST_LABEL else None
-        if isinstance(value, Decimal):
-            return str(value)
-        if isinstance(value, complex | np.complexfloating):  # one complex number among labels makes all of them so
-            return repr(float(value.real)) if value.imag == 0 else None
-        if isinstance(value, np.integer | np.bool_) and not isinstance(value, np.timedelta64):
-            return str(value.item())
-    except ValueError:
-        pass
-    return None
+# ---- frames in memory
 
 
 _NOT_IN_ARROW = ("Object", "Int128", "UInt128")  # types of polars
 
 
-def take_columns(table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, pa.Array | None]:
-    """The chosen columns of a data frame, each taken by itself, and its labels where they must be taken one by one."""
-    if hasattr(table, "iloc"):
-        names, take = [str(name) for name in table.columns], pandas_column
-    elif hasattr(table, "get_columns"):
-        names, take = list(table.columns), polars_column
-    else:
-        arrow = pa.table(table)
-        chosen = [name for name in arrow.column_names if features is None or name in {*features, label}]
-        return arrow if features is None else arrow.select(chosen), None
-    if len([name for name in names if name == label]) > 1:
+def take_columns(
+    table: Any, features: Sequence[str] | None, label: str | None, schema: Schema | None = None
+) -> tuple[pa.Table, pa.Array | None]:
+    """The columns of a data frame, each taken by itself, and its labels where they must be taken one by one.
+
+    Columns that nobody chose are not looked at, and null.
+    """
+    columns = named_columns(table)
+    if columns is None:
+        return pa.table(table), None
+    names = [name for name, _ in columns]
+    if names.count(str(label)) > 1:
         raise TableError(f"the table: several columns are called {label!r}; the label needs a name of its own")
-    places = [k for k, name in enumerate(names) if name != label and (features is None or name in features)]
-    columns = [take(_column(table, k)) for k in places]
-    labels = None
-    if label in names:
-        labels = _column(table, names.index(label))
-        one_by_one = take is pandas_column or str(labels.dtype) in _NOT_IN_ARROW
-        labels = each_label(labels) if one_by_one else polars_column(labels)
-    return pa.table(columns, [names[k] for k in places]), labels
-
-
-def _column(table: Any, place: int) -> Any:
-    """A column of pandas or polars, by its place: several may have one name."""
-    return table.iloc[:, place] if hasattr(table, "iloc") else table.to_series(place)
+    of_pandas = hasattr(table, "iloc")
+    arrays, labels = [], None
+    for name, column in columns:
+        if name == label:
+            one_by_one = of_pandas or str(column.dtype) in _NOT_IN_ARROW
+            labels = each_label(column) if one_by_one else polars_column(column)
+        elif features is not None and name not in features:
+            arrays.append(pa.nulls(len(column)))
+        elif schema is not None:
+            arrays.append(raw_cells(column, schema.columns[name], schema.marks))
+        else:
+            arrays.append(pandas_column(column) if of_pandas else polars_column(column))
+    return pa.table(arrays, [name for name in names if name != label]), labels
 
 
 def pandas_column(column: Any) -> pa.Array | pa.ChunkedArray:
@@ -193,7 +151,7 @@ def pandas_column(column: Any) -> pa.Array | pa.ChunkedArray:
     if hasattr(column, "cat"):
         numbers = np.append(object_numbers(column.cat.categories), np.nan)
         return as_column(numbers[column.cat.codes.to_numpy()])  # -1, no category, is the last one
-    if _has_arrow_values(column):
+    if has_arrow_values(column):
         return column.array.__arrow_array__()
     return as_column(np.asarray(column))
 
@@ -208,10 +166,3 @@ def polars_column(column: Any) -> pa.Array | pa.ChunkedArray:
         return pa.chunked_array(column)
     except pa.ArrowInvalid:  # no such type, whatever the values are
         return pa.nulls(len(column), pa.float64())
-
-
-def _has_arrow_values(column: Any) -> bool:
-    """Whether pandas keeps a column as Arrow would, so that no value can stop it from handing it over."""
-    kind = getattr(column, "dtype", None)
-    own = hasattr(column, "array") and hasattr(column.array, "__arrow_array__")
-    return own and not isinstance(kind, np.dtype) and getattr(kind, "storage", "pyarrow") == "pyarrow"

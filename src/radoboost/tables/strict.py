@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.tables.cells import gaps
-from radoboost.tables.columns import LARGEST_INTEGER, check_integers, check_types, row_place
+from radoboost.tables.columns import LARGEST_INTEGER, check_integers, check_kinds, check_types, row_place
 from radoboost.tables.csv_files import CsvFile, csv_schema
 from radoboost.tables.frames import coalesced
 from radoboost.tables.labels import labels_array
 from radoboost.tables.marks import PLAIN, Marks, file_separator
 from radoboost.tables.paths import readable, stamp
+from radoboost.tables.raw_columns import NO_VALUE, each_label, named_columns, raw_cells
 from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.schema import Schema
 from radoboost.tables.source import Part, Source
@@ -49,10 +50,12 @@ class Strict:
         return hasattr(table, "__arrow_c_stream__") or isinstance(table, dict)
 
     def array(self, table: Any) -> Any:
-        """Anything that NumPy can make an array of, unless a value of it is masked."""
+        """Anything that NumPy can make an array of; values may be masked only where there is a schema."""
         refuse_unread(table)
         if self.gaps and np.ma.isMaskedArray(table):
             table = np.ma.filled(table.astype(np.float64), np.nan)
+        if self.schema is not None and np.ma.isMaskedArray(table):
+            return table
         if np.ma.is_masked(table):
             row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
             raise missing_value(f"x{k}", row_place(row))
@@ -66,13 +69,17 @@ class Strict:
         return x
 
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, None]:
-        """All its columns."""
-        return pa.table(table), None
+        """All its columns; with a schema those that were chosen, so that objects are read one by one."""
+        if self.schema is None or features is None:
+            return pa.table(table), None
+        return chosen_columns(table, features, label, self.schema), None
 
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
-        """Refuse columns that are not of numbers, where no schema says what they are."""
+        """Refuse columns that are not of numbers, or not of what a schema says that they are."""
         if self.schema is None:
             check_types(schema, features)
+        else:
+            check_kinds(schema, {name: self.schema.columns[name].kind for name in features})
 
     def check_dtype(self, array: Any) -> None:
         """Refuse an array that is not of real numbers."""
@@ -143,10 +150,27 @@ class Strict:
         source.check_rows(source.n_rows)
 
 
+def chosen_columns(table: Any, features: Sequence[str], label: str | None, schema: Schema) -> pa.Table:
+    """The columns of a data frame or a dict: features as raw columns, the label as Arrow has it, others null."""
+    columns = named_columns(table)
+    if columns is None:
+        return pa.table(table)
+    arrays = []
+    for name, column in columns:
+        if name == label:
+            arrays.append(each_label(column) if str(getattr(column, "dtype", "")) == "Object" else pa.array(column))
+        elif name in features:
+            arrays.append(raw_cells(column, schema.columns[name], schema.marks))
+        else:
+            arrays.append(pa.nulls(len(column)))
+    return pa.table(arrays, [name for name, _ in columns])
+
+
 def shown(cell: pa.Scalar) -> str:
     """A cell for a message, cut short if it is long."""
     try:
-        text = repr(cell.as_py())
+        value = cell.as_py()
+        text = f"a {value[1:]}" if isinstance(value, str) and value.startswith(NO_VALUE) else repr(value)
     except (ValueError, UnicodeError):  # text that is not UTF-8, a date beyond what Python has
         text = str(cell.type)
     return text if len(text) <= 60 else f"{text[:56]}..."
