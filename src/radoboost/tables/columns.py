@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, NeedsSchema, TableError
 
 LARGEST_INTEGER = 2**53
 
@@ -111,7 +111,7 @@ def check_types(schema: pa.Schema, features: Sequence[str]) -> None:
         kind = schema.field(name).type
         if storage(kind) == "text":
             what = "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
-            raise TableError(f"column {name!r} holds {what}, not numbers; drop it, or encode it as numbers first")
+            raise NeedsSchema(f"column {name!r} holds {what}, not numbers; drop it, or encode it as numbers first")
 
 
 def check_integers(
