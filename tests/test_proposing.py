@@ -18,10 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.holder.column_looks import marked_numbers
+from radoboost.holder.column_looks import NumberLook
+from radoboost.holder.engines import get_engine
 from radoboost.holder.guessing import kind_of, says_id, schema_template
 from radoboost.holder.proposing import propose, propose_schema, settle_schema
 from radoboost.tables.kinds import MOST_VALUES, Category, Date, Left, Number
+from radoboost.tables.marks import Marks
 from radoboost.tables.raw import raw_table
 from radoboost.tables.schema import Schema
 
@@ -167,7 +169,9 @@ def test_columns_that_no_marks_read_in_common_are_not_numbers(tmp_path):
 
 @pytest.mark.parametrize("cell", ["1,23,456", "1,2345", ",5,", "1,234.5.6", "12,34", "1,234,", "x", "1 , 234"])
 def test_groups_of_thousands_have_three_digits(cell):
-    assert np.isnan(marked_numbers(pa.array([cell]), (".", ",")))[0]
+    look = NumberLook(get_engine("reference"), [Marks(None, ".", ",")])
+    look.see(pa.array([cell]), np.array([True]))
+    assert not look.alive
 
 
 # ---- dates

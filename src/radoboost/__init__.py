@@ -38,7 +38,8 @@
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
 #                 moment_stages, moment_passes, private_bounds, drawn_rados
-#                 a schema by names alone (guessing), or from the table (proposing, with column_looks)
+#                 a schema by names alone (guessing), or from the table (proposing, with column_looks);
+#                 raw_tables: schemas where craft needs one, and what becomes of gaps
 #                 craft: check, open, make, release; table_check, for the holder; expected_error and costs, without
 #                 data
 #
@@ -85,12 +86,15 @@ if TYPE_CHECKING:
         OutputError,
         RadoError,
         ReleaseError,
+        SchemaWarning,
         TableError,
         TooLargeError,
     )
     from radoboost.estimators import AdaBoostSSClassifier, MomentsClassifier, RadoBoostClassifier
     from radoboost.holder.craft import craft
+    from radoboost.holder.guessing import schema_template
     from radoboost.holder.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
+    from radoboost.holder.proposing import propose_schema
     from radoboost.holder.signatures import AllSignatures, FixedSupport
     from radoboost.learner.boost import Rounds
     from radoboost.learner.model import Model, load_model
@@ -124,10 +128,13 @@ _HOMES = {
         "OutputError",
         "RadoError",
         "ReleaseError",
+        "SchemaWarning",
         "TableError",
         "TooLargeError",
     ),
     "estimators": ("AdaBoostSSClassifier", "MomentsClassifier", "RadoBoostClassifier"),
+    "holder.guessing": ("schema_template",),
+    "holder.proposing": ("propose_schema",),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.model": ("Model", "load_model"),
     "privacy.ledger": ("Ledger",),
@@ -175,6 +182,7 @@ __all__ = [
     "ReleaseError",
     "Rounds",
     "Schema",
+    "SchemaWarning",
     "Statement",
     "Strongest",
     "TableError",
@@ -183,6 +191,8 @@ __all__ = [
     "folds",
     "load",
     "load_model",
+    "propose_schema",
+    "schema_template",
     "score",
 ]
 

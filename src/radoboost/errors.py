@@ -3,6 +3,7 @@
 RadoError
 |-- ArgumentError   (ValueError)    an option or argument that cannot be used as given
 |-- TableError      (ValueError)    a table that cannot be read or learned from
+|   `-- NeedsSchema                 one whose columns are not all numbers without gaps, so that a schema must say more
 |-- ReleaseError    (ValueError)    a file that is not a release, is damaged, from a later version, or promises too much
 |-- ModelError      (ValueError)    a file that is not a model, or is from a later version
 |-- LedgerError     (ValueError)    a file that is not a ledger, is damaged, or has no such table
@@ -14,11 +15,13 @@ ClippedWarning  (UserWarning)   values lay beyond their declared bounds
 DeltaWarning    (UserWarning)   delta is not well below one over the declared number of rows
 FilledWarning   (UserWarning)   a model had to fill gaps that it did not expect, or met values that are new to it
 BudgetWarning   (UserWarning)   private fits add up, and nobody keeps the books
+SchemaWarning   (UserWarning)   a raw table was read by a schema proposed from it, or without rows with gaps
 
 Each message is one line that names the thing and says what to do.
 """
 
 import re
+from collections.abc import Sequence
 
 
 class RadoError(Exception):
@@ -31,6 +34,10 @@ class ArgumentError(RadoError, ValueError):
 
 class TableError(RadoError, ValueError):
     """A table that cannot be read or learned from."""
+
+
+class NeedsSchema(TableError):
+    """A table whose columns are not all numbers without gaps, so that a schema must say what they are."""
 
 
 class ReleaseError(RadoError, ValueError):
@@ -71,6 +78,20 @@ class FilledWarning(UserWarning):
 
 class BudgetWarning(UserWarning):
     """Private fits add up, and nobody keeps the books."""
+
+
+class SchemaWarning(UserWarning):
+    """A raw table was read by a schema that was proposed from it, or without the rows that have gaps.
+
+    `lines` say what was taken for what.
+
+    >>> SchemaWarning(["numbers: age", "left out: name (text)"]).lines
+    ('numbers: age', 'left out: name (text)')
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__(f"the table is read as follows: {'; '.join(lines)}")
+        self.lines = tuple(lines)
 
 
 def reason(error: OSError) -> str:

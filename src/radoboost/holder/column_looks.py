@@ -19,42 +19,21 @@ from radoboost.tables.cells import gaps, is_text, numbers_or_nan
 from radoboost.tables.dates import date_seconds
 from radoboost.tables.kinds import MOST_VALUES, ORDERS
 from radoboost.tables.labels import LONGEST_LABEL, canonical_label, comparable
+from radoboost.tables.marks import PLAIN, Marks
 
-Marks = tuple[str, str | None]  # decimal and thousands
-PLAIN_MARKS: Marks = (".", None)
-# In the order of preference: what stands first is taken where several read all cells.
-COMMA_MARKS: tuple[Marks, ...] = ((",", None), (",", "."), (",", " "), (",", "\u00a0"), (",", "\u202f"), (",", "'"))
-POINT_MARKS: tuple[Marks, ...] = ((".", ","), (".", " "), (".", "'"), (".", "\u00a0"), (".", "\u202f"), (".", "_"))
+# In the order of preference: of several that read all cells, the first is taken.
+_COMMA = tuple(Marks(None, ",", mark) for mark in (None, ".", " ", "\u00a0", "\u202f", "'"))
+_POINT = tuple(Marks(None, ".", mark) for mark in (",", " ", "'", "\u00a0", "\u202f", "_"))
 _WHOLE = r"^[ \t]*[+-]?[0-9]+[ \t]*$"
 
 
 def marks_to_try(separator: str | None) -> tuple[Marks, ...]:
     """Decimal and thousands marks that the cells of a CSV file may have, the likeliest first.
 
-    >>> marks_to_try(";")[:2], marks_to_try(",")[:2]
-    ((('.', None), (',', None)), (('.', None), ('.', ',')))
+    >>> [marks.decimal for marks in marks_to_try(";")[:2]], marks_to_try(",")[1].thousands
+    (['.', ','], ',')
     """
-    others = POINT_MARKS + COMMA_MARKS if separator == "," else COMMA_MARKS + POINT_MARKS
-    return (PLAIN_MARKS, *others)
-
-
-def marked_numbers(column: pa.Array, marks: Marks) -> NDArray[np.float64]:
-    """Texts as numbers with these marks, NaN where a cell is none; groups of thousands have three digits.
-
-    >>> marked_numbers(pa.array(["1.234,5", "0,5", "1.5"]), (",", "."))
-    array([1.2345e+03, 5.0000e-01,        nan])
-    """
-    decimal, thousands = marks
-    if marks == PLAIN_MARKS or not is_text(column.type):
-        return numbers_or_nan(column)
-    texts = column.cast(pa.large_string())
-    whole = "[0-9]+" if thousands is None else f"([0-9]+|[0-9]{{1,3}}(\\x{{{ord(thousands):x}}}[0-9]{{3}})+)"
-    point = f"\\x{{{ord(decimal):x}}}"
-    pattern = f"^[ \t]*[+-]?({whole}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?[ \t]*$"
-    texts = pc.if_else(pc.match_substring_regex(texts, pattern), texts, pa.scalar(None, texts.type))
-    if thousands is not None:
-        texts = pc.replace_substring(texts, thousands, "")
-    return numbers_or_nan(pc.replace_substring(texts, decimal, "."))
+    return (PLAIN, *_POINT, *_COMMA) if separator == "," else (PLAIN, *_COMMA, *_POINT)
 
 
 class NumberLook:
@@ -83,7 +62,7 @@ class NumberLook:
             return
         self.readable += int(np.isfinite(numbers_or_nan(column)[present]).sum())
         for pair in list(self.alive):
-            numbers = marked_numbers(column, pair)[present]
+            numbers = numbers_or_nan(column, pair, plain_too=False)[present]
             if np.isnan(numbers).any():
                 del self.alive[pair]
             else:

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, DeltaWarning, LedgerError
+from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, DeltaWarning, LedgerError, SchemaWarning
 from radoboost.holder.counts import Where, check_where, tell_holder
-from radoboost.holder.declared import Bounds, declaration
+from radoboost.holder.declared import Bounds, declaration, written
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
 from radoboost.holder.mechanisms.records import check_person, declared_features
+from radoboost.holder.raw_tables import check_missing, make_plainly
 from radoboost.holder.run import Run
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.threads import Threads, check_threads
@@ -43,6 +44,9 @@ def craft(
     drop: Sequence[str] = (),
     schema: Bounds = None,
     bounds: Bounds = None,
+    missing: str = "fill",
+    separator: str | None = None,
+    decimal: str | None = None,
     person: str | None = None,
     max_rows: int | None = None,
     rows: int | None = None,
@@ -81,12 +85,19 @@ def craft(
         The columns to use, or to leave out.
     schema : Schema, its JSON data, or the file of one, optional
         What the columns of a raw table mean: numbers, categories, dates, and what is left out. Private mechanisms need
-        one that was written from public knowledge, or `bounds`, if all columns are numbers without gaps.
+        one that was written from public knowledge, or `bounds`, if all columns are numbers without gaps. For the others
+        it may leave things open. Without one, they take a clean table of numbers as it is; for any other a schema is
+        proposed from the table, as `propose_schema` does, and a `SchemaWarning` says what was taken for what.
     bounds : mapping of column to (low, high), array (n_features, 2), JSON file, or "private", optional
         Values beyond their bounds are clipped, and counted: in a `ClippedWarning`, or for a private mechanism in
         `counts`.
         "private", for all columns or in place of a column's (low, high), lets `Moments` find them by noisy counts, as
         part of its promise.
+    missing : "fill", "error" or "drop"
+        What becomes of missing values: they are filled, and a column says where; or they are refused; or rows that have
+        some are left out. Private mechanisms always fill.
+    separator, decimal : str, optional
+        What stands between the cells of a CSV file, by its header if nothing is declared, and before decimals.
     person, max_rows : str and int, optional
         The column that says whose row it is, and how many rows of each person contribute at most: the promise is then
         about persons. `max_rows` rows are chosen by a keyed hash of their content; a row without a person gives
@@ -144,7 +155,10 @@ def craft(
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
     _check_arguments(protection, signatures, intercept)
-    declared = declaration(schema, bounds, y, label, classes, features, drop)
+    check_missing(missing, protection.private)
+    declared = written(
+        declaration(schema, bounds, y, label, classes, features, drop), separator, decimal, protection.private
+    )
     asked = Asked(
         **declared,
         columns=check_columns(columns, _terms(declared["declared"].schema)),
@@ -168,16 +182,25 @@ def craft(
         _check_books(books, protection, asked)
     check_where(counts if protection.private else None)
     with (show_progress if progress else no_progress)() as bar:
-        source = _open(table, y, asked, protection.private)
         place = Threads(n_threads, bar) if runner is None else runner
-        run = Run(source, machine, place, ledger=None if books is None else partial(books.book, release=name))
-        made = protection.make(asked, run)
-    if protection.private:
-        tell_holder(made.counts, made.counted, asked.label_name, counts)
-    else:
-        warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
+        book = None if books is None else partial(books.book, release=name)
+
+        def make(asked: Asked, source: Source) -> Made:
+            return protection.make(asked, Run(source, machine, place, ledger=book))
+
+        if protection.private:
+            source = _open(table, y, asked)
+            made, by_schema = make(asked, source), source.schema
+            tell_holder(made.counts, made.counted, asked.label_name, counts)
+        else:
+            marks = {"separator": separator, "decimal": decimal}
+            plain = make_plainly(make, table, y, asked, missing=missing, **marks, engine=machine)
+            made, by_schema = plain.made, plain.schema
+            if plain.lines:
+                warnings.warn(SchemaWarning(plain.lines), stacklevel=2)
+            warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
     noted = None if books is None else partial(_note_digest, books, name)
-    return _release(protection, made, name, source.schema, noted)
+    return _release(protection, made, name, by_schema, noted)
 
 
 def _advise_on_delta(delta: float, rows: int | None) -> None:
@@ -203,9 +226,9 @@ def _check_arguments(mechanism: Any, signatures: Any, intercept: Any) -> None:
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
 
 
-def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:
-    """Open the table; for a private mechanism only its declared columns, read row by row."""
-    names = declared_features(asked) if private else None
+def _open(table: Any, y: Any, asked: Asked) -> Source:
+    """Open the table for a private mechanism: only its declared columns, read row by row."""
+    names = declared_features(asked)
     features, drop = (asked.features, asked.drop) if names is None else (names, ())
     return open_table(
         table,
@@ -214,7 +237,7 @@ def _open(table: Any, y: Any, asked: Asked, private: bool) -> Source:
         features=features,
         drop=drop,
         person=asked.person,
-        row_by_row=private,
+        row_by_row=True,
         schema=asked.declared.schema,
     )
 

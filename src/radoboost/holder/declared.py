@@ -30,7 +30,7 @@ from radoboost.release import BLOCK_COLUMN
 from radoboost.release.columns import CONSTANT
 from radoboost.tables import open_table, table_types
 from radoboost.tables.columns import listed
-from radoboost.tables.kinds import PRIVATE
+from radoboost.tables.kinds import PRIVATE, Number
 from radoboost.tables.labels import LabelsSeen
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
@@ -149,6 +149,33 @@ def declaration(
         "classes": declared.classes if classes is None else classes,
         "features": None if by_schema else features,
         "drop": () if by_schema else drop,
+    }
+
+
+def written(declared: dict[str, Any], separator: str | None, decimal: str | None, private: bool) -> dict[str, Any]:
+    """A declaration with how a CSV file is written: that is part of a schema.
+
+    A private mechanism that has bounds alone gets a schema of numbers; where there is none yet, one is to be proposed.
+    """
+    declaration: Declared = declared["declared"]
+    schema = declaration.schema
+    if (separator is None and decimal is None) or (schema is None and not private):
+        return declared
+    if schema is None:
+        if declaration.names is None:
+            raise ArgumentError("how a file is written stands in a schema; make one: rado schema TABLE --label COL")
+        numbers = {
+            name: (PRIVATE, PRIVATE) if _is_private(pair) else pair for name, pair in dict(declaration.limits).items()
+        }
+        schema = Schema({name: Number(*pair) for name, pair in numbers.items()}, declaration.label, declaration.classes)
+    changed = Declared.by_schema(
+        replace(schema, separator=separator or schema.separator, decimal=decimal or schema.decimal)
+    )
+    return {
+        **declared,
+        "declared": changed.choose(declared["features"], declared["drop"], declared["label"]),
+        "features": None,
+        "drop": (),
     }
 
 

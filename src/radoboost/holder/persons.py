@@ -70,7 +70,7 @@ def choose_rows(
         np.bitwise_or.at(bits, rows >> 3, np.left_shift(1, rows & 7).astype(np.uint8))
         people, chosen, nobody = people + int(_starts(high, low).sum()), chosen + len(rows), found.nobody
     counts = PersonCounts(people, total, nobody, total - nobody - chosen, max_rows, n_shares)
-    return replace(source, pieces=_chosen_parts(source.parts(), sizes, bits), guess=None), counts
+    return replace(source, pieces=chosen_parts(source.parts(), sizes, bits), guess=None), counts
 
 
 # ---- the pass
@@ -238,7 +238,7 @@ def _place(batch: Batch, places: NDArray[np.int64], row: int) -> str:
     return batch.place(int(places[row]))
 
 
-def _chosen_parts(parts: Sequence[Part], sizes: Sequence[int], bits: NDArray[np.uint8]) -> list[ChosenPart]:
+def chosen_parts(parts: Sequence[Part], sizes: Sequence[int], bits: NDArray[np.uint8]) -> list[ChosenPart]:
     """The parts with the bits of their own rows."""
     chosen, first = [], 0
     for part, size in zip(parts, sizes, strict=True):

@@ -9,17 +9,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from radoboost.errors import TableError
 from radoboost.holder.column_looks import (
-    PLAIN_MARKS,
     ColumnLook,
     DateLook,
-    Marks,
     NumberLook,
     ValueLook,
     columns_of,
@@ -33,26 +31,43 @@ from radoboost.tables.cells import gaps, is_text
 from radoboost.tables.columns import listed, storage
 from radoboost.tables.kinds import MOST_VALUES, ORDERS, PRIVATE, Category, Date, Kind, Left, Number
 from radoboost.tables.labels import LabelsSeen
+from radoboost.tables.marks import PLAIN, Marks
 from radoboost.tables.raw import RawTable, raw_table
 from radoboost.tables.schema import Schema
 
 _DAY = 86400
+_TITLES = {"number": "numbers", "category": "categories", "date": "dates"}
 
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A schema made from a table, and what it goes by: words for each column, in the order of the table."""
+    """A schema made from a table, and what it goes by, in words for each column.
+
+    `gaps` is the share of cells that are missing, and `fills` what they are filled with.
+    """
 
     schema: Schema
     notes: Mapping[str, str]
+    gaps: Mapping[str, float]
+    fills: Mapping[str, str]
 
-    def in_words(self) -> list[str]:
-        """What each column is taken for: a line for each kind, and one for how a CSV file is written."""
-        titles = {"number": "numbers", "category": "categories", "date": "dates"}
-        lines: dict[str, list[str]] = {title: [] for title in (*titles.values(), "left out")}
+    def _note(self, name: str, filled: bool) -> str:
+        """What a column goes by, in brackets."""
+        words = [self.notes[name]]
+        if self.gaps[name] and self.schema.columns[name].kind in _TITLES:
+            fill = f" filled with {self.fills[name]}" if filled and self.fills[name] else ""
+            words.append(f"{100 * self.gaps[name]:.1f} % gaps{fill}")
+        note = ", ".join(word for word in words if word)
+        return f"{name} ({note})" if note else name
+
+    def in_words(self, *, filled: bool = True) -> list[str]:
+        """What each column is taken for: a line for each kind, and one for how a CSV file is written.
+
+        Without `filled`, nothing is said of what gaps are filled with.
+        """
+        lines: dict[str, list[str]] = {title: [] for title in (*_TITLES.values(), "left out")}
         for name, kind in self.schema.columns.items():
-            note = self.notes.get(name, "")
-            lines[titles.get(kind.kind, "left out")].append(f"{name} ({note})" if note else name)
+            lines[_TITLES.get(kind.kind, "left out")].append(self._note(name, filled))
         words = [f"{title}: {_listed(parts)}" for title, parts in lines.items() if parts]
         marks = {"separator": self.schema.separator, "thousands mark": self.schema.thousands}
         marks["decimal mark"] = None if self.schema.decimal == "." else self.schema.decimal
@@ -97,27 +112,34 @@ def propose(
     classes: Sequence[Any] | None = None,
     separator: str | None = None,
     decimal: str | None = None,
+    skip_unlabelled: bool = False,
     engine: Engine | None = None,
 ) -> Proposal:
-    """A proposal, with what it goes by; see `propose_schema`. Marks that are given are not looked for."""
+    """A proposal, with what it goes by; see `propose_schema`. Marks that are given are not looked for.
+
+    With `skip_unlabelled`, rows without a label are no reason to stop.
+    """
     raw = raw_table(table, None, separator)
     check_label(label, list(raw.columns))
     names = _chosen(raw.columns, label, features, drop)
     raw = raw_table(table, [*names, *([] if label is None else [label])], separator)
-    marks = [pair for pair in marks_to_try(raw.separator) if decimal is None or pair[0] == decimal]
+    marks = [pair for pair in marks_to_try(raw.separator) if decimal is None or pair.decimal == decimal]
     labels = None if label is None else LabelsSeen(label, classes)
-    looks = _look(raw, names, engine or get_engine("auto"), marks, labels)
+    looks = _look(raw, names, engine or get_engine("auto"), marks, labels, skip_unlabelled)
     chosen = _common_marks(looks, marks)
     kinds = {name: _kind(look, chosen) for name, look in looks.items()}
     schema = Schema(
-        {name: kind for name, (kind, _) in kinds.items()},
+        {name: found.kind for name, found in kinds.items()},
         label,
         None if labels is None else tuple(labels.settle().classes),
         raw.separator,
-        *chosen,
+        chosen.decimal,
+        chosen.thousands,
         from_data=True,
     )
-    return Proposal(schema, {name: note for name, (_, note) in kinds.items()})
+    shares = {name: look.missing / look.rows for name, look in looks.items()}
+    notes, fills = ({name: getattr(found, part) for name, found in kinds.items()} for part in ("note", "fill"))
+    return Proposal(schema, notes, shares, fills)
 
 
 def _chosen(names: Sequence[str], label: str | None, features: Sequence[str] | None, drop: Sequence[str]) -> list[str]:
@@ -128,7 +150,12 @@ def _chosen(names: Sequence[str], label: str | None, features: Sequence[str] | N
 
 
 def _look(
-    raw: RawTable, names: Sequence[str], engine: Engine, marks: Sequence[Marks], labels: LabelsSeen | None
+    raw: RawTable,
+    names: Sequence[str],
+    engine: Engine,
+    marks: Sequence[Marks],
+    labels: LabelsSeen | None,
+    skip_unlabelled: bool,
 ) -> dict[str, ColumnLook]:
     """One pass over the raw cells."""
     looks: dict[str, ColumnLook] = {}
@@ -139,7 +166,11 @@ def _look(
         for look, column in columns_of(batch.columns, looks):
             look.see(column)
         if labels is not None:
-            labels.see(_labels(batch.columns.column(labels.name), raw.separator is not None), batch.place)
+            column = _labels(batch.columns.column(labels.name), raw.separator is not None)
+            if skip_unlabelled:
+                labels.see(column.filter(pa.array(~gaps(column))))
+            else:
+                labels.see(column, batch.place)
         n_rows += batch.columns.num_rows
     raw.source.check_rows(n_rows)
     return looks
@@ -175,48 +206,52 @@ def _common_marks(looks: Mapping[str, ColumnLook], marks: Sequence[Marks]) -> Ma
 # ---- what a column is
 
 
-def _kind(look: ColumnLook, marks: Marks) -> tuple[Kind, str]:
-    """The kind of a column, and what it goes by in words."""
-    some = look.missing > 0
-    share = f"{100 * look.missing / look.rows:.1f} % gaps" if some else ""
-    numbers = look.numbers
+class _Found(NamedTuple):
+    """What a column is, what that goes by in words, and what its gaps are filled with."""
+
+    kind: Kind
+    note: str = ""
+    fill: str = ""
+
+
+def _kind(look: ColumnLook, marks: Marks) -> _Found:
+    numbers, values = look.numbers, look.values
     if look.present == 0:
-        return Left("text"), "nothing in it"
-    if numbers is not None and (key := marks if is_text(look.kind) else PLAIN_MARKS) in numbers.alive:
+        return _Found(Left("text"), "nothing in it")
+    if numbers is not None and (key := marks if is_text(look.kind) else PLAIN) in numbers.alive:
         if says_id(look.name) and numbers.whole:
-            return _whole_id(look, some, share)
-        return _number(numbers.exact(key), some, share)
+            few = values is not None and values.values is not None and len(values.values) < look.present
+            return _category(look) if few else _Found(Left("id"), "id")
+        return _number(numbers.exact(key), look.missing > 0)
     if look.dates is not None and look.dates.alive:
-        return _date(look.dates, some, share, is_text(look.kind))
-    values = look.values
+        return _date(look.dates, look.missing > 0, is_text(look.kind))
     if values is not None and values.values is not None:
-        if says_id(look.name) and len(values.values) == look.present > 1:
-            return Left("id"), "id"
-        count = f"{len(values.values)} value{'s' if len(values.values) > 1 else ''}"
-        return Category(values.ordered(), gaps=some), ", ".join(filter(None, (count, share)))
+        apart = says_id(look.name) and len(values.values) == look.present > 1
+        return _Found(Left("id"), "id") if apart else _category(look)
     if says_id(look.name):
-        return Left("id"), "id"
+        return _Found(Left("id"), "id")
     if numbers is not None and 2 * numbers.readable > look.present:
         others = look.present - numbers.readable
-        return Left("text"), f"text: {others:,} of {look.present:,} cells are no numbers, the first is {look.odd!r}"
-    return Left("text"), "text, many values" if is_text(look.kind) else str(look.kind)
+        words = f"text: {others:,} of {look.present:,} cells are no numbers, the first is {look.odd!r}"
+        return _Found(Left("text"), words)
+    return _Found(Left("text"), "text, many values" if is_text(look.kind) else str(look.kind))
 
 
-def _whole_id(look: ColumnLook, some: bool, share: str) -> tuple[Kind, str]:
-    """Whole numbers that are called ids: names of something, not amounts."""
-    values = look.values
-    if values is None or values.values is None or len(values.values) == look.present:
-        return Left("id"), "id"
-    return Category(values.ordered(), gaps=some), ", ".join(filter(None, (f"{len(values.values)} values", share)))
+def _category(look: ColumnLook) -> _Found:
+    assert look.values is not None
+    values = look.values.ordered()
+    return _Found(Category(values, gaps=look.missing > 0), f"{len(values)} value{'s' if len(values) > 1 else ''}")
 
 
-def _number(sums: ExactSums, some: bool, share: str) -> tuple[Kind, str]:
+def _number(sums: ExactSums, some: bool) -> _Found:
     mean = exact_mean(sums)
+    if mean is None:  # all that is there is infinite, and will be refused
+        return _Found(Number(gaps=some))
     low, high = float(sums.lowest[0]), float(sums.highest[0])
-    bounded = low < high and math.isfinite(2 * (high - low))
-    note = f"{share} filled with the mean {mean:.3g}" if some and mean is not None else share
-    fill = None if mean is None else _short(mean)
-    return (Number(_short(low), _short(high), fill, some) if bounded else Number(fill=fill, gaps=some)), note
+    number = Number(fill=_short(mean), gaps=some)
+    if low < high and math.isfinite(2 * (high - low)):
+        number = replace(number, low=_short(low), high=_short(high))
+    return _Found(number, "", f"the mean {mean:.3g}")
 
 
 def _short(value: float) -> float:
@@ -224,18 +259,17 @@ def _short(value: float) -> float:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def _date(dates: DateLook, some: bool, share: str, text: bool) -> tuple[Kind, str]:
+def _date(dates: DateLook, some: bool, text: bool) -> _Found:
     order = next(order for order in ORDERS if order in dates.alive)
     first, last, total = dates.alive[order]
     words = {"dmy": "day before month", "mdy": "month before day"}.get(order, "") if text else ""
     if order == "dmy" and "mdy" in dates.alive:
         words += ", which no date in it decides"
     low, high = _iso(first), _iso(last)
-    fill = _iso(_rounded(total, dates.n_dates))
     if first == last or None in (low, high):
         low = high = None
-    note = ", ".join(filter(None, (words, f"{share} filled with {fill}" if some else "")))
-    return Date(order=order, low=low, high=high, fill=fill, gaps=some), note
+    fill = _iso(_rounded(total, dates.n_dates))
+    return _Found(Date(order=order, low=low, high=high, fill=fill, gaps=some), words, fill or "")
 
 
 def _rounded(total: int, count: int) -> int:
@@ -270,7 +304,7 @@ def settle_schema(schema: Schema, table: Any, engine: Engine | None = None) -> S
     if not open_columns:
         return schema
     raw = raw_table(table, open_columns, schema.separator)
-    marks = (schema.decimal, schema.thousands)
+    marks = Marks(None, schema.decimal, schema.thousands)
     machine = engine or get_engine("auto")
     looks = {name: _settling_look(name, schema.columns[name], marks, machine) for name in open_columns}
     for batch in raw.batches():

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, NeedsSchema, TableError
 
 LARGEST_INTEGER = 2**53
 
@@ -112,7 +112,7 @@ def check_types(schema: pa.Schema, features: Sequence[str]) -> None:
         return
     held = [f"column {name!r} holds {_words(kind)}" for name, kind in odd.items()]
     drops = " ".join(f"--drop {name}" for name in odd)
-    raise TableError(
+    raise NeedsSchema(
         f"{', '.join(held)}, not numbers; drop {'it' if len(odd) == 1 else 'them'} ({drops}), or say in a schema what "
         f"{'it means' if len(odd) == 1 else 'they mean'}"
     )

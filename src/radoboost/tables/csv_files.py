@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from radoboost.errors import TableError
+from radoboost.errors import NeedsSchema, TableError
 from radoboost.tables.columns import LARGEST_INTEGER, check_integers
 from radoboost.tables.files import FilePart
 from radoboost.tables.kinds import Category
@@ -64,7 +64,9 @@ class CsvFile(FilePart):
                     yield self._with_label(batch)
                     row += batch.num_rows
         except pa.ArrowInvalid as error:
-            raise TableError(f"cannot read {self.path}: {_complaint(error, schema)}") from None
+            # A cell that is no number: a schema may say what else it is.
+            wrong = NeedsSchema if "In CSV column #" in str(error) else TableError
+            raise wrong(f"cannot read {self.path}: {_complaint(error, schema)}") from None
 
     def _types(self) -> tuple[dict[str, pa.DataType], list[str]]:
         """The types to read columns as, and which of them seem to be integers."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, RadoError, TableError
+from radoboost.errors import ArgumentError, NeedsSchema, RadoError, TableError
 from radoboost.tables.cells import category_places, is_gap, run_places
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -182,7 +182,7 @@ class LabelsSeen:
         missing = labels.is_null(nan_is_null=pa.types.is_floating(labels.type))
         if pc.any(missing).as_py():
             where = _where(place, missing, pa.scalar(True))
-            raise TableError(f"the label {self.name!r} has a missing value{where}; fill in or drop such rows")
+            raise NeedsSchema(f"the label {self.name!r} has a missing value{where}; fill in or drop such rows")
         for spelling in pc.unique(labels):
             where_it_is = partial(_where, place, labels, spelling)
             value = canonical_label(spelling.as_py())

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.csv
 
 from radoboost.errors import TableError
-from radoboost.tables.arrays import array_columns
 from radoboost.tables.columns import Choice, column_names, row_place
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
 from radoboost.tables.files import FilePart, file_schema, open_files
 from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, sliced
-from radoboost.tables.marks import PLAIN, file_separator, header_line
+from radoboost.tables.kinds import Category
+from radoboost.tables.marks import PLAIN, Marks, file_separator, header_line
 from radoboost.tables.paths import csv_stream, expand_paths, file_kind, is_paths, open_file, readable, stamp
+from radoboost.tables.raw_columns import array_cells
 from radoboost.tables.reading import Selection
 from radoboost.tables.source import Part, Source
 from radoboost.tables.strict import STRICT, Strict
@@ -88,38 +89,39 @@ def raw_table(table: Any, columns: Sequence[str] | None = None, separator: str |
     >>> raw.columns, [batch.columns.num_rows for batch in raw.batches()]
     (('ward', 'age'), [2])
     """
-    choice, reading = Choice.of(None, columns, ()), Raw()
+    choice, reading = Choice.of(None, columns, ()), Raw(given=Marks(separator))
     if is_paths(table):
         paths = expand_paths(table)
-        if separator is None and file_kind(paths[0]) == "csv":
-            separator = file_separator(paths[0], PLAIN)
-        source = open_files(paths, choice, Raw(separator=separator or ","))
-        return RawTable(source, separator if file_kind(paths[0]) == "csv" else None)
-    frame = table if reading.is_frame(table) else array_columns(reading.array(table))
+        found = file_separator(paths[0], reading.marks) if file_kind(paths[0]) == "csv" else None
+        return RawTable(open_files(paths, choice, reading), found)
+    frame = table if reading.is_frame(table) else _array_table(reading.array(table))
     return RawTable(open_frame(frame, None, choice, reading), None)
+
+
+def _array_table(x: Any) -> pa.Table:
+    """An array or a sparse matrix as a table of columns x0, x1, ..."""
+    if x.ndim != 2:
+        raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
+    dense = x.toarray() if hasattr(x, "toarray") else x
+    return pa.table({f"x{k}": array_cells(dense[:, k], Category(), PLAIN) for k in range(dense.shape[1])})
 
 
 @dataclass(frozen=True)
 class Raw(Strict):
     """Reading in which columns may be of any type, and all cells of a CSV file are texts."""
 
-    separator: str = ","
-
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
         """Refuse nothing."""
 
     def csv_schema(self, path: Path) -> pa.Schema:
         """The columns that the header names."""
-        options = self._options()
+        options = csv_options(file_separator(path, self.marks))
         with open_file(path) as file, pa.csv.open_csv(csv_stream(path, file), **options) as reader:
             return pa.schema([(name, pa.string()) for name in reader.schema.names])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
         """The file as one part."""
-        return [TextFile(path, stamp(path), selection, None, self.separator)]
-
-    def _options(self) -> dict[str, Any]:
-        return csv_options(self.separator)
+        return [TextFile(path, stamp(path), selection, None, file_separator(path, self.marks))]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.errors import TableError
+from radoboost.errors import NeedsSchema, TableError
 from radoboost.tables.schema import Schema
 
 TILE_ROWS = 64  # one word of the keystream has a bit for each: batches of whole tiles save work at both ends
@@ -126,8 +126,11 @@ class Source:
 def refuse_not_finite(features: Sequence[str], batch: Batch, values: NDArray[Any]) -> None:
     """Raise an error that names the first value of a batch that is not finite."""
     row, k = np.argwhere(~np.isfinite(values))[0].tolist()
-    what = "a missing value (NaN)" if np.isnan(values[row, k]) else "an infinite value"
-    raise TableError(f"column {features[k]!r} has {what} ({batch.place(row)}); fill in or drop such rows or columns")
+    missing = np.isnan(values[row, k])
+    what = "a missing value (NaN)" if missing else "an infinite value"
+    raise (NeedsSchema if missing else TableError)(
+        f"column {features[k]!r} has {what} ({batch.place(row)}); fill in or drop such rows or columns"
+    )
 
 
 def whole_tiles(rows: int) -> int:

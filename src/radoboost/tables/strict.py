@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, NeedsSchema, TableError
 from radoboost.tables.cells import gaps
 from radoboost.tables.columns import LARGEST_INTEGER, check_integers, check_kinds, check_types, row_place
 from radoboost.tables.csv_files import CsvFile, csv_schema
@@ -84,7 +84,8 @@ class Strict:
     def check_dtype(self, array: Any) -> None:
         """Refuse an array that is not of real numbers."""
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-            raise TableError(f"the array must hold real numbers; its dtype is {array.dtype}; convert it first")
+            wrong = NeedsSchema if array.dtype.kind in "OSUT" else TableError
+            raise wrong(f"the array must hold real numbers; its dtype is {array.dtype}; convert it first")
 
     def array_values(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> NDArray[Any]:
         """Rows of an array; integers that float64 cannot tell apart are refused."""
@@ -191,9 +192,9 @@ def first_inexact(column: pa.Array, numbers: NDArray[np.float64]) -> int | None:
     return None
 
 
-def missing_value(name: str, place: str) -> TableError:
+def missing_value(name: str, place: str) -> NeedsSchema:
     """The error for a missing value."""
-    return TableError(f"column {name!r} has a missing value ({place}); fill in or drop such rows or columns")
+    return NeedsSchema(f"column {name!r} has a missing value ({place}); fill in or drop such rows or columns")
 
 
 STRICT = Strict()

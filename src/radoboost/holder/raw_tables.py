@@ -1,0 +1,206 @@
+"""Raw tables on their way to a plain release: schemas proposed where one is needed, and what becomes of gaps.
+
+A clean table of numbers needs nothing of this. Where strict reading meets anything else, a schema is proposed from the
+table, and everything starts again with that.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, NeedsSchema, TableError
+from radoboost.holder.declared import Declared
+from radoboost.holder.engines import Engine
+from radoboost.holder.mechanisms import Asked, Made
+from radoboost.holder.persons import chosen_parts
+from radoboost.holder.proposing import propose, settle_schema
+from radoboost.tables import Source, open_table
+from radoboost.tables.cells import gaps
+from radoboost.tables.kinds import Category, Kind, Left, Number
+from radoboost.tables.labels import class_places, labels_array
+from radoboost.tables.raw import raw_table
+from radoboost.tables.schema import Schema
+
+MISSING = ("fill", "error", "drop")
+
+
+@dataclass(frozen=True, eq=False)
+class PlainRelease:
+    """What was made of a table, what it was made by, and what must be said about that, in lines."""
+
+    made: Made
+    schema: Schema | None
+    lines: Sequence[str] = ()
+
+
+def check_missing(missing: str, private: bool) -> None:
+    """Refuse what cannot be done about missing values."""
+    if missing not in MISSING:
+        raise ArgumentError(f"missing must be one of {', '.join(MISSING)}; it is {missing!r}")
+    if private and missing != "fill":
+        raise ArgumentError(
+            f"a private mechanism always fills gaps, for a row must not decide what becomes of another; leave "
+            f"missing={missing!r} out (--missing), and declare a fill in the schema"
+        )
+
+
+def make_plainly(
+    make: Callable[[Asked, Source], Made],
+    table: Any,
+    y: Any,
+    asked: Asked,
+    *,
+    missing: str = "fill",
+    separator: str | None = None,
+    decimal: str | None = None,
+    engine: Engine | None = None,
+) -> PlainRelease:
+    """Open a table for a mechanism that may look at it, and let `make` have it.
+
+    Without a schema, and with no marks declared, a clean table of numbers is read as it is. Everything else goes by a
+    schema: the declared one, settled by the table where it leaves something open, or one that is proposed.
+    """
+    schema, lines = asked.declared.schema, []
+    if schema is None and separator is None and decimal is None:
+        try:
+            return PlainRelease(make(asked, open_source(table, y, asked)), None)
+        except NeedsSchema:
+            if hasattr(table, "toarray") or isinstance(asked.declared.limits, np.ndarray):
+                raise  # by position, or too large to be read by column
+    if schema is None:
+        proposal = propose(
+            table,
+            asked.label,
+            features=asked.features,
+            drop=asked.drop,
+            classes=asked.classes,
+            separator=separator,
+            decimal=decimal,
+            skip_unlabelled=missing == "drop",
+            engine=engine,
+        )
+        schema = _with_limits(proposal.schema, asked.declared.limits)
+        lines = proposal.in_words(filled=missing == "fill")
+    else:
+        schema = settle_schema(schema, table, engine)
+    if missing != "fill":
+        schema = replace(schema, columns={name: _without_gaps(kind) for name, kind in schema.columns.items()})
+    declared = Declared.by_schema(schema).choose(None, (), asked.label)
+    asked = replace(asked, declared=declared, features=None, drop=())
+    source = open_source(table, y, asked)
+    if missing != "fill":
+        found = find_gaps(table, y, schema, asked.label)
+        if missing == "error":
+            found.refuse()
+        source, lines = found.without(source), [*lines, *found.in_words()]
+    return PlainRelease(make(asked, source), declared.schema, lines)
+
+
+def open_source(table: Any, y: Any, asked: Asked) -> Source:
+    """The table as it was asked for, read strictly."""
+    declared = asked.declared
+    return open_table(
+        table, y, label=asked.label, features=asked.features, drop=asked.drop, person=asked.person,
+        schema=declared.schema,
+    )  # fmt: skip
+
+
+def _with_limits(schema: Schema, limits: Any) -> Schema:
+    """A proposed schema with bounds that the caller declared."""
+    known = {name: pair for name, pair in dict(limits).items() if isinstance(schema.columns.get(name), Number)}
+    unknown = [name for name in limits if name not in known]
+    if unknown:
+        raise ArgumentError(f"bounds name {unknown[0]!r}, which is no column of numbers; correct or drop it")
+    columns = {}
+    for name, kind in schema.columns.items():
+        low, high = known.get(name, (None, None))
+        columns[name] = replace(kind, low=low, high=high) if name in known and isinstance(kind, Number) else kind
+    return replace(schema, columns=columns)
+
+
+def _without_gaps(kind: Kind) -> Kind:
+    """A kind for a table in which no row has a gap."""
+    return kind if isinstance(kind, Left) else replace(kind, gaps=False)
+
+
+# ---- rows with gaps
+
+
+@dataclass
+class GapRows:
+    """Which rows of a table have a gap in a column that is used, or in the label."""
+
+    n_rows: int = 0
+    by_column: dict[str, int] = field(default_factory=dict)
+    complete: list[NDArray[np.bool_]] = field(default_factory=list)
+
+    def refuse(self) -> None:
+        """Refuse gaps, and name all columns that have some."""
+        if self.by_column:
+            raise TableError(
+                f"values are missing in {_counted(self.by_column)} of {self.n_rows:,} rows; fill them in, leave such "
+                "rows out with missing='drop' (--missing drop), or let them be filled with missing='fill'"
+            )
+
+    def without(self, source: Source) -> Source:
+        """The rows that have none, counted anew."""
+        if not self.by_column:
+            return source
+        complete = np.concatenate(self.complete)
+        sizes = [part.count() for part in source.parts()]
+        if sum(sizes) != len(complete):
+            raise TableError(f"{source.name} had {len(complete):,} rows at first; do not change it while it is read")
+        bits = np.append(np.packbits(complete, bitorder="little"), np.uint8(0))
+        if not complete.any():
+            raise TableError(f"every row of {source.name} has a gap ({_counted(self.by_column)}); leave columns out")
+        return replace(source, pieces=chosen_parts(source.parts(), sizes, bits), guess=None)
+
+    def in_words(self) -> list[str]:
+        """How many rows are left out, and on account of which columns."""
+        if not self.by_column:
+            return []
+        left = self.n_rows - sum(int(rows.sum()) for rows in self.complete)
+        return [f"rows left out for a gap: {left:,} of {self.n_rows:,} ({_counted(self.by_column)})"]
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name!r} {count:,}" for name, count in counts.items())
+
+
+def find_gaps(table: Any, y: Any, schema: Schema, label: str | None) -> GapRows:
+    """Look for gaps in the columns that a schema uses, and in the label, in one pass over the raw cells.
+
+    >>> schema = Schema({"a": Number(), "b": Category(("x",))})
+    >>> found = find_gaps({"a": [1.0, None], "b": ["x", ""]}, None, schema, None)
+    >>> found.by_column, found.complete[0].tolist()
+    ({'a': 1, 'b': 1}, [True, False])
+    """
+    names = [*schema.used, *([] if label is None else [label])]
+    labels = None if y is None else gaps(pa.array(labels_array(y)))
+    found = GapRows()
+    for batch in raw_table(table, names, schema.separator).batches():
+        size = batch.columns.num_rows
+        complete = np.ones(size, dtype=bool)
+        places = slice(found.n_rows, found.n_rows + size)
+        absent = {name: _absent(batch.columns.column(name), schema.columns.get(name)) for name in names}
+        if labels is not None:
+            absent["y"] = labels[places]
+        for name, rows in absent.items():
+            complete &= ~rows
+            if rows.any():
+                found.by_column[name] = found.by_column.get(name, 0) + int(rows.sum())
+        found.n_rows += size
+        found.complete.append(complete)
+    return found
+
+
+def _absent(column: pa.Array, kind: Kind | None) -> NDArray[np.bool_]:
+    """Where a column has no value; a word that is declared as a category is one."""
+    absent = gaps(column)
+    if isinstance(kind, Category) and kind.values is not None and absent.any():
+        absent = absent & (class_places(column, kind.values) < 0)
+    return absent

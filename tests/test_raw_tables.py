@@ -1,0 +1,312 @@
+"""Plain releases of raw tables: proposed schemas, written ones that leave things open, and what becomes of gaps."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import radoboost as rb
+from radoboost.holder.engines import get_engine
+from radoboost.holder.raw_tables import find_gaps
+from radoboost.tables import open_table
+
+
+def raw_rows(n_rows=300):
+    """Columns of a raw table, as texts: an id, numbers with gaps, categories, a date, notes, and the label."""
+    rng = np.random.default_rng(5)
+    age = [f"{value:.1f}" for value in rng.uniform(18, 90, n_rows)]
+    dose = [f"{value:.3f}" for value in rng.lognormal(0, 1, n_rows)]
+    for column, share in ((age, 0.05), (dose, 0.1)):
+        for row in np.flatnonzero(rng.random(n_rows) < share):
+            column[row] = ""
+    ward = rng.choice(list("ABC"), n_rows).tolist()
+    return {
+        "patient_id": [str(1000 + k) for k in range(n_rows)],
+        "age": age,
+        "dose": dose,
+        "ward": ward,
+        "admitted": [f"2024-{m:02}-{d:02}" for m, d in rng.integers(1, 13, (n_rows, 2)).tolist()],
+        "note": [f"note {k}" for k in range(n_rows)],
+        "outcome": ["yes" if (w == "A") != (k % 5 == 0) else "no" for k, w in enumerate(ward)],
+    }
+
+
+def write_csv(path, columns, separator=","):
+    rows = zip(*columns.values(), strict=True)
+    path.write_text("\n".join(separator.join(row) for row in [tuple(columns), *rows]) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def raw(tmp_path):
+    return write_csv(tmp_path / "raw.csv", raw_rows())
+
+
+# ---- proposed
+
+
+def test_a_raw_table_just_works_and_says_what_it_did(raw):
+    with pytest.warns(rb.SchemaWarning) as notices:
+        release = rb.craft(raw, label="outcome", n_rados=20, seed=1)
+    (notice,) = notices
+    assert [line.partition(":")[0] for line in notice.message.lines] == ["numbers", "categories", "dates", "left out"]
+    assert notice.message.lines[-1] == "left out: patient_id (id), note (text, many values)"
+    assert notice.filename == __file__ and "\n" not in str(notice.message)
+    assert release.feature_names == (
+        "age", "age=(missing)", "dose", "dose=(missing)", "ward=A", "ward=B", "ward=C", "admitted",
+        "(constant)",
+    )  # fmt: skip
+    assert list(release.schema.columns) == ["age", "dose", "ward", "admitted"] and release.schema.from_data
+    assert release.classes == ("no", "yes")
+    assert any("schema was made from the table" in line for line in release.statement.not_protected)
+
+
+def test_what_is_proposed_and_what_is_crafted_without_are_one(raw, tmp_path):
+    """Proposed by craft, by hand, or read from a file: the same bits, and no warning where somebody has seen it."""
+    with pytest.warns(rb.SchemaWarning):
+        release = rb.craft(raw, label="outcome", n_rados=20, seed=1)
+    schema = rb.propose_schema(raw, "outcome")
+    again = rb.craft(raw, label="outcome", n_rados=20, seed=1, schema=schema)
+    assert again.rados.tobytes() == release.rados.tobytes() and again.schema == release.schema
+    release.save(tmp_path / "r.parquet")
+    assert rb.load(tmp_path / "r.parquet").schema == release.schema
+
+
+def test_gaps_are_filled_with_the_exact_mean(raw):
+    columns = raw_rows()
+    numbers = [float(cell) for cell in columns["age"] if cell]
+    schema = rb.propose_schema(raw, "outcome")
+    assert schema.columns["age"].fill == pytest.approx(np.mean(numbers), rel=1e-15)
+    values = np.vstack([batch.values() for batch in open_table(raw, label="outcome", schema=schema).batches()])
+    holes = np.array([cell == "" for cell in columns["age"]])
+    assert (values[holes, 0] == schema.columns["age"].fill).all() and (values[:, 1] == holes).all()
+
+
+def test_a_clean_table_is_read_twice_and_no_more(monkeypatch, tmp_path):
+    """No schema, no extra pass, and nothing of proposals is even looked at."""
+    path = tmp_path / "clean.csv"
+    path.write_text("a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 2}\n" for k in range(50)))
+    monkeypatch.setattr("radoboost.holder.raw_tables.propose", None)
+    monkeypatch.setattr("radoboost.holder.raw_tables.settle_schema", None)
+    release = rb.craft(path, label="y", n_rados=5, seed=1)
+    assert release.schema is None and release.to_dict()["format"] == 1
+
+
+@pytest.mark.parametrize("late", ["x", "", "NA", "1;2"], ids=["text", "empty", "NA", "text with a semicolon"])
+def test_a_cell_far_down_is_enough(late, tmp_path):
+    """What the first block of a CSV file suggests may be wrong: then everything starts again, with a schema."""
+    lines = [f"{k % 50},{k % 2}" for k in range(700_000)]
+    lines[-2] = f"{late},1"
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "\n".join(lines) + "\n")
+    with pytest.warns(rb.SchemaWarning):
+        release = rb.craft(path, label="y", n_rados=5, seed=1)
+    expected = rb.Number if late in ("", "NA") else rb.Category
+    assert isinstance(release.schema.columns["a"], expected)
+    assert release.n_examples == 700_000
+
+
+FRAMES = {
+    "NaN in an array": np.array([[1.0, 2.0], [np.nan, 3.0], [4.0, 5.0]]),
+    "texts in an array": np.array([["a", "1"], ["b", "2"], ["a", "2.5"]]),
+    "a pandas frame": pd.DataFrame({"w": ["a", "b", None], "n": [1, 2, None]}),
+    "a dict of columns": {"d": ["2024-01-01", "2024-01-02", "2024-01-05"], "n": [1, 2, 3]},
+    "categories": pa.table({"c": pa.array(["u", "v", "u"]).dictionary_encode(), "n": [1.0, None, 2.0]}),
+}
+
+
+@pytest.mark.parametrize("form", FRAMES)
+@pytest.mark.parametrize("engine", ["kernel", "reference"])
+def test_tables_in_memory(form, engine):
+    with pytest.warns(rb.SchemaWarning):
+        release = rb.craft(FRAMES[form], [0, 1, 1], n_rados=3, seed=2, engine=engine)
+    assert release.schema.label is None and release.n_examples == 3
+    assert np.isfinite(release.rados).all()
+
+
+def test_features_bounds_and_classes_of_the_caller_count(raw):
+    with pytest.warns(rb.SchemaWarning):
+        release = rb.craft(
+            raw, label="outcome", n_rados=4, features=["age", "ward"], bounds={"age": (0, 120)}, classes=("yes", "no")
+        )
+    assert release.schema.columns["age"].low == 0 and release.schema.columns["age"].high == 120
+    assert release.classes == ("yes", "no") and list(release.schema.columns) == ["age", "ward"]
+    with pytest.raises(rb.ArgumentError, match="bounds name 'ward', which is no column of numbers"):
+        rb.craft(raw, label="outcome", bounds={"ward": (0, 1)})
+
+
+def test_a_feature_band_may_protect_a_category(raw):
+    with pytest.warns(rb.SchemaWarning):
+        release = rb.craft(raw, label="outcome", n_rados=5, mechanism=rb.FeatureBand("ward=A", epsilon=2.0))
+    assert "ward=A" in release.feature_names
+
+
+def test_infinite_values_are_refused_as_ever():
+    table = {"a": [1.0, np.inf, 3.0], "w": ["u", "v", "u"]}
+    with pytest.raises(rb.TableError, match="'a' has an infinite value"):
+        rb.craft(table, [0, 1, 1], n_rados=2)
+
+
+def test_a_semicolon_file_with_decimal_commas(tmp_path):
+    columns = raw_rows()
+    plain = write_csv(tmp_path / "a.csv", columns)
+    columns["age"] = [cell.replace(".", ",") for cell in columns["age"]]
+    columns["dose"] = [cell.replace(".", ",") for cell in columns["dose"]]
+    other = write_csv(tmp_path / "b.csv", columns, ";")
+    with pytest.warns(rb.SchemaWarning):
+        expected = rb.craft(plain, label="outcome", n_rados=8, seed=3)
+    with pytest.warns(rb.SchemaWarning, match="separator ';', decimal mark ','"):
+        release = rb.craft(other, label="outcome", n_rados=8, seed=3)
+    assert release.rados.tobytes() == expected.rados.tobytes()
+    assert (release.schema.separator, release.schema.decimal) == (";", ",")
+    with pytest.warns(rb.SchemaWarning):
+        told = rb.craft(other, label="outcome", n_rados=8, seed=3, separator=";", decimal=",")
+    assert told.rados.tobytes() == expected.rados.tobytes()
+
+
+def test_threads_and_files_do_not_change_a_bit(tmp_path):
+    columns = raw_rows(1000)
+    whole = write_csv(tmp_path / "whole.csv", columns)
+    parts = [
+        write_csv(tmp_path / f"part{k}.csv", {name: cells[500 * k : 500 * (k + 1)] for name, cells in columns.items()})
+        for k in range(2)
+    ]
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=100)
+    releases = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rb.SchemaWarning)
+        for form, threads in ((whole, 1), (whole, 2), (parts, 2), (table, 2), (str(tmp_path / "t.parquet"), 2)):
+            releases.append(rb.craft(form, label="outcome", n_rados=10, seed=1, threads=threads))
+    assert len({release.rados.tobytes() for release in releases}) == 1
+
+
+# ---- a written schema that leaves something open
+
+
+def test_plain_releases_settle_what_a_schema_leaves_open(raw):
+    open_schema = rb.Schema({"age": rb.Number(0, 120, gaps=True), "ward": rb.Category(), "admitted": rb.Date()})
+    release = rb.craft(raw, label="outcome", n_rados=5, schema=open_schema)
+    assert release.schema.columns["ward"].values == ("A", "B", "C") and release.schema.from_data
+    whole = rb.craft(raw, label="outcome", n_rados=5, schema=release.schema)
+    assert whole.schema == release.schema
+    written = rb.Schema({"age": rb.Number(0, 120, fill=50, gaps=True), "ward": rb.Category(("A", "B"))})
+    assert not rb.craft(raw, label="outcome", n_rados=5, schema=written).schema.from_data
+
+
+# ---- gaps
+
+
+def test_gaps_can_be_refused_with_all_columns_named(raw):
+    columns = raw_rows()
+    age, dose = (sum(cell == "" for cell in columns[name]) for name in ("age", "dose"))
+    message = f"values are missing in 'age' {age}, 'dose' {dose} of 300 rows"
+    for schema in (None, rb.propose_schema(raw, "outcome")):
+        with pytest.raises(rb.TableError, match=message) as caught:
+            rb.craft(raw, label="outcome", schema=schema, missing="error")
+        assert "--missing drop" in str(caught.value) and "\n" not in str(caught.value)
+    with pytest.warns(rb.SchemaWarning):  # for the texts, which are no gaps
+        release = rb.craft(raw, label="outcome", drop=["age", "dose"], missing="error", n_rados=4)
+    assert release.feature_names[:-1] == ("ward=A", "ward=B", "ward=C", "admitted")
+
+
+def test_rows_with_gaps_can_be_left_out(raw, tmp_path):
+    columns = raw_rows()
+    whole = [k for k in range(300) if columns["age"][k] and columns["dose"][k]]
+    kept = write_csv(tmp_path / "kept.csv", {name: [cells[k] for k in whole] for name, cells in columns.items()})
+    with pytest.warns(rb.SchemaWarning, match=f"rows left out for a gap: {300 - len(whole)} of 300") as notices:
+        release = rb.craft(raw, label="outcome", n_rados=20, seed=1, missing="drop")
+    assert release.feature_names[:-1] == ("age", "dose", "ward=A", "ward=B", "ward=C", "admitted")
+    assert release.n_examples == len(whole)
+    assert "% gaps" in str(notices[0].message) and "filled" not in str(notices[0].message)
+    # Signatures go by the rows that stay: the same rows in a table of their own give the same bits.
+    schema = rb.Schema({**release.schema.columns}, "outcome", from_data=True)
+    expected = rb.craft(kept, label="outcome", n_rados=20, seed=1, schema=schema)
+    assert release.rados.tobytes() == expected.rados.tobytes()
+    written = rb.Schema({**release.schema.columns})
+    with pytest.warns(rb.SchemaWarning, match="rows left out"):
+        again = rb.craft(raw, label="outcome", n_rados=20, seed=1, schema=written, missing="drop")
+    assert again.rados.tobytes() == expected.rados.tobytes()
+
+
+def test_rows_without_a_label_are_left_out_with_the_others(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n1,0\n,1\n3,\n4,1\n5,0\n")
+    with pytest.raises(rb.TableError, match=r"label 'y' has a missing value \(line 4"):
+        rb.craft(path, label="y", n_rados=2)
+    with pytest.warns(rb.SchemaWarning, match=r"rows left out for a gap: 2 of 5 \('a' 1, 'y' 1\)"):
+        assert rb.craft(path, label="y", n_rados=2, missing="drop").n_examples == 3
+    x, y = np.array([[1.0], [np.nan], [3.0], [4.0]]), [0.0, 1.0, np.nan, 1.0]
+    with pytest.warns(rb.SchemaWarning, match=r"2 of 4 \('x0' 1, 'y' 1\)"):
+        assert rb.craft(x, y, n_rados=2, missing="drop").n_examples == 2
+
+
+def test_nothing_left_is_one_line():
+    with pytest.raises(rb.TableError, match=r"every row of the table has a gap \('a' 2, 'b' 1\)"):
+        rb.craft({"a": [None, 1.0, None], "b": [1.0, None, 2.0]}, [0, 1, 1], missing="drop")
+
+
+def test_a_declared_word_is_no_gap():
+    schema = rb.Schema({"w": rb.Category(("NA", "EU"))})
+    assert not find_gaps({"w": ["NA", "EU", "NA"]}, None, schema, None).by_column
+    assert find_gaps({"w": ["NA", "", None]}, None, schema, None).by_column == {"w": 2}
+
+
+def test_private_mechanisms_always_fill(raw):
+    for missing in ("error", "drop"):
+        with pytest.raises(rb.ArgumentError, match=f"always fills gaps.*missing='{missing}'"):
+            rb.craft(raw, label="outcome", mechanism=rb.Moments(1.0), missing=missing)
+    with pytest.raises(rb.ArgumentError, match="missing must be one of fill, error, drop; it is 'ignore'"):
+        rb.craft(raw, label="outcome", missing="ignore")
+
+
+# ---- private mechanisms
+
+
+def test_private_mechanisms_never_propose(raw, monkeypatch):
+    """Neither without a schema nor with one that leaves something open, and nothing reads the table to find out."""
+    monkeypatch.setattr("radoboost.holder.raw_tables.raw_table", None)
+    monkeypatch.setattr("radoboost.holder.proposing.raw_table", None)
+    monkeypatch.setattr("radoboost.holder.craft.open_table", None)
+    options = {"label": "outcome", "classes": ("no", "yes"), "mechanism": rb.Moments(1.0)}
+    with pytest.raises(rb.ArgumentError, match="rado schema TABLE --label COL"):
+        rb.craft(raw, **options)
+    template = rb.schema_template(raw, "outcome")
+    with pytest.raises(rb.ArgumentError, match=r"'age', 'dose', 'ward', 'admitted'.*\"ward\": .*\"values\"") as caught:
+        rb.craft(raw, **options, schema=template)
+    assert "\n" not in str(caught.value)
+
+
+def test_private_releases_with_marks_of_a_file(tmp_path):
+    columns = raw_rows()
+    columns["age"] = [cell.replace(".", ",") for cell in columns["age"]]
+    path = write_csv(tmp_path / "t.csv", columns, ";")
+    schema = rb.Schema({"age": rb.Number(0, 120), "ward": rb.Category(("A", "B", "C"))}, "outcome", ("no", "yes"))
+    release = rb.craft(path, schema=schema, mechanism=rb.Moments(1.0), n_rados=5, decimal=",", separator=";")
+    assert (release.schema.decimal, release.schema.separator) == (",", ";")
+    release = rb.craft(
+        path, label="outcome", classes=("no", "yes"), bounds={"age": (0, 120)}, mechanism=rb.Moments(1.0), n_rados=5,
+        decimal=",",
+    )  # fmt: skip
+    assert release.schema.columns == {"age": rb.Number(0, 120)} and release.schema.decimal == ","
+    with pytest.raises(rb.ArgumentError, match="how a file is written stands in a schema"):
+        rb.craft(path, label="outcome", bounds="private", mechanism=rb.Moments(1.0), decimal=",")
+
+
+def test_the_engine_of_the_caller_takes_the_sums(raw, monkeypatch):
+    """A proposal uses the engine's own exact survey."""
+    counts = []
+    reference = get_engine("reference")
+    survey = type(reference).survey
+
+    def counted(self, *args, **options):
+        counts.append(options)
+        return survey(self, *args, **options)
+
+    monkeypatch.setattr(type(reference), "survey", counted)
+    with pytest.warns(rb.SchemaWarning):
+        rb.craft(raw, label="outcome", n_rados=3, engine=reference)
+    assert len(counts) > 2
