@@ -19,7 +19,7 @@ from radoboost.tables.columns import Choice, column_names, row_place
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
 from radoboost.tables.files import FilePart, file_schema, open_files
 from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, sliced
-from radoboost.tables.marks import PLAIN, Marks, file_separator, header_line
+from radoboost.tables.marks import Marks, file_separator, header_line
 from radoboost.tables.paths import csv_stream, expand_paths, file_kind, is_paths, open_file, readable, stamp
 from radoboost.tables.reading import Selection
 from radoboost.tables.source import Part, Source
@@ -149,7 +149,7 @@ def csv_options(separator: str) -> dict[str, Any]:
     }
 
 
-def column_types(table: Any) -> dict[str, pa.DataType | None]:
+def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataType | None]:
     """The columns of a table with the types they are stored in, without a look at any value.
 
     None stands for no type: cells of a CSV file have none, and Python objects say nothing before one looks.
@@ -161,7 +161,7 @@ def column_types(table: Any) -> dict[str, pa.DataType | None]:
         path = expand_paths(table)[0]
         if file_kind(path) == "csv":
             line = header_line(path).decode("utf-8", "backslashreplace")
-            return dict.fromkeys(next(csv.reader([line], delimiter=file_separator(path, PLAIN))))
+            return dict.fromkeys(next(csv.reader([line], delimiter=file_separator(path, Marks(separator)))))
         schema = file_schema(path, STRICT)
     elif STRICT.is_frame(table):
         with readable("the table"):

@@ -119,7 +119,7 @@ class SphereRows:
             products, vector = self.engine.products(rows)
             sums.products += products
             sums.vector += vector
-            sums.counts.see(values, signs, good)
+            sums.counts.see(values, signs, good, batch)
             if not (good.all() and self._within_bounds(values)):
                 sums.counts.clipped += beyond_bounds(values, good, self.columns)
 
