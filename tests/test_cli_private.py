@@ -23,24 +23,27 @@ def declared(clinic, tmp_path):
 
 
 def test_the_way_from_a_template_to_predictions(rado, clinic):
-    code, out, err = rado("bounds", clinic, "--label", "readmitted")
-    assert (code, err) == (0, "") and out.startswith("wrote clinic.bounds.json: 2 columns\nfill in low and high")
-    template = json.loads(Path("clinic.bounds.json").read_text())
+    code, out, err = rado("schema", clinic, "--label", "readmitted")
+    assert (code, err) == (0, "") and out.startswith("wrote clinic.schema.json\n  age         number    low? high?\n")
+    assert "decide from public knowledge, for a promise about records: age, dose, classes" in out
+    template = json.loads(Path("clinic.schema.json").read_text())
     assert template["columns"] == {
-        "age": {"type": None, "low": None, "high": None},  # a CSV file has no types, and values are not looked at
-        "dose": {"type": None, "low": None, "high": None},
+        "age": {"kind": "number", "low": None, "high": None},  # values are not looked at
+        "dose": {"kind": "number", "low": None, "high": None},
     }
-    assert (template["classes"], template["label"], template["from_data"]) == ([None, None], "readmitted", False)
-    code, _, err = rado("craft", clinic, "--epsilon", 1, "--bounds", "clinic.bounds.json")
-    assert code == 1 and "has no low and high for 'age' yet" in err and err.count("\n") == 1
+    assert (template["classes"], template["label"], template["from_data"]) == (None, "readmitted", False)
+    code, _, err = rado("craft", clinic, "--epsilon", 1, "--schema", "clinic.schema.json")
+    assert code == 1 and err.count("\n") == 1
+    assert "of 'age', 'dose', 'classes'; write from public knowledge" in err
+    assert '"dose": {"kind": "number", "low": LOW, "high": HIGH}, "classes": ["NEGATIVE", "POSITIVE"]' in err
     for name, pair in (("age", (0, 100)), ("dose", (0, 1))):
         template["columns"][name]["low"], template["columns"][name]["high"] = pair
-    Path("clinic.bounds.json").write_text(json.dumps(template))
-    code, _, err = rado("craft", clinic, "--epsilon", 1, "--bounds", "clinic.bounds.json")
+    Path("clinic.schema.json").write_text(json.dumps(template))
+    code, _, err = rado("craft", clinic, "--epsilon", 1, "--schema", "clinic.schema.json")
     assert code == 1 and "--classes NEG POS" in err and err.count("\n") == 1
     template["classes"] = ["no", "yes"]
-    Path("clinic.bounds.json").write_text(json.dumps(template))
-    code, out, err = rado("craft", clinic, "--epsilon", 1, "-n", 50, "--bounds", "clinic.bounds.json")
+    Path("clinic.schema.json").write_text(json.dumps(template))
+    code, out, err = rado("craft", clinic, "--epsilon", 1, "-n", 50, "--schema", "clinic.schema.json")
     assert (code, err) == (0, "")
     assert "50 rados of 3 features, from an undisclosed number of examples" in out
     assert "epsilon 1, delta 1e-06, for one record added or removed as neighbours" in out
@@ -49,27 +52,28 @@ def test_the_way_from_a_template_to_predictions(rado, clinic):
     assert rado("learn", "clinic.rado.parquet")[0] == 0
     code, out, _ = rado("predict", "clinic.model.json", clinic)
     assert code == 0 and "60 rows" in out
-    options = ["--unit", "label", "--no-sharpen", "-o", "label.rado.parquet", "--bounds", "clinic.bounds.json"]
+    options = ["--unit", "label", "--no-sharpen", "-o", "label.rado.parquet", "--schema", "clinic.schema.json"]
     out = rado("craft", clinic, "--epsilon", 1, *options)[1]
     assert "one label flipped" in out and "Features are not protected at all" in out
     assert "one record added or removed" in rado("show", "clinic.model.json")[1]
 
 
 def test_a_template_from_the_data_is_marked_and_refused(rado, clinic):
-    code, out, _ = rado("bounds", clinic, "-l", "readmitted", "--from-data", "--json")
+    code, out, _ = rado("schema", clinic, "-l", "readmitted", "--from-data", "--json")
     filled = json.loads(out)
     assert filled["from_data"] is True and filled["classes"] == ["no", "yes"]
-    assert filled["columns"]["age"] == {"type": "number", "low": 20.0, "high": 79.0}
-    code, _, err = rado("craft", clinic, "--epsilon", 1, "--bounds", "clinic.bounds.json")
-    assert code == 1 and "read off the table" in err and err.count("\n") == 1
-    assert sorted(os.listdir(".")) == ["clinic.bounds.json"]
-    assert rado("craft", clinic, "--bounds", "clinic.bounds.json", "--scale", "bounds", "-n", 5)[0] == 0
+    assert filled["columns"]["age"] == {"kind": "number", "low": 20, "high": 79, "fill": 49.5}
+    for option in ("--schema", "--bounds"):
+        code, _, err = rado("craft", clinic, "--epsilon", 1, option, "clinic.schema.json")
+        assert code == 1 and "read off the table" in err and err.count("\n") == 1
+    assert sorted(os.listdir(".")) == ["clinic.schema.json"]
+    assert rado("craft", clinic, "--schema", "clinic.schema.json", "--scale", "bounds", "-n", 5)[0] == 0
 
 
-def test_an_epsilon_without_bounds_is_explained_in_two_lines(rado, clinic):
+def test_an_epsilon_without_a_schema_is_explained_in_one_line(rado, clinic):
     code, out, err = rado("craft", clinic, "-l", "readmitted", "--epsilon", 1)
-    assert (code, out, len(err.splitlines())) == (1, "", 2)
-    assert "declared bounds" in err and "rado bounds" in err and "--bounds" in err
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert f"rado schema {clinic} --label readmitted" in err and "--schema" in err and "--bounds private" in err
     assert sorted(os.listdir(".")) == []
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import radoboost as rb
-from radoboost.holder.declared import bounds_template
 from radoboost.holder.table_check import check_table
 from radoboost.tables import csv_lines, frames, open_table
 from radoboost.tables.labels import LabelRule, comparable
@@ -280,9 +279,9 @@ def test_templates_do_not_look_at_values(tmp_path):
     found = []
     for cell in (b"40", b"unknown", b"true", b"", b"1,2"):
         path.write_bytes(b"age,dose,y\n30,1,no\n" + cell + b",2,yes\n")
-        found.append(bounds_template(path, label="y"))
+        found.append(rb.schema_template(path, "y"))
     assert all(template == found[0] for template in found)
-    assert list(found[0]["columns"]) == ["age", "dose"]
+    assert list(found[0].columns) == ["age", "dose"]
 
 
 # ---- parameters that cannot be used are refused before anything is read

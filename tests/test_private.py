@@ -351,10 +351,8 @@ def test_refused_before_the_table_is_opened(case):
 
 
 def test_bounds_from_the_data_are_refused(table, tmp_path):
-    from radoboost.holder.declared import bounds_template
-
     place = tmp_path / "seen.json"
-    place.write_text(json.dumps(bounds_template(table, label="ill", from_data=True)))
+    place.write_text(json.dumps(rb.propose_schema(table, "ill").to_dict()))
     with pytest.raises(rb.ArgumentError, match="read off the table"):
         rb.craft(Unopened(), mechanism=rb.NoisyRados(epsilon=1.0), bounds=place)
     assert rb.craft(table, bounds=place, scale="bounds", n_rados=5).classes == ("no", "yes")  # plain rados may

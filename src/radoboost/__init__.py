@@ -20,7 +20,7 @@
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells, marks, sparse,
 #                 labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns and dates;
-#                 raw: cells as they are; carried: columns to keep; mapped: seen through a feature map
+#                 json_schema, for editors; raw and carried: cells as they are; mapped: seen through a feature map
 #   release       what leaves the building, and its file; columns, and maps that make them, by polynomials; laws,
 #                 spectra; statements: checking, words; chain: several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
@@ -67,7 +67,7 @@
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
 #   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, score,
-#                 show, bounds, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
+#                 show, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version

@@ -10,13 +10,13 @@ import typer
 from radoboost.cli import attack, ledger
 from radoboost.cli.account import account
 from radoboost.cli.audit import audit
-from radoboost.cli.bounds import bounds
 from radoboost.cli.check import check
 from radoboost.cli.craft import craft
 from radoboost.cli.demo import demo
 from radoboost.cli.learn import learn
 from radoboost.cli.predict import predict
 from radoboost.cli.reproduce import reproduce
+from radoboost.cli.schema import schema
 from radoboost.cli.score import score
 from radoboost.cli.shell import in_one_line
 from radoboost.cli.show import show
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (craft, learn, predict, score, show, bounds, check, account, audit, reproduce, demo):
+for command in (craft, learn, predict, score, show, schema, check, account, audit, reproduce, demo):
     app.command()(in_one_line(command))
 app.add_typer(ledger.app)
 app.add_typer(attack.app)
@@ -64,8 +64,8 @@ def options(
 
     \b
     With a promise about every record:
-      rado bounds patients.csv --label readmitted
-      rado craft patients.csv --epsilon 1 --bounds patients.bounds.json
+      rado schema patients.csv --label readmitted
+      rado craft patients.csv --epsilon 1 --schema patients.schema.json
     """
 
 

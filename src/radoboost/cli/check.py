@@ -1,12 +1,11 @@
 """rado check: the holder's own look at a table beside a declaration."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import JsonFlag
+from radoboost.cli.shell import BoundsOption, JsonFlag, LabelOption, SchemaOption
 
 
 def check(
@@ -14,15 +13,9 @@ def check(
         list[str],
         typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
     ],
-    bounds: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE|private", help="The declaration: bounds, and perhaps label and classes; or the word private."
-        ),
-    ],
-    label: Annotated[
-        str | None, typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes.")
-    ] = None,
+    schema: SchemaOption = None,
+    bounds: BoundsOption = None,
+    label: LabelOption = None,
     classes: Annotated[
         tuple[str, str] | None, typer.Option(metavar="NEG POS", help="The two label values, negative first.")
     ] = None,
@@ -49,15 +42,15 @@ def check(
 
     \b
     Examples:
-      rado check patients.csv --bounds patients.bounds.json
-      rado check patients.csv --bounds patients.bounds.json --label readmitted --classes no yes --json
-      rado check visits.csv --bounds visits.bounds.json --person patient_id --max-rows 4
+      rado check patients.csv --schema patients.schema.json
+      rado check patients.csv --bounds private --label readmitted --classes no yes --json
+      rado check visits.csv --schema visits.schema.json --person patient_id --max-rows 4
     """
     from radoboost.holder.table_check import OUTSIDE, check_table
 
     result = check_table(
-        list(table), label=label, classes=classes, features=feature or None, drop=drop or (), bounds=bounds,
-        person=person, max_rows=max_rows, progress=True,
+        list(table), label=label, classes=classes, features=feature or None, drop=drop or (), schema=schema,
+        bounds=bounds, person=person, max_rows=max_rows, progress=True,
     )  # fmt: skip
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))

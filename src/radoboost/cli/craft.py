@@ -9,8 +9,19 @@ import typer
 
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_columns, complete_mechanism
-from radoboost.cli.shell import JsonFlag, check_output, default_output, print_release, say
-from radoboost.errors import OutputError, RadoError
+from radoboost.cli.shell import (
+    BoundsOption,
+    JsonFlag,
+    LabelOption,
+    SchemaOption,
+    SeparatorOption,
+    check_output,
+    completing,
+    default_output,
+    print_release,
+    say,
+)
+from radoboost.errors import ArgumentError, OutputError, RadoError
 
 
 def craft(
@@ -18,15 +29,7 @@ def craft(
         list[str],
         typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
     ],
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label",
-            "-l",
-            metavar="COL",
-            help="The column that holds the two classes; the file of --bounds may name it.",
-        ),
-    ] = None,
+    label: LabelOption = None,
     n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados, at most 524,288.")] = 1000,
     mechanism: Annotated[
         str | None,
@@ -37,7 +40,7 @@ def craft(
             "moments with --epsilon, noisy-rados with --noise-std, and else plain.",
         ),
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow; needs --bounds.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow; needs --schema.")] = None,
     delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
     person: Annotated[
         str | None,
@@ -89,12 +92,20 @@ def craft(
         ),
     ] = "auto",
     scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
-    bounds: Annotated[
-        Path | None,
+    schema: SchemaOption = None,
+    bounds: BoundsOption = None,
+    missing: Annotated[
+        str,
         typer.Option(
-            metavar="FILE|private",
-            help="JSON file of bounds; rado bounds writes a template. The word private lets moments find them itself.",
+            metavar="fill|error|drop",
+            autocompletion=completing("fill", "error", "drop"),
+            help="Fill missing values, refuse them, or leave such rows out; a promise about records always fills.",
         ),
+    ] = "fill",
+    separator: SeparatorOption = None,
+    decimal: Annotated[
+        str | None,
+        typer.Option(metavar="D", autocompletion=completing(".", ","), help="The decimal mark of a CSV file: . or ,"),
     ] = None,
     classes: Annotated[
         tuple[str, str] | None, typer.Option(metavar="NEG POS", help="The label values that mean -1 and +1.")
@@ -148,14 +159,18 @@ def craft(
 ) -> None:
     """Craft rados from a table and write them as a release.
 
+    A raw table will do: without --epsilon, text, gaps and dates are read by a schema that is proposed from the table,
+    and printed; with it, by one that was written from public knowledge.
+
     \b
     Examples:
       rado craft patients.csv --label readmitted
       rado craft 'visits/*.parquet' --label readmitted --person patient_id --max-rows 4 --epsilon 1 \\
-        --bounds visits.bounds.json -o visits.rado.parquet
+        --schema visits.schema.json -o visits.rado.parquet
       rado craft patients.csv --label outcome --classes alive dead --json
-      rado craft patients.csv --epsilon 1 --bounds patients.bounds.json
-      rado craft patients.csv --epsilon 1 --bounds patients.bounds.json --ledger clinic.ledger
+      rado craft patients.csv --label readmitted --missing drop --separator ';' --decimal ,
+      rado craft patients.csv --epsilon 1 --schema patients.schema.json
+      rado craft patients.csv --epsilon 1 --schema patients.schema.json --ledger clinic.ledger
       rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
     """
     import radoboost as rb
@@ -164,13 +179,12 @@ def craft(
     protection = chosen_mechanism(
         mechanism, {**options, "unit": unit, "sharpen": sharpen, "bounds_share": bounds_share}
     )
-    if protection.private and bounds is None:
-        say("rado: a promise about records needs declared bounds, because bounds read off the table reveal some of it")
-        say(
-            f"rado: run: rado bounds {table[0]} --label COL; fill that in from public knowledge; give it with --bounds"
-            "; or let the mechanism moments find them, within its epsilon, with --bounds private"
+    if protection.private and schema is None and bounds is None:
+        raise ArgumentError(
+            "a promise about records needs a declared schema, because one read off the table reveals some of it; run: "
+            f"rado schema {table[0]} --label {label or 'COL'}; complete it from public knowledge; give it with "
+            "--schema; or, if all columns are numbers, let the mechanism moments find bounds with --bounds private"
         )
-        raise typer.Exit(1)
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)
     if not force:
@@ -188,7 +202,11 @@ def craft(
             signatures=chosen_signatures(support),
             columns=columns,
             scale=None if scale == "none" else scale,
+            schema=schema,
             bounds=bounds,
+            missing=missing,
+            separator=separator,
+            decimal=decimal,
             intercept=intercept,
             person=person,
             max_rows=max_rows,
@@ -204,7 +222,8 @@ def craft(
         )
         release.save(place)
     for warning in () if quiet else notices:
-        say(f"rado: {warning.message}")
+        for line in getattr(warning.message, "lines", (warning.message,)):
+            say(f"rado: {' '.join(str(line).split())}")
     print_release(release, place, as_json, f"wrote {place}")
 
 

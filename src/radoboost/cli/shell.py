@@ -15,6 +15,48 @@ from radoboost.errors import ArgumentError, OutputError, RadoError, reason
 
 P = ParamSpec("P")
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+LabelOption = Annotated[
+    str | None,
+    typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes; a schema may name it."),
+]
+
+
+def completing(*words: str) -> Callable[[str], list[str]]:
+    """Tab completion among a few words."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def a_separator(text: str) -> str:
+    """A separator as people can type it on a command line: a character, or the word tab.
+
+    >>> a_separator("tab"), a_separator(";")
+    ('\\t', ';')
+    """
+    return {"tab": "\t", "\\t": "\t"}.get(text, text)
+
+
+SeparatorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        metavar="S",
+        parser=a_separator,
+        autocompletion=completing(";", "tab", "|", ","),
+        help="What stands between cells of a CSV file, or the word tab; by its header if left out.",
+    ),
+]
+SchemaOption = Annotated[
+    Path | None,
+    typer.Option("--schema", metavar="FILE", help="What the columns mean: a file that rado schema wrote, completed."),
+]
+BoundsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--bounds",
+        metavar="FILE|private",
+        help="As --schema, and of bounds alone; the word private lets the mechanism moments find them itself.",
+    ),
+]
 _ENDINGS = (".gz", ".csv", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado")
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from radoboost.release import replacing
 from radoboost.release.columns import Column
+from radoboost.tables import Batch
 
 Where = Literal["terminal"] | str | os.PathLike[str] | None
 _SHOWN = 8  # columns in a line on the terminal
@@ -70,7 +71,9 @@ class RowCounts:
 
     `alone` has an entry for each feature and one for the label: how many rows that one alone spoils, by a value that is
     missing or not finite, or a class that is not declared. `clipped` counts by feature the values of good rows beyond
-    their bounds. With `persons`, these are counts of the rows that were taken of each.
+    their bounds. With `persons`, these are counts of the rows that were taken of each. Where a schema reads raw cells,
+    `filled` counts for each the cells that were missing, or not readable, or unknown, and `unknown` those of categories
+    that are unknown.
     """
 
     clipped: NDArray[np.int64]
@@ -78,6 +81,8 @@ class RowCounts:
     n_rows: int = 0
     spoiled: int = 0
     persons: PersonCounts | None = None
+    filled: NDArray[np.int64] | None = None
+    unknown: NDArray[np.int64] | None = None
 
     @classmethod
     def zeros(cls, n_features: int) -> "RowCounts":
@@ -96,11 +101,18 @@ class RowCounts:
             self.n_rows + other.n_rows,
             self.spoiled + other.spoiled,
             self.persons or other.persons,
+            _both(self.filled, other.filled),
+            _both(self.unknown, other.unknown),
         )
 
-    def see(self, values: NDArray[Any], signs: NDArray[np.int8], good: NDArray[np.bool_]) -> None:
+    def see(
+        self, values: NDArray[Any], signs: NDArray[np.int8], good: NDArray[np.bool_], batch: Batch | None = None
+    ) -> None:
         """Count rows, and those that are not `good` by what spoils them; `signs` are 0 where the class is unknown."""
         self.n_rows += len(good)
+        if batch is not None and batch.filled is not None and batch.unknown is not None:
+            self.filled = _both(self.filled, batch.filled())
+            self.unknown = _both(self.unknown, batch.unknown())
         if good.all():
             return
         bad = ~good
@@ -108,18 +120,23 @@ class RowCounts:
         self.spoiled += len(faults)
         self.alone += faults[faults.sum(axis=1) == 1].sum(axis=0)
 
-    def to_dict(self, features: Sequence[str], label: str) -> dict[str, Any]:
-        """The counts as JSON data."""
+    def to_dict(self, features: Sequence[str], label: str, raw: Sequence[str] = ()) -> dict[str, Any]:
+        """The counts as JSON data; `raw` are the columns that a schema reads."""
+        counts = {"filled": self.filled, "unknown": self.unknown}
+        by_raw = {
+            key: dict(zip(raw, found.tolist(), strict=True)) for key, found in counts.items() if found is not None
+        }
         return {
             "rows": self.n_rows,
             "contribute": self.n_rows - self.spoiled,
             "spoiled_by_this_alone": dict(zip([*features, label], self.alone.tolist(), strict=True)),
             "beyond_bounds": dict(zip(features, self.clipped.tolist(), strict=True)),
+            **by_raw,
             **({} if self.persons is None else {"persons": self.persons.to_dict()}),
         }
 
-    def in_words(self, features: Sequence[str], label: str) -> list[str]:
-        """The counts as lines.
+    def in_words(self, features: Sequence[str], label: str, raw: Sequence[str] = ()) -> list[str]:
+        """The counts as lines; `raw` are the columns that a schema reads.
 
         >>> counts = RowCounts(np.array([2]), np.array([1, 3]), n_rows=10, spoiled=4)
         >>> for line in counts.in_words(["age"], "ill"): print(line)
@@ -136,6 +153,10 @@ class RowCounts:
             lines.append(f"spoiled by one column alone (missing, not finite or not a declared class): {spoilers}")
         if self.clipped.any():
             lines.append(f"beyond their bounds, and clipped: {_named(features, self.clipped)}")
+        if self.filled is not None and self.unknown is not None and self.filled.any():
+            gaps = self.filled - self.unknown
+            parts = [_named(raw, gaps, self.n_rows), _named(raw, self.unknown, word=" unknown")]
+            lines.append(f"filled: {', '.join(part for part in parts if part)}")
         return lines
 
 
@@ -146,10 +167,15 @@ def beyond_bounds(values: NDArray[Any], good: NDArray[np.bool_], columns: Sequen
     return counts
 
 
-def _named(names: Sequence[str], counts: NDArray[np.int64]) -> str:
-    """Names with their counts, the largest first."""
+def _both(first: NDArray[np.int64] | None, second: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    return second if first is None else first if second is None else first + second
+
+
+def _named(names: Sequence[str], counts: NDArray[np.int64], n_rows: int = 0, word: str = "") -> str:
+    """Names with their counts, the largest first, with their share of so many rows."""
     order = np.argsort(-counts, kind="stable")
-    parts = [f"{names[k]!r} {counts[k]:,}" for k in order if counts[k]]
+    shares = {k: f" ({100 * counts[k] / n_rows:.3g} %)" if n_rows else word for k in order}
+    parts = [f"{names[k]!r} {counts[k]:,}{shares[k]}" for k in order if counts[k]]
     return ", ".join(parts[:_SHOWN]) + (f" and {len(parts) - _SHOWN} more columns" if len(parts) > _SHOWN else "")
 
 
@@ -165,15 +191,15 @@ def check_where(where: Where) -> None:
             raise _OnlyTried  # so that the draft is removed, and what is there stays
 
 
-def tell_holder(counts: RowCounts, features: Sequence[str], label: str, where: Where) -> None:
+def tell_holder(counts: RowCounts, features: Sequence[str], label: str, where: Where, raw: Sequence[str] = ()) -> None:
     """Show the counts to the holder: on a terminal, or in a file; nowhere if there is neither."""
     if where is None:
         return
     if where == "terminal":
         if sys.stderr is not None and sys.stderr.isatty():
             print("for your eyes, not protected:", file=sys.stderr)
-            for line in counts.in_words(features, label):
+            for line in counts.in_words(features, label, raw):
                 print(f"  {line}", file=sys.stderr)
         return
     with replacing(Path(where)) as draft:
-        draft.write_text(json.dumps(counts.to_dict(features, label), indent=2) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(counts.to_dict(features, label, raw), indent=2) + "\n", encoding="utf-8")

@@ -191,7 +191,8 @@ def craft(
         if protection.private:
             source = _open(table, y, asked)
             made, by_schema = make(asked, source), source.schema
-            tell_holder(made.counts, made.counted, asked.label_name, counts)
+            raw = () if by_schema is None else by_schema.used
+            tell_holder(made.counts, made.counted, asked.label_name, counts, raw)
         else:
             marks = {"separator": separator, "decimal": decimal}
             plain = make_plainly(make, table, y, asked, missing=missing, **marks, engine=machine)

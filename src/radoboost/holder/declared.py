@@ -1,18 +1,18 @@
 """What the holder declares about a table before it is opened: columns, bounds, label and classes.
 
-A declaration is a mapping of column to (low, high), an array with a row for each feature, or a JSON file, either
-`{"column": [low, high], ...}` or the template that `rado bounds` writes:
+A declaration is a schema, as `rado schema` writes it (see `tables.schema`). For columns of numbers without gaps it may
+also be bounds: a mapping of column to (low, high), an array with a row for each feature, or a JSON file, either
+`{"column": [low, high], ...}` or the template of earlier versions:
 
     {"radoboost_bounds": 1, "from_data": false, "label": "readmitted", "classes": ["no", "yes"],
      "columns": {"age": {"type": "number", "low": 0, "high": 120}, ...}}
 
-In place of (low, high) a column may have the word "private", in a template as both `low` and `high`; and the word in
+In place of (low, high) a column may have the word "private", in a file as both `low` and `high`; and the word in
 place of the whole declaration stands for all columns of the table. The mechanism `moments` then looks for bounds
 itself, by noisy counts that are part of its promise.
 
-A template names columns, and their storage types where the file has any (CSV does not). The holder fills in the rest
-from public knowledge, and deletes columns that are not to be used. With `from_data` it was filled in from the table
-itself: this reveals some of the table, so private mechanisms refuse it.
+The holder decides all of it from public knowledge. With `from_data` it was made from the table itself: this reveals
+some of the table, so private mechanisms refuse it.
 """
 
 import json
@@ -28,10 +28,8 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, TableError, reason
 from radoboost.release import BLOCK_COLUMN
 from radoboost.release.columns import CONSTANT
-from radoboost.tables import open_table, table_types
 from radoboost.tables.columns import listed
 from radoboost.tables.kinds import PRIVATE, Number
-from radoboost.tables.labels import LabelsSeen
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
 BOUNDS_VERSION = 1
@@ -207,12 +205,12 @@ def _read_file(path: Path) -> Declared:
         classes = None if None in parsed["classes"] else tuple(parsed["classes"])
         declared = Declared(limits, parsed["label"], classes, bool(parsed["from_data"]))
     except (LookupError, TypeError, AttributeError):
-        raise ArgumentError(f"the bounds file {path} is incomplete; make it again with rado bounds") from None
+        raise ArgumentError(f"the bounds file {path} is incomplete; make a schema instead, with rado schema") from None
     unfilled = [name for name, pair in limits.items() if pair != PRIVATE and None in pair]
     if unfilled:
         raise ArgumentError(
-            f"the bounds file {path} has no low and high for {unfilled[0]!r} yet; fill them in from public knowledge "
-            '(or both with the word "private"), or delete columns that are not to be used'
+            f"the bounds file {path} has no low and high for {', '.join(map(repr, unfilled))} yet; fill them in from "
+            'public knowledge (or both with the word "private"), or delete columns that are not to be used'
         )
     return declared
 
@@ -281,53 +279,3 @@ def limit_arrays(
     """The lower and the upper bound of every feature; infinite where none is declared."""
     pairs = np.array([limits.get(name, (-np.inf, np.inf)) for name in names])
     return pairs[:, 0].copy(), pairs[:, 1].copy()
-
-
-# ---- templates
-
-
-def bounds_template(table: Any, *, label: str | None = None, from_data: bool = False) -> dict[str, Any]:
-    """A declaration to fill in; `from_data` fills it in from the values, which private mechanisms refuse.
-
-    >>> import pyarrow as pa
-    >>> template = bounds_template(pa.table({"age": [30.0, 40.0], "ill": ["no", "yes"]}), label="ill")
-    >>> template["columns"]["age"], template["classes"]
-    ({'type': 'number', 'low': None, 'high': None}, [None, None])
-    """
-    types = table_types(table, inferred=from_data)
-    if label is not None and label not in types:
-        raise TableError(f"the table has no column {label!r} for the label; its columns are {', '.join(types)}")
-    columns = {
-        name: {"type": kind, "low": None, "high": None}
-        for name, kind in types.items()
-        if kind != "text" and name != label
-    }
-    if not columns:
-        raise TableError("the table has no columns of numbers; encode some as numbers first")
-    content: dict[str, Any] = {"columns": columns, "classes": [None, None]}
-    if from_data:
-        content = _fill(table, label, list(columns))
-    return {_KEY: BOUNDS_VERSION, "from_data": from_data, "label": label, **content}
-
-
-def _fill(table: Any, label: str | None, names: list[str]) -> dict[str, Any]:
-    source = open_table(table, label=label, features=names, labelled=False)
-    labels = LabelsSeen(label or "")
-    low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
-    two_valued = np.full(len(names), True)
-    n_rows = 0
-    for batch in source.batches():
-        values = batch.values()
-        if not np.isfinite(values).all():
-            source.refuse_not_finite(batch, values)
-        if label is not None:
-            labels.see(batch.labels, batch.place)
-        low, high = np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
-        two_valued &= ((values == 0) | (values == 1)).all(axis=0) | ((values == -1) | (values == 1)).all(axis=0)
-        n_rows += batch.n_rows
-    source.check_rows(n_rows)
-    columns = {
-        name: {"type": "binary" if two_valued[k] and low[k] < high[k] else "number", "low": low[k], "high": high[k]}
-        for k, name in enumerate(names)
-    }
-    return {"columns": columns, "classes": [None, None] if label is None else list(labels.settle().classes)}

@@ -78,16 +78,17 @@ def kind_of(name: str, stored: pa.DataType | None) -> Kind:
     return Number()
 
 
-def schema_template(table: Any, label: str | None = None) -> Schema:
+def schema_template(table: Any, label: str | None = None, separator: str | None = None) -> Schema:
     """A schema to fill in: which columns there are, and what they may be, without a look at any value.
 
     >>> template = schema_template(pa.table({"age": [30.0], "ward": ["A"], "ill": ["no"]}), "ill")
     >>> [(name, kind.kind) for name, kind in template.columns.items()], list(template.undecided())
     ([('age', 'number'), ('ward', 'category')], ['age', 'ward'])
     """
-    types = column_types(table)
+    types = column_types(table, separator)
     check_label(label, list(types))
-    return Schema({name: kind_of(name, stored) for name, stored in types.items() if name != label}, label)
+    kinds = {name: kind_of(name, stored) for name, stored in types.items() if name != label}
+    return Schema(kinds, label, separator=separator)
 
 
 def check_label(label: str | None, names: list[str]) -> None:

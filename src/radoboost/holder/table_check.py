@@ -1,7 +1,7 @@
 """The holder's own look at a table beside a declaration, before anything is spent: outside any promise."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,9 @@ from radoboost.holder.runners.threads import Threads
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, open_table
+from radoboost.tables.kinds import Category
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.schema import Schema
 
 _ENDLESS = 2.0**1000
 OUTSIDE = (
@@ -53,7 +55,7 @@ class CheckRows:
         with np.errstate(all="ignore"):
             values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
             good = np.isfinite(values).all(axis=1) & (signs != 0)
-            sums.see(values, signs, good)
+            sums.see(values, signs, good, batch)
             sums.clipped += beyond_bounds(values, good, self.columns)
 
 
@@ -64,14 +66,35 @@ class TableCheck:
     counts: RowCounts
     features: tuple[str, ...]
     label: str
+    schema: Schema | None = None
+
+    @property
+    def _raw(self) -> tuple[str, ...]:
+        return () if self.schema is None else self.schema.used
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as JSON data."""
-        return self.counts.to_dict(self.features, self.label)
+        return self.counts.to_dict(self.features, self.label, self._raw)
 
     def in_words(self) -> list[str]:
-        """The counts as lines."""
-        return self.counts.in_words(self.features, self.label)
+        """The counts as lines, and a line for each column that may have been declared as what it is not."""
+        return [*self.counts.in_words(self.features, self.label, self._raw), *self._doubts()]
+
+    def _doubts(self) -> Iterator[str]:
+        """Columns of which more than half of the cells cannot be read as what was declared."""
+        if self.schema is None or self.counts.filled is None:
+            return
+        n_rows = self.counts.n_rows
+        for name, count in zip(self._raw, self.counts.filled.tolist(), strict=True):
+            if 2 * count <= n_rows:
+                continue
+            rows = f"{n_rows:,} rows" if count == n_rows else f"{count:,} of {n_rows:,} rows"
+            kind = self.schema.columns[name]
+            if isinstance(kind, Category):
+                yield f"{name!r} has none of the declared values in {rows}: are they written as in the table?"
+            else:
+                hint = "is it a category?" if kind.kind == "number" else "is the order of day, month and year right?"
+                yield f"{name!r} has no readable {kind.kind} in {rows}: {hint}"
 
 
 def check_table(
@@ -127,4 +150,4 @@ def check_table(
         if person is not None:
             source, persons = choose_rows(source, run, rule, asked.max_rows, secrets.token_bytes(32))
         counts = replace(run(CheckRows(columns, rule), source), persons=persons)
-    return TableCheck(counts, source.features, asked.label_name)
+    return TableCheck(counts, source.features, asked.label_name, declared.schema)

@@ -158,7 +158,7 @@ def csv_options(separator: str) -> dict[str, Any]:
     }
 
 
-def column_types(table: Any) -> dict[str, pa.DataType | None]:
+def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataType | None]:
     """The columns of a table with the types they are stored in, without a look at any value.
 
     None stands for no type: cells of a CSV file have none, and Python objects say nothing before one looks.
@@ -170,7 +170,7 @@ def column_types(table: Any) -> dict[str, pa.DataType | None]:
         path = expand_paths(table)[0]
         if file_kind(path) == "csv":
             line = header_line(path).decode("utf-8", "backslashreplace")
-            return dict.fromkeys(next(csv.reader([line], delimiter=file_separator(path, PLAIN))))
+            return dict.fromkeys(next(csv.reader([line], delimiter=file_separator(path, Marks(separator)))))
         schema = file_schema(path, STRICT)
     elif STRICT.is_frame(table):
         with readable("the table"):

@@ -129,7 +129,7 @@ class SphereRows:
             sums.products += products
             sums.vector += vector
             values = counted_values(batch, values)
-            sums.counts.see(values, signs, good)
+            sums.counts.see(values, signs, good, batch)
             if not (good.all() and self._within_bounds(values)):
                 sums.counts.clipped += beyond_bounds(values, good, self.counted)
 

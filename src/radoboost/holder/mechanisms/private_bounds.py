@@ -121,7 +121,7 @@ class CountBins:
             good = signs != 0
             for k in range(values.shape[1]):
                 good &= np.isfinite(values[:, k])
-            sums.counts.see(values, signs, good)
+            sums.counts.see(values, signs, good, batch)
             for column, place in enumerate(self.places):
                 numbers = self.kind.numbers(values[good, place].astype(np.float64), column)
                 sums.bins[column] += GRID * np.bincount(numbers, minlength=self.kind.n_bins)

@@ -26,7 +26,6 @@ from radoboost.holder.signatures import check_enough_examples
 from radoboost.release import RADOS
 from radoboost.release.columns import Column, constant_column
 from radoboost.tables import Batch
-from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.mapped import mapped
 
@@ -60,9 +59,11 @@ def check_declared(asked: Asked, *, may_search: bool = False) -> int | None:
             "public knowledge instead, made by rado schema without --from-data"
         )
     if asked.declared.schema is not None and (lines := asked.declared.schema.undecided()):
+        if asked.classes is None:
+            lines["classes"] = '"classes": ["NEGATIVE", "POSITIVE"]'
         raise ArgumentError(
-            f"the schema leaves open what a promise about records needs, of {listed(list(lines))}; write from public "
-            f"knowledge, or leave the columns out: {', '.join(lines.values())}"
+            f"the schema leaves open what a promise about records needs, of {', '.join(map(repr, lines))}; write from "
+            f"public knowledge, or leave the columns out: {', '.join(lines.values())}"
         )
     if not may_search:
         asked.declared.refuse_private()
@@ -223,7 +224,7 @@ class SumContributions(RadoPass):
                 np.clip(rows, -LARGEST, LARGEST, out=rows)  # post-processing: the noise is in already
             self.engine.sum_rows(rows.astype(np.int32), first_row, self.prepared, sums.totals)
             values = counted_values(batch, values)
-            sums.counts.see(values, signs, good)
+            sums.counts.see(values, signs, good, batch)
             sums.counts.clipped += beyond_bounds(values, good, counted_columns(self.columns, self.inputs))
 
 

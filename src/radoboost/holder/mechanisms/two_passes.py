@@ -11,7 +11,7 @@ import numpy as np
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.declared import Declared, check_bounds, check_names, limit_arrays
-from radoboost.holder.feature_maps import make_map
+from radoboost.holder.feature_maps import make_map, n_outputs
 from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Through
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
@@ -54,9 +54,12 @@ def through_map(asked: Asked, run: Run) -> tuple[Asked, Through | None]:
     """
     if asked.columns == "linear":
         return asked, None
+    features, groups, bounded = run.source.features, run.source.groups, check_scale(asked) == "bounds"
+    width = n_outputs(asked.columns, features, groups, bounded=bounded) + asked.intercept
+    check_memory(run.engine, asked.n_rados, width)  # all that can be refused by the names comes before the first pass
     facts = survey(asked, run, passes=3)
-    inputs = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=False)
-    feature_map = make_map(asked.columns, inputs, run.source.groups)
+    inputs = make_columns(features, facts.scale, facts.limits, facts.exact, intercept=False)
+    feature_map = make_map(asked.columns, inputs, groups)
     run.source = mapped(run.source, feature_map)
     limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
     return replace(asked, declared=Declared(limits)), Through(feature_map, inputs)

@@ -1,0 +1,115 @@
+"""rado schema: what the columns of a table mean, as a file to fill in."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from radoboost.cli.shell import JsonFlag, LabelOption, SeparatorOption, check_output, default_output
+from radoboost.errors import ArgumentError
+
+
+def schema(
+    table: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+    ] = None,
+    label: LabelOption = None,
+    from_data: Annotated[
+        bool,
+        typer.Option(
+            "--from-data", help="Propose everything from the table, for plain releases; promises refuse such a schema."
+        ),
+    ] = False,
+    separator: SeparatorOption = None,
+    editor: Annotated[
+        bool,
+        typer.Option("--editor", help="Only print the JSON Schema of such files, for editors; no table is needed."),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The schema; STEM.schema.json by default."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a schema of a table: what each column is, to be completed from public knowledge.
+
+    A column is a number (low, high, fill), a category (values), a date (low, high), or a text or an id, which are left
+    out. Without --from-data no value is looked at: kinds are guessed from names and storage types, and everything else
+    is open. A promise about records needs all of it decided, and from public knowledge; plain releases take the rest
+    from the table. Write "gaps": true where values may be missing, and "other": true where a category may have values
+    that are not listed.
+
+    \b
+    Examples:
+      rado schema patients.csv --label readmitted
+      rado schema patients.csv --label readmitted --from-data -o seen.schema.json
+      rado schema --editor > radoboost-schema.json
+    """
+    if editor:
+        from radoboost.tables.json_schema import json_schema
+
+        print(json.dumps(json_schema(), indent=2))
+        return
+    if not table:
+        raise ArgumentError("name a table: rado schema TABLE --label COL")
+    from radoboost.holder.guessing import schema_template
+    from radoboost.holder.proposing import propose
+    from radoboost.release import replacing
+
+    place = output or default_output(table[0], "schema.json")
+    check_output(place, table)
+    proposal = propose(list(table), label, separator=separator) if from_data else None
+    result = schema_template(list(table), label, separator) if proposal is None else proposal.schema
+    text = json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
+    with replacing(place) as draft:
+        draft.write_text(text + "\n", encoding="utf-8")
+    if as_json:
+        print(text)
+        return
+    print(f"wrote {place}")
+    for line in _table(result):
+        print(f"  {line}")
+    if proposal is None:
+        print(_open_questions(result))
+        return
+    print("proposed from the table, which tells some of it, so promises about records refuse it:")
+    for line in proposal.in_words():
+        print(f"  {' '.join(line.split())}")
+
+
+def _table(schema: Any) -> list[str]:
+    """A line for each column: its name, its kind, and what is known or must be decided about it."""
+    rows = [(name, kind.kind, _facts(kind)) for name, kind in schema.columns.items()]
+    if schema.label is not None:
+        classes = "classes?" if schema.classes is None else " or ".join(map(str, schema.classes))
+        rows.append((schema.label, "label", classes))
+    width = min(32, max(len(name) for name, _, _ in rows))
+    return [f"{_cut(name, width):{width}}  {kind:8}  {_cut(facts, 42)}".rstrip() for name, kind, facts in rows]
+
+
+def _facts(kind: Any) -> str:
+    if kind.kind in ("text", "id"):
+        return "left out"
+    if kind.kind == "category":
+        known = "values?" if kind.values is None else ", ".join(str(value) for value in kind.values)
+    else:
+        bounds = [f"{bound:.6g}" if isinstance(bound, float) else str(bound) for bound in (kind.low, kind.high)]
+        known = "low? high?" if None in (kind.low, kind.high) else " to ".join(bounds)
+    return known + (" (gaps)" if kind.gaps else "")
+
+
+def _cut(text: str, width: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def _open_questions(schema: Any) -> str:
+    """What a promise about records still needs."""
+    names = list(schema.undecided())
+    open_parts = [*names, *([] if schema.classes is not None else ["classes"])]
+    if not open_parts:
+        return "all is decided"
+    shown = ", ".join(open_parts[:12]) + (f" and {len(open_parts) - 12} more" if len(open_parts) > 12 else "")
+    return f"check the kinds, and decide from public knowledge, for a promise about records: {shown}"

@@ -1,0 +1,308 @@
+"""The command rado with schemas: templates, proposals, JSON Schema for editors, and refusals in one line."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import radoboost as rb
+from radoboost.cli.shell import a_separator, completing
+from radoboost.holder.table_check import check_table
+from radoboost.tables.json_schema import json_schema
+from radoboost.tables.kinds import KINDS
+
+RAW = "patient_id,age,sex,ward,admitted,outcome\n" + "".join(
+    f"{k},{'' if k % 9 == 0 else 20 + k % 60},{'fm'[k % 2]},{'ABC'[k % 3]},2024-{1 + k % 12:02}-{1 + k % 28:02},"
+    f"{'yes' if k % 3 == 0 else 'no'}\n"
+    for k in range(120)
+)
+SCHEMA = {
+    "radoboost_schema": 1,
+    "label": "outcome",
+    "classes": ["no", "yes"],
+    "columns": {
+        "patient_id": {"kind": "id"},
+        "age": {"kind": "number", "low": 0, "high": 120, "gaps": True, "fill": 50},
+        "sex": {"kind": "category", "values": ["f", "m"]},
+        "ward": {"kind": "category", "values": ["A", "B", "C"], "other": True},
+        "admitted": {"kind": "date", "low": "2020-01-01", "high": "2030-12-31", "parts": ["weekday"]},
+    },
+}
+
+
+@pytest.fixture
+def raw(tmp_path):
+    path = tmp_path / "raw.csv"
+    path.write_text(RAW)
+    return path
+
+
+def schema_file(place="s.json", columns=None, **changes):
+    document = {**SCHEMA, **changes, "columns": SCHEMA["columns"] if columns is None else columns}
+    Path(place).write_text(json.dumps(document))
+    return place
+
+
+# ---- from the raw file to predictions
+
+
+def test_a_raw_file_goes_through_without_a_schema(rado, raw):
+    code, out, err = rado("craft", raw, "-l", "outcome", "-n", 50)
+    assert code == 0 and out.startswith("wrote raw.rado.parquet")
+    ages = [20 + k % 60 for k in range(120) if k % 9]
+    assert err.splitlines() == [
+        f"rado: numbers: age (11.7 % gaps filled with the mean {sum(ages) / len(ages):.3g})",
+        "rado: categories: sex (2 values), ward (3 values)",
+        "rado: dates: admitted",
+        "rado: left out: patient_id (id)",
+    ]
+    assert rado("craft", raw, "-l", "outcome", "-n", 50, "--quiet")[2] == ""
+    assert rado("learn", "raw.rado.parquet")[0] == 0
+    assert rado("predict", "raw.model.json", raw)[0] == 0
+
+
+def test_a_proposed_file_and_no_schema_are_one(rado, raw):
+    code, out, err = rado("schema", raw, "-l", "outcome", "--from-data")
+    assert (code, err) == (0, "") and "left out: patient_id (id)" in out
+    assert "  age         number    20 to 79 (gaps)\n" in out and "  outcome     label     no or yes\n" in out
+    assert rado("craft", raw, "-n", 20, "--seed", 1, "--schema", "raw.schema.json", "-o", "a.parquet")[::2] == (0, "")
+    assert rado("craft", raw, "-n", 20, "--seed", 1, "-l", "outcome", "-o", "b.parquet")[0] == 0
+    assert rb.load("a.parquet").rados.tobytes() == rb.load("b.parquet").rados.tobytes()
+
+
+def test_a_written_schema_at_an_epsilon(rado, raw):
+    code, out, err = rado("craft", raw, "--epsilon", 1, "-n", 20, "--schema", schema_file())
+    assert (code, err) == (0, "") and "epsilon 1, delta 1e-06, for one record added or removed" in out
+    assert rb.load("raw.rado.parquet").schema.columns["ward"].other
+
+
+def test_the_file_of_an_earlier_version_loads_either_way(rado, clinic):
+    columns = {"age": {"type": "number", "low": 0, "high": 100}, "dose": {"type": "number", "low": 0, "high": 1}}
+    template = {"radoboost_bounds": 1, "from_data": False, "label": "readmitted", "classes": ["no", "yes"]}
+    Path("old.bounds.json").write_text(json.dumps({**template, "columns": columns}))
+    for option in ("--schema", "--bounds"):
+        assert rado("craft", clinic, "--epsilon", 1, "-n", 5, option, "old.bounds.json", "--force")[0] == 0
+        assert rado("check", clinic, option, "old.bounds.json")[0] == 0
+    code, _, err = rado("craft", clinic, "--schema", "old.bounds.json", "--bounds", "old.bounds.json", "--force")
+    assert code == 1 and "give a schema or bounds, not both" in err and err.count("\n") == 1
+
+
+def test_rows_with_gaps(rado, raw):
+    code, _, err = rado("craft", raw, "-l", "outcome", "-n", 9, "--missing", "drop")
+    assert code == 0 and err.splitlines()[-1] == "rado: rows left out for a gap: 14 of 120 ('age' 14)"
+    assert rb.load("raw.rado.parquet").n_examples == 106
+    code, _, err = rado("craft", raw, "-l", "outcome", "--missing", "error", "-o", "x.parquet")
+    assert code == 1 and "values are missing in 'age' 14 of 120 rows" in err and err.count("\n") == 1
+
+
+def test_separators_and_decimal_commas(rado, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a\tb\ty\n" + "".join(f"{k},5\t{k % 7}\t{k % 2}\n" for k in range(40)))
+    code, _, err = rado("craft", path, "-l", "y", "-n", 5, "--separator", "tab", "--decimal", ",")
+    assert code == 0 and err.splitlines()[-1] == "rado: written with: separator '\\t', decimal mark ','"
+    assert rb.load("t.rado.parquet").schema.columns["a"].high == 39.5
+    assert rado("craft", path, "-l", "y", "-n", 5)[0] == 0  # found without being told, and said
+    assert rb.load("t.rado.parquet").schema.decimal == ","
+    code, _, err = rado("craft", path, "-l", "y", "--separator", ";;")
+    assert code == 1 and "separator" in err and err.count("\n") == 1
+
+
+def test_words_to_type():
+    assert [a_separator(word) for word in ("tab", "\\t", ";", "|")] == ["\t", "\t", ";", "|"]
+    assert completing("fill", "error", "drop")("f") == ["fill"]
+
+
+# ---- refusals: one line, exit code 1, nothing left behind
+
+
+def twice(names):
+    text = json.dumps({**SCHEMA, "columns": {}})
+    Path("s.json").write_text(text.replace("{}", "{" + ", ".join(f'"{n}": {{"kind": "text"}}' for n in names) + "}"))
+    return "s.json"
+
+
+REFUSALS = {
+    "another table": (
+        lambda: schema_file(columns={name: {"kind": "number"} for name in ("age", "weight", "height")}),
+        [],
+        "no column 'weight', 'height'",
+    ),
+    "a column declared twice": (lambda: twice(["sex", "age", "sex", "age"]), [], "has 'sex', 'age' twice"),
+    "a value declared twice": (
+        lambda: schema_file(columns={"sex": {"kind": "category", "values": ["f", "m", "f"]}}),
+        [],
+        "column 'sex': the value 'f' is there twice",
+    ),
+    "two spellings of one value": (
+        lambda: schema_file(columns={"sex": {"kind": "category", "values": ["1", "1.0"]}}),
+        [],
+        "column 'sex': the value '1.0' is there twice",
+    ),
+    "a date that cannot be read": (
+        lambda: schema_file(columns={"sex": {"kind": "date"}, "ward": {"kind": "date"}}),
+        [],
+        r"'sex' has 'f' \(line 2 of .*raw.csv\).*'ward' has 'A'",
+    ),
+    "a bound that is no date": (
+        lambda: schema_file(columns={"admitted": {"kind": "date", "low": "31.12.2024"}}),
+        [],
+        "column 'admitted': low must be a date such as",
+    ),
+    "unknown kinds, all named": (
+        lambda: schema_file(columns={"age": {"kind": "amount"}, "sex": {"kind": "category", "levels": []}}),
+        [],
+        "column 'age': its kind must be one of .*column 'sex': a category has no 'levels'",
+    ),
+    "open, and a promise": (
+        lambda: schema_file(columns={n: {"kind": SCHEMA["columns"][n]["kind"]} for n in ("age", "sex", "admitted")}),
+        ["--epsilon", 1],
+        r"'age', 'sex', 'admitted'; write .*\"sex\": \{\"kind\": \"category\", \"values\"",
+    ),
+    "dropped rows, and a promise": (schema_file, ["--epsilon", 1, "--missing", "drop"], "always fills gaps"),
+    "a schema from data, and a promise": (
+        lambda: schema_file(from_data=True),
+        ["--epsilon", 1],
+        "read off the table",
+    ),
+    "no JSON": (lambda: Path("s.json").write_text("columns: age") and "s.json", [], "s.json is not JSON"),
+    "a later version": (lambda: schema_file(radoboost_schema=9), [], "version 9 and this version reads 1"),
+    "no such way": (schema_file, ["--missing", "ignore"], "missing must be one of fill, error, drop"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusals_are_one_line_and_leave_nothing(rado, raw, case):
+    make, options, message = REFUSALS[case]
+    place = make()
+    code, out, err = rado("craft", raw, "--schema", place, "-n", 5, *options)
+    assert (code, out, os.listdir(".")) == (1, "", ["s.json"])
+    assert len(err.splitlines()) == 1 and re.search(message, err), err
+
+
+def test_a_million_values_are_no_category(rado, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("name,street,a,y\n" + "".join(f"n{k},s{k},{k % 9},{k % 2}\n" for k in range(1_000_000)))
+    columns = {name: {"kind": "category"} for name in ("name", "street")}
+    place = schema_file(label="y", classes=None, columns={**columns, "a": {"kind": "number", "fill": 0}})
+    code, out, err = rado("craft", path, "--schema", place)
+    assert (code, out, os.listdir(".")) == (1, "", ["s.json"])
+    assert "'name', 'street': more than 64 values" in err and '"other": true' in err and err.count("\n") == 1
+
+
+def test_a_schema_needs_a_table(rado, raw):
+    assert rado("schema")[2] == "rado: name a table: rado schema TABLE --label COL\n"
+    code, _, err = rado("schema", raw, "-l", "cured")
+    assert code == 1 and "no column 'cured' for the label; its columns are 'patient_id'" in err
+    assert os.listdir(".") == []
+    assert rado("bounds", raw)[0] == 2  # there is no such command any more
+
+
+# ---- the holder's own look
+
+
+def test_check_points_at_columns_that_cannot_be_read(rado, raw):
+    columns = {
+        **SCHEMA["columns"],
+        "sex": {"kind": "number", "low": 0, "high": 1},
+        "ward": {"kind": "category", "values": ["a", "b", "C"]},
+        "admitted": {"kind": "date", "low": "2020-01-01", "high": "2030-01-01", "order": "dmy"},
+    }
+    code, out, _ = rado("check", raw, "--schema", schema_file(columns=columns))
+    assert code == 0 and out.splitlines()[1:] == [
+        "120 of 120 rows contribute (100 %)",
+        "filled: 'sex' 120 (100 %), 'admitted' 120 (100 %), 'age' 14 (11.7 %), 'ward' 80 unknown",
+        "'sex' has no readable number in 120 rows: is it a category?",
+        "'ward' has none of the declared values in 80 of 120 rows: are they written as in the table?",
+        "'admitted' has no readable date in 120 rows: is the order of day, month and year right?",
+    ]
+    counts = json.loads(rado("check", raw, "--schema", "s.json", "--json")[1])
+    assert counts["filled"] == {"age": 14, "sex": 120, "ward": 80, "admitted": 120}
+    assert counts["unknown"] == {"age": 0, "sex": 0, "ward": 80, "admitted": 0}
+
+
+def test_counts_of_filled_cells_reach_the_holders_file_and_nobody_else(rado, raw):
+    code, out, err = rado(
+        "craft", raw, "--epsilon", 1, "--schema", schema_file(), "-n", 5, "--counts", "c.json", "--json"
+    )
+    assert (code, err) == (0, "") and "filled" not in json.loads(out) and ": 14" not in out
+    counts = json.loads(Path("c.json").read_text())
+    assert counts["filled"] == {"age": 14, "sex": 0, "ward": 0, "admitted": 0}
+    for mechanism in ("noisy-rados", "noisy-examples"):
+        options = ["--mechanism", mechanism, "--counts", "d.json", "-o", f"{mechanism}.parquet", "-n", 5]
+        assert rado("craft", raw, "--epsilon", 1, "--schema", "s.json", *options)[0] == 0
+        assert json.loads(Path("d.json").read_text())["filled"] == counts["filled"]
+
+
+def test_columns_that_fit_are_not_doubted(raw):
+    words = check_table(str(raw), schema=SCHEMA).in_words()
+    assert words == ["120 of 120 rows contribute (100 %)", "filled: 'age' 14 (11.7 %)"]
+
+
+# ---- JSON Schema for editors
+
+
+def test_the_page_for_editors_is_what_the_command_prints(rado):
+    page = json.loads((Path(__file__).parent.parent / "docs" / "schema.json").read_text())
+    code, out, err = rado("schema", "--editor")
+    assert (code, err) == (0, "") and json.loads(out) == page == json_schema()
+    jsonschema.Draft202012Validator.check_schema(page)
+
+
+def test_every_kind_and_every_field_is_described():
+    definitions = json_schema()["$defs"]
+    for name, kind in KINDS.items():
+        wanted = {"kind", *(() if kind is rb.Left else kind.__dataclass_fields__)}
+        assert set(definitions[name]["properties"]) == wanted
+
+
+def valid(document):
+    return jsonschema.Draft202012Validator(json_schema()).is_valid(document)
+
+
+def test_real_schemas_are_valid(raw):
+    assert valid(SCHEMA)
+    assert valid(rb.schema_template(raw, "outcome").to_dict())
+    assert valid(rb.propose_schema(raw, "outcome").to_dict())
+    every = rb.Schema(
+        {
+            "n": rb.Number("private", "private", 1.5, True, ("linear", "hats")),
+            "c": rb.Category(("a", 1, False, 2.5), other=True, gaps=True),
+            "d": rb.Date("2000-01-01", "hours", "dmy", "2020-01-01T10:00:00", None, "2021-01-01", True, ("month",)),
+            "t": rb.Left(),
+            "i": rb.Left("id"),
+        },
+        "y", ("no", "yes"), ";", ",", ".",
+    )  # fmt: skip
+    assert valid(every.to_dict())
+
+
+BROKEN = {
+    "no columns": {"radoboost_schema": 1},
+    "another version": {**SCHEMA, "radoboost_schema": 2},
+    "an unknown field": {**SCHEMA, "seperator": ";"},
+    "one class": {**SCHEMA, "classes": ["no"]},
+    "a long separator": {**SCHEMA, "separator": ";;"},
+    "another decimal mark": {**SCHEMA, "decimal": "'"},
+    "no kind": {**SCHEMA, "columns": {"a": {"low": 0}}},
+    "an unknown kind": {**SCHEMA, "columns": {"a": {"kind": "amount"}}},
+    "a number's values": {**SCHEMA, "columns": {"a": {"kind": "number", "values": [1]}}},
+    "a text for a bound": {**SCHEMA, "columns": {"a": {"kind": "number", "low": "0"}}},
+    "a value twice": {**SCHEMA, "columns": {"a": {"kind": "category", "values": ["u", "u"]}}},
+    "too many values": {**SCHEMA, "columns": {"a": {"kind": "category", "values": list(range(65))}}},
+    "no values": {**SCHEMA, "columns": {"a": {"kind": "category", "values": []}}},
+    "no date": {**SCHEMA, "columns": {"a": {"kind": "date", "low": "31.1.2024"}}},
+    "an unknown unit": {**SCHEMA, "columns": {"a": {"kind": "date", "unit": "weeks"}}},
+    "an unknown part": {**SCHEMA, "columns": {"a": {"kind": "date", "parts": ["year"]}}},
+    "a kept id": {**SCHEMA, "columns": {"a": {"kind": "id", "gaps": True}}},
+    "a word for a truth value": {**SCHEMA, "columns": {"a": {"kind": "number", "gaps": "yes"}}},
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_schemas_are_neither_valid_nor_read(case):
+    assert not valid(BROKEN[case])
+    with pytest.raises(rb.ArgumentError):
+        rb.Schema.from_dict(BROKEN[case])
