@@ -215,6 +215,8 @@ def test_the_same_cells_give_the_same_bits(drawn, quoted, rows_at_once, tmp_path
     with mock.patch.object(csv_lines, "BLOCK_BYTES", 40), mock.patch.object(csv_files, "CSV_BLOCK_BYTES", 4000):
         for row_by_row in (False, True):
             for name, table in forms:
+                if row_by_row and schema.thousands == "." and not name.startswith("csv"):
+                    continue  # such texts would have two readings
                 found = encoded(table, schema, row_by_row, rows_at_once)
                 assert found.tobytes() == expected, (name, row_by_row)
 
@@ -230,7 +232,7 @@ def test_odd_cells_row_by_row(drawn, rows_at_once, tmp_path_factory):
     assert encoded(folder / "t.csv", schema, True, rows_at_once).tobytes() == expected.tobytes()
     plain = Schema(schema.columns)
     with_plain = np.array([plain_too(row, schema, plain) for row in rows]).tobytes()
-    for name, table in forms_of(rows, folder):
+    for name, table in forms_of(rows, folder) if schema.thousands != "." else ():
         assert encoded(table, schema, True, rows_at_once).tobytes() == with_plain, name
 
 

@@ -66,8 +66,13 @@ def as_bytes(column: pa.Array) -> pa.Array:
 def _text_numbers(column: pa.Array, marks: Marks, plain_too: bool) -> NDArray[np.float64]:
     """Texts as numbers."""
     cells = as_bytes(column)
-    cells = pc.if_else(pc.equal(pc.binary_length(cells), 0), pa.scalar(None, cells.type), cells)
+    nothing = pa.scalar(None, cells.type)
+    cells = pc.if_else(pc.equal(pc.binary_length(cells), 0), nothing, cells)
     numbers = _all_numbers(cells, marks)
+    if numbers is None:  # words for a gap are common, and no numbers
+        words = pa.array([word.encode() for word in sorted(GAPS)], cells.type)
+        cells = pc.if_else(pc.is_in(cells, words), nothing, cells)
+        numbers = _all_numbers(cells, marks)
     if numbers is None:
         numbers = _matched_numbers(cells, marks)
         if plain_too and (marks.decimal, marks.thousands) != (".", None) and np.isnan(numbers).any():
