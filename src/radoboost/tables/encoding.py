@@ -1,4 +1,7 @@
-"""Raw cells as encoded columns, by a schema: what a row gives depends on that row alone, whichever way it is read."""
+"""Raw cells as encoded columns, by a schema.
+
+What a row gives depends on that row alone, whichever way it is read (C7 of docs/proofs/contributions.md).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

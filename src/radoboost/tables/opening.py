@@ -64,7 +64,8 @@ def open_table(
 def _check_thousands(table: Any, reading: Reading) -> None:
     """Refuse points between thousands where columns have types, since one value can make texts of numbers.
 
-    0.125 would then be the text "0.125", which reads as 125; no other mark has two readings.
+    0.125 would then be the text "0.125", which reads as 125; no other mark gives a text two readings (C7 of
+    docs/proofs/contributions.md).
     """
     csv_only = is_paths(table) and all(file_kind(path) == "csv" for path in expand_paths(table))
     if reading.schema is not None and reading.marks.thousands == "." and not csv_only:

@@ -1,7 +1,7 @@
 """Columns of data frames and arrays for a schema, and labels: each as Arrow has it, or else cell by cell as texts.
 
 One value can change the type of a column: a text among dates or integers makes objects of all of them. So an object is
-spelled as a text that reads as the same number, value or date as its own type would (C0 of
+spelled as a text that reads as the same number, value or date as its own type would (C7 of
 docs/proofs/contributions.md). Nothing here raises an exception on account of a value, or looks at one to choose a type.
 """
 
