@@ -45,7 +45,7 @@
 #
 # Anyone's side, from a release to a classifier:
 #
-#   learner       risks, weak, boost, moments, model, rows, predict
+#   learner       risks, weak, boost, moments with groups, model, rows, predict
 #
 # Both in one process:
 #
