@@ -6,6 +6,7 @@ pairs that are drawn and the dependences that are planted go through it alike.
 
 import time
 import warnings
+import zlib
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from radoboost.errors import RadoError
 from radoboost.holder.craft import craft
 from radoboost.holder.engines import get_engine
+from radoboost.holder.feature_maps import make_map
 from radoboost.holder.mechanisms.contributions import contributions
 from radoboost.holder.mechanisms.moment_passes import SphereRows, SumProducts, WhitenedRows
 from radoboost.holder.runners.kept import RowBatch
@@ -22,6 +24,10 @@ from radoboost.holder.runners.threads import Threads
 from radoboost.release.columns import Column, constant_column
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.mapped import mapped
+from radoboost.tables.persons import person_ids
+from radoboost.tables.schema import Schema
+from radoboost.tables.source import Source
 
 STEP = 2.0**-22
 BOUNDS = {"a": (-2.0, 12.5), "b": (0.0, 40.0)}
@@ -91,14 +97,28 @@ def _texts(notices: list[Any]) -> tuple[str, ...]:
     )
 
 
-def look(table: Any, y: Any = None, *, engine: str = "kernel", classes: Any = ("no", "yes"), batch: int = 64) -> Seen:
+def look(
+    table: Any,
+    y: Any = None,
+    *,
+    engine: str = "kernel",
+    classes: Any = ("no", "yes"),
+    batch: int = 64,
+    schema: Schema | None = None,
+    columns: str = "linear",
+    person: str | None = None,
+) -> Seen:
     """Everything that private crafting makes of a table before there is noise, and how long it took."""
     seen = Seen()
     begun = time.process_time()
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         try:
-            _look(seen, table, y, engine, classes, batch)
+            label, features = ("y", ["a", "b"]) if y is None else (None, None)
+            features = None if schema is not None else features
+            options = {"schema": schema, "person": person, "row_by_row": True}
+            source = open_table(table, y, label=label, features=features, **options)
+            _look(seen, *_mapped(source, columns), engine, classes, batch)
         except RadoError as error:
             seen.refusal = f"{type(error).__name__}: {error}"
         except Exception as error:
@@ -107,16 +127,33 @@ def look(table: Any, y: Any = None, *, engine: str = "kernel", classes: Any = ("
     return seen
 
 
-def _look(seen: Seen, table: Any, y: Any, name: str, classes: Any, batch_rows: int) -> None:
+def _mapped(source: Source, columns: str) -> tuple[Source, tuple[Column, ...], tuple[Column, ...] | None]:
+    """The table with a feature map before it, if there is one; how its columns are scaled, and how the map's inputs."""
+    limits = list(BOUNDS.values()) if source.schema is None else [source.schema.limits()[f] for f in source.features]
+    scaled = tuple(Column(f, "bounds", STEP, *limit) for f, limit in zip(source.features, limits, strict=True))
+    if columns == "linear":
+        return source, scaled, None
+    source = mapped(source, make_map(columns, scaled, source.groups))
+    return source, tuple(Column(f, "bounds", STEP, -1.0, 1.0) for f in source.features), scaled
+
+
+def _whitening(n_columns: int) -> Any:
+    """A matrix whose entries are small multiples of 1/16."""
+    if n_columns == 3:
+        return WHITENING
+    rows, columns = np.indices((n_columns, n_columns))
+    return np.eye(n_columns) + ((3 * rows + 5 * columns) % 7 - 3) / 16
+
+
+def _look(
+    seen: Seen, source: Source, columns: tuple[Column, ...], inputs: Any, name: str, classes: Any, batch_rows: int
+) -> None:
     engine, rule = get_engine(name), LabelRule("y", classes)
-    features = ["a", "b"] if y is None else None
-    source = open_table(table, y, label="y" if y is None else None, features=features, row_by_row=True)
-    limits = list(BOUNDS.values())
-    columns = tuple(Column(f, "bounds", STEP, *limit) for f, limit in zip(source.features, limits, strict=True))
-    sphere = SphereRows(engine, rule, columns, True)
-    whitened = WhitenedRows(sphere, WHITENING)
-    pieces: dict[str, list[Any]] = {"sphere": [], "whitened": [], "clipped": [], "signs": []}
-    moments = SumProducts(engine, 3)
+    sphere = SphereRows(engine, rule, columns, True, inputs)
+    n_columns = len(columns) + 1
+    whitened = WhitenedRows(sphere, _whitening(n_columns))
+    pieces: dict[str, list[Any]] = {"sphere": [], "whitened": [], "clipped": [], "signs": [], "persons": []}
+    moments = SumProducts(engine, n_columns)
     kinds, second = set(), moments.empty()
     for batch in source.batches(batch_rows):
         with np.errstate(all="ignore"):
@@ -129,15 +166,25 @@ def _look(seen: Seen, table: Any, y: Any, name: str, classes: Any, batch_rows: i
         pieces["whitened"].append(rows.T)
         pieces["clipped"].append(edges)
         pieces["signs"].append(signs[:, None])
+        pieces["persons"].append(_persons(batch.persons, batch.n_rows))
         kinds.add(str(values.dtype))
-    nothing = {"signs": np.zeros((0, 1), np.int64)}
+    widths = {"signs": 1, "persons": 1}
     seen.rows = {
-        what: np.vstack(parts or [nothing.get(what, np.zeros((0, 3), np.int64))]).astype(np.int64)
+        what: np.vstack(parts or [np.zeros((0, widths.get(what, n_columns)), np.int64)]).astype(np.int64)
         for what, parts in pieces.items()
     }
     first = Threads(1).run(sphere, source)
     seen.sums = {"sphere": first.products, "whitened": second.products, "vector": second.vector}
     seen.shape = {"features": source.features, "label": source.label, **({"kinds": sorted(kinds)} if kinds else {})}
+
+
+def _persons(persons: Any, n_rows: int) -> Any:
+    """A number for whose row each one is, -1 for nobody's; zeros where nobody asked."""
+    if persons is None:
+        return np.zeros((n_rows, 1), np.int64)
+    ids, places = person_ids(persons)
+    numbers = np.array([*(zlib.crc32(one) for one in ids), -1], np.int64)
+    return numbers[places][:, None]
 
 
 def differences(long: Seen, short: Seen, place: int, unit: str) -> list[str]:

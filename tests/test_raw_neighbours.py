@@ -1,0 +1,266 @@
+"""Neighbouring raw tables look alike through a schema, but for the contribution of the record that differs.
+
+Categories, gaps, dates, separators, decimals, persons and feature maps, by the judge of `tests/looking.py`. Then one
+dependence of each new kind is planted, and found.
+"""
+
+import datetime
+import random
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import radoboost as rb
+from declared_forms import write_table
+from looking import differences, look, look_at_release, slower
+from neighbours import Pair, gzipped
+from radoboost.tables import encoding, marks, raw_columns, row_by_row
+from radoboost.tables.kinds import Category, Date, Number
+from radoboost.tables.schema import Schema
+from raw_neighbours import (
+    draw_schema,
+    raw_arrow,
+    raw_csv,
+    raw_numpy,
+    raw_pair,
+    raw_pandas_read,
+    raw_polars_read,
+)
+from raw_neighbours import (
+    raw_columns as lists_of,
+)
+
+PAIRS = {  # of each form
+    "csv": 150, "csv.gz": 50, "parquet": 80, "arrow": 60, "arrow in memory": 100, "numpy": 80, "objects": 80,
+    "pandas": 100, "categories": 60, "pandas read": 80, "polars objects": 60, "polars read": 60,
+}  # fmt: skip
+CRAFTED = 4  # whole releases of each form
+
+
+def build(form, number, pair, records, schema, folder, name):
+    """One table of a pair; None if the library that makes such tables refuses these records."""
+    rng = random.Random(f"{form} {number} {len(pair.long)}")
+    if form in ("csv", "csv.gz"):
+        path, content = folder / f"{name}.{form}", raw_csv(records, schema)
+        path.write_bytes(gzipped(content, rng) if form == "csv.gz" else content)
+        return path, None
+    if form in ("parquet", "arrow", "arrow in memory"):
+        table = raw_arrow(pair, records, f"{form} {number}", form == "parquet")
+        return (table if form == "arrow in memory" else write_table(table, folder / f"{name}.{form}", rng)), None
+    columns = lists_of(records)
+    makers = {
+        "numpy": lambda: raw_numpy(records),
+        "objects": lambda: (np.array([list(record) for record in records], dtype=object)[:, :4], columns["y"]),
+        "pandas": lambda: (pd.DataFrame(columns), None),
+        "categories": lambda: (pd.DataFrame(columns).astype("category"), None),
+        "pandas read": lambda: (raw_pandas_read(records, schema), None),
+        "polars objects": lambda: (pl.DataFrame([pl.Series(k, v, dtype=pl.Object) for k, v in columns.items()]), None),
+        "polars read": lambda: (raw_polars_read(records, schema), None),
+    }
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a library says while it makes a table is not about ours
+            table, y = makers[form]()
+    except (ValueError, TypeError, ArithmeticError, IndexError, pl.exceptions.PolarsError):
+        return None
+    return (table, y) if len(table.shape) == 2 and table.shape[1] >= 4 else None
+
+
+def drawn(form, number, folder):
+    """The schema of a pair, its two tables, and what else is drawn."""
+    rng = random.Random(f"raw {form} {number}")
+    schema = draw_schema(rng, form)
+    pair = raw_pair(rng, schema, form, "label" if number % 3 == 2 else "record")
+    tables = [
+        build(form, number, pair, records, schema, folder, f"{k}") for k, records in enumerate((pair.long, pair.short))
+    ]
+    if form in ("numpy", "objects"):
+        names = dict(zip(schema.columns, ("x0", "x1", "x2"), strict=True))
+        schema = Schema({names[name]: kind for name, kind in schema.columns.items()}, None, None, *schema_marks(schema))
+    return schema, pair, tables, rng
+
+
+def schema_marks(schema):
+    return schema.separator, schema.decimal, schema.thousands
+
+
+def compared(form, number, folder):
+    """What differs between the two tables of a pair; None where there is no such pair of tables."""
+    schema, pair, tables, rng = drawn(form, number, folder)
+    if None in tables:
+        return None
+    person = None if rng.random() < 0.5 else "x3" if form in ("numpy", "objects") else "p"
+    options = {
+        "engine": rng.choice(("kernel", "reference")), "batch": rng.choice((64, 64, 7)), "schema": schema,
+        "person": person, "columns": rng.choice(("linear", "linear", "signed-log", "hats", "quadratic")),
+    }  # fmt: skip
+    looks = [lambda t=table: look(*t, **options) for table in tables]
+    long, short = (this() for this in looks)
+    found = differences(long, short, pair.place, pair.unit)
+    slow = slower(*looks, long.seconds, short.seconds)
+    return [*found, *([slow] if slow else [])]
+
+
+@pytest.mark.parametrize("form", PAIRS)
+def test_neighbours_look_alike(form, tmp_path):
+    done, number, alarms = 0, 0, []
+    while done < PAIRS[form]:
+        found = compared(form, number, tmp_path)
+        alarms += [f"{form} {number}: {found}"] if found else []
+        done, number = done + (found is not None), number + 1
+    assert not alarms
+    assert number < 3 * PAIRS[form], "too many pairs that the form cannot hold"
+
+
+def test_there_are_nine_hundred_pairs():
+    assert sum(PAIRS.values()) >= 900
+
+
+# ---- whole releases
+
+
+MECHANISMS = {
+    "record": (rb.Moments(1.0), rb.NoisyRados(1.0), rb.Moments(1.0, sharpen=False)),
+    "label": (rb.Moments(1.0, unit="label"), rb.NoisyExamples(1.0)),
+}
+
+
+@pytest.mark.parametrize("form", PAIRS)
+def test_releases_of_neighbours_look_alike(form, tmp_path):
+    done = 0
+    for number in range(CRAFTED):
+        schema, pair, tables, rng = drawn(form, number, tmp_path)
+        if None in tables or not pair.short:  # a mechanism that publishes how many rows there are refuses to have none
+            continue
+        options = {
+            "mechanism": rng.choice(MECHANISMS[pair.unit]),
+            "schema": schema,
+            "classes": ("no", "yes"),
+            "n_rados": 3,
+        }
+        options |= {"label": "y"} if tables[0][1] is None else {}
+        options |= {"columns": "hats"} if number % 2 else {}
+        looks = [lambda t=table, o=options: look_at_release(*t, **o) for table in tables]
+        long, short = (this() for this in looks)
+        slow = slower(*looks, long.seconds, short.seconds)
+        assert [*differences(long, short, pair.place, pair.unit), *([slow] if slow else [])] == []
+        assert long.refusal is None
+        done += 1
+    assert done > CRAFTED / 2
+
+
+# ---- planted dependences, each found by the same judge
+
+
+SCHEMA = Schema(
+    {
+        "n": Number(-2.0, 12.5, gaps=True),
+        "c": Category(("A", "B"), other=True, gaps=True),
+        "d": Date(low="2020-01-01", high="2024-12-31", parts=("weekday",), gaps=True),
+    }
+)
+USUAL = (3.5, "B", "2022-03-04", 1, "no")
+KINDS = ("csv", "pandas")
+
+
+def judged(odd, folder, *, kind="csv", schema=SCHEMA):
+    """What is found between twelve records, one with a gap, and the same with an odd one among them."""
+    dates = [f"2023-0{k % 9 + 1}-1{k % 10}" for k in range(12)]
+    records = [(None if k == 3 else k / 2, "ABC"[k % 3], dates[k], k % 3, "yes" if k % 2 else "no") for k in range(12)]
+    pair = Pair([*records[:5], odd, *records[5:]], records, 5, "record")
+    tables = [build(kind, 0, pair, these, schema, folder, f"{k}")[0] for k, these in enumerate((pair.long, pair.short))]
+    looks = [lambda t=table: look(t, schema=schema, person="p") for table in tables]
+    long, short = (this() for this in looks)
+    return [*differences(long, short, 5, "record"), *filter(None, [slower(*looks, long.seconds, short.seconds)])]
+
+
+def test_without_a_planted_dependence_there_is_nothing_to_find(tmp_path):
+    odd = [USUAL, ("", "Z", "", "", "no"), ("1,5", "NA", "04.03.2022", "x", "no"), (None, None, None, None, None)]
+    assert [judged(record, tmp_path, kind=kind) for record in odd for kind in KINDS] == [[]] * 8
+    assert judged(b"1;2;3;4;no;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;", tmp_path) == []
+
+
+def test_a_separator_by_a_line_of_data_is_found(tmp_path, monkeypatch):
+    def sniffed(path, given):
+        return marks.header_separator(path.read_bytes())
+
+    monkeypatch.setattr(row_by_row, "file_separator", sniffed)
+    assert judged(USUAL, tmp_path) == []
+    assert judged(b"1;2;3;4;no" + b";" * 100, tmp_path)
+
+
+def test_a_decimal_mark_by_all_cells_is_found(tmp_path, monkeypatch):
+    numbers = encoding.numbers_or_nan
+
+    def guessed(column, given, plain_too):
+        commas = any(b"," in cell for cell in column.to_pylist() if isinstance(cell, bytes))
+        return numbers(column, marks.Marks(None, ",") if commas else given, plain_too=plain_too)
+
+    monkeypatch.setattr(encoding, "numbers_or_nan", guessed)
+    assert judged(USUAL, tmp_path) == []
+    assert judged(("1,5", *USUAL[1:]), tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_slot_that_depends_on_other_rows_is_found(kind, tmp_path, monkeypatch):
+    """Slots in the order of the values that occur, as encoders fit them."""
+    places = encoding.class_places
+
+    def fitted(column, values, missing):
+        seen = sorted({str(cell) for cell in column.to_pylist()})
+        found = places(column, values, missing)
+        return np.where(found == missing, missing, np.array([seen.index(str(c)) % 2 for c in column.to_pylist()]))
+
+    monkeypatch.setattr(encoding, "class_places", fitted)
+    assert judged(USUAL, tmp_path, kind=kind) == []
+    assert any("other rows" in line for line in judged((3.5, "AA", "2022-03-04", 1, "no"), tmp_path, kind=kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_order_of_dates_by_all_cells_is_found(kind, tmp_path, monkeypatch):
+    """Day first as soon as one date cannot be read otherwise, as readers guess."""
+    seconds = encoding.date_seconds
+
+    def guessed(column, order):
+        found, known = seconds(column, order)
+        if known.all():
+            return found, known
+        texts = [cell.decode() if isinstance(cell, bytes) else cell or "" for cell in column.to_pylist()]
+        return seconds(encoding.pa.array([text[8:10] + text[4:8] + text[:4] for text in texts]), "mdy")
+
+    monkeypatch.setattr(encoding, "date_seconds", guessed)
+    assert judged(USUAL, tmp_path, kind=kind) == []
+    assert any("other rows" in line for line in judged((3.5, "B", "31.12.2022", 1, "no"), tmp_path, kind=kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fill_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch):
+    fill = encoding._fill
+    monkeypatch.setattr(encoding, "_fill", lambda n, _, gaps, block: fill(n, float(np.nanmean(n)), gaps, block))
+    assert judged((4.5, "B", "2022-03-04", 1, "no"), tmp_path, kind=kind) != []
+
+
+def test_a_type_by_all_objects_is_found(tmp_path, monkeypatch):
+    """As Arrow finds one: it refuses a column on account of a value, or makes texts of what were dates."""
+    monkeypatch.setattr(row_by_row, "raw_cells", lambda column, *_: encoding.pa.array(column, from_pandas=True))
+    assert judged(USUAL, tmp_path, kind="pandas") == []
+    assert any("outcome" in line for line in judged(([1], *USUAL[1:]), tmp_path, kind="pandas"))
+
+
+def test_an_object_that_raises_an_exception_is_found(tmp_path, monkeypatch):
+    """A moment before the first one that there is, once its zone is taken off."""
+    early = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=14)))
+    odd = (*USUAL[:2], early, *USUAL[3:])
+    assert judged(odd, tmp_path, kind="pandas") == []
+    monkeypatch.setattr(raw_columns, "_text", lambda cell, spell: cell if isinstance(cell, str) else spell(cell))
+    assert any("outcome" in line for line in judged(odd, tmp_path, kind="pandas"))
+
+
+def test_points_between_thousands_are_for_files_alone(tmp_path):
+    """One text in an array makes the text 0.125 of a number, which would be 125."""
+    schema = Schema({"x0": Number(0, 1)}, separator=";", decimal=",", thousands=".")
+    with pytest.raises(rb.ArgumentError, match="points between thousands"):
+        rb.craft(np.array([[0.125], [1]]), [0, 1], schema=schema, classes=(0, 1), mechanism=rb.Moments(1.0))
