@@ -130,6 +130,16 @@ REFUSALS = {
         [],
         "no column 'weight', 'height'",
     ),
+    "a map of columns that are not there": (
+        lambda: schema_file(columns={n: {"kind": "number", "terms": ["hats"]} for n in ("age", "weight", "height")}),
+        [],
+        "no column 'weight', 'height'",
+    ),
+    "an unknown map": (
+        lambda: schema_file(columns={"age": {"kind": "number", "terms": ["hats", "cubes"]}}),
+        [],
+        "column 'age': terms must be some of",
+    ),
     "a column declared twice": (lambda: twice(["sex", "age", "sex", "age"]), [], "has 'sex', 'age' twice"),
     "a value declared twice": (
         lambda: schema_file(columns={"sex": {"kind": "category", "values": ["f", "m", "f"]}}),
