@@ -8,6 +8,7 @@ import json
 import pickle
 import re
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,19 @@ def test_the_page_of_the_command_line_is_current(monkeypatch):
 def test_the_reference_has_every_public_name_once():
     page = (ROOT / "docs" / "api.md").read_text()
     assert sorted(re.findall(r"^::: radoboost\.(\w+)$", page, re.M)) == rb.__all__
+
+
+def test_examples_become_code_in_the_reference(monkeypatch):
+    """Without griffe, which comes with the extra docs alone."""
+    monkeypatch.setitem(sys.modules, "griffe", types.SimpleNamespace(Extension=object))
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    fenced = importlib.import_module("fenced_examples").fenced
+    text = "One more.\n\n>>> 1 + 1\n2\n\nIt adds:\n\n>>> if 1:\n...     2\n2"
+    expected = "One more.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nIt adds:\n\n```pycon\n>>> if 1:\n...     2\n2\n```"
+    assert fenced(text) == expected
+    for name in rb.__all__:
+        doc = inspect.getdoc(getattr(rb, name))
+        assert fenced(doc).count("```pycon\n>>> ") == len(re.findall(r"(?:^|\n\n|---\n)>>> ", doc)), name
 
 
 def test_the_site_shows_every_page_and_begins_with_an_install_line():

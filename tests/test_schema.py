@@ -130,6 +130,16 @@ REFUSALS = {
         [],
         "no column 'weight', 'height'",
     ),
+    "a map of columns that are not there": (
+        lambda: schema_file(columns={n: {"kind": "number", "terms": ["hats"]} for n in ("age", "weight", "height")}),
+        [],
+        "no column 'weight', 'height'",
+    ),
+    "an unknown map": (
+        lambda: schema_file(columns={"age": {"kind": "number", "terms": ["hats", "cubes"]}}),
+        [],
+        "column 'age': terms must be some of",
+    ),
     "a column declared twice": (lambda: twice(["sex", "age", "sex", "age"]), [], "has 'sex', 'age' twice"),
     "a value declared twice": (
         lambda: schema_file(columns={"sex": {"kind": "category", "values": ["f", "m", "f"]}}),
@@ -206,17 +216,17 @@ def test_a_schema_needs_a_table(rado, raw):
 def test_check_points_at_columns_that_cannot_be_read(rado, raw):
     columns = {
         **SCHEMA["columns"],
-        "sex": {"kind": "number", "low": 0, "high": 1},
+        "sex": {"kind": "date", "low": "2020-01-01", "high": "2030-01-01"},
         "ward": {"kind": "category", "values": ["a", "b", "C"]},
-        "admitted": {"kind": "date", "low": "2020-01-01", "high": "2030-01-01", "order": "dmy"},
+        "admitted": {"kind": "number", "low": 0, "high": 1},
     }
     code, out, _ = rado("check", raw, "--schema", schema_file(columns=columns))
     assert code == 0 and out.splitlines()[1:] == [
         "120 of 120 rows contribute (100 %)",
         "filled: 'sex' 120 (100 %), 'admitted' 120 (100 %), 'age' 14 (11.7 %), 'ward' 80 unknown",
-        "'sex' has no readable number in 120 rows: is it a category?",
+        "'sex' has no readable date in 120 rows: is it one, and is the order of day, month and year right?",
         "'ward' has none of the declared values in 80 of 120 rows: are they written as in the table?",
-        "'admitted' has no readable date in 120 rows: is the order of day, month and year right?",
+        "'admitted' has no readable number in 120 rows: is it a category?",
     ]
     counts = json.loads(rado("check", raw, "--schema", "s.json", "--json")[1])
     assert counts["filled"] == {"age": 14, "sex": 120, "ward": 80, "admitted": 120}

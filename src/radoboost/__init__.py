@@ -45,7 +45,7 @@
 #
 # Anyone's side, from a release to a classifier:
 #
-#   learner       risks, weak, boost, moments, model, rows, predict
+#   learner       risks, weak, boost, moments with groups, model, rows, predict
 #
 # Both in one process:
 #
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         FilledWarning,
         LedgerError,
         ModelError,
+        NeedsSchema,
         OutputError,
         RadoError,
         ReleaseError,
@@ -125,6 +126,7 @@ _HOMES = {
         "FilledWarning",
         "LedgerError",
         "ModelError",
+        "NeedsSchema",
         "OutputError",
         "RadoError",
         "ReleaseError",
@@ -170,6 +172,7 @@ __all__ = [
     "ModelError",
     "Moments",
     "MomentsClassifier",
+    "NeedsSchema",
     "NoisyExamples",
     "NoisyRados",
     "Number",

@@ -23,6 +23,8 @@ from radoboost.learner.model import Model
 from radoboost.learner.predict import Predicted, predict_table
 from radoboost.progress import Progress
 from radoboost.release import RADOS, load, replacing
+from radoboost.tables.kinds import Number
+from radoboost.tables.schema import Schema
 
 LABEL = "tumour"
 N_RADOS = 1000
@@ -117,17 +119,16 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
 
 def _craft_privately(files: dict[str, Path], table: pa.Table, say: Callable[[str], None]) -> dict[str, Any]:
     """Craft a release with an epsilon, and say what it promises."""
-    columns = {name: {"low": 0, "high": high} for name, high in _highest(table).items()}
-    declared = {"radoboost_bounds": 1, "from_data": False, "label": LABEL, "classes": CLASSES, "columns": columns}
-    with replacing(files["bounds"]) as draft:
-        draft.write_text(json.dumps(declared, indent=2) + "\n", encoding="utf-8")
+    columns = {name: Number(0, high) for name, high in _highest(table).items()}
+    with replacing(files["schema"]) as draft:
+        draft.write_text(json.dumps(Schema(columns, LABEL, CLASSES).to_dict(), indent=2) + "\n", encoding="utf-8")
     say(
-        f"\nNow with a promise. {files['bounds']} declares what each measurement can be, by hand and in round numbers: "
+        f"\nNow with a promise. {files['schema']} declares what each measurement can be, by hand and in round numbers: "
         "nothing in it was computed from the table."
     )
     output = files["private release"]
-    say(f"\n$ rado craft {files['train']} --epsilon {EPSILON:g} --bounds {files['bounds']} -o {output}")
-    release = craft(files["train"], mechanism=Moments(EPSILON, DELTA), bounds=files["bounds"], counts=None)
+    say(f"\n$ rado craft {files['train']} --epsilon {EPSILON:g} --schema {files['schema']} -o {output}")
+    release = craft(files["train"], mechanism=Moments(EPSILON, DELTA), schema=files["schema"], counts=None)
     release.save(output)
     statement = release.statement
     say(
@@ -182,7 +183,7 @@ def _places(directory: Path) -> dict[str, Path]:
         "release": Path(f"{stem}.rado.parquet"),
         "model": Path(f"{stem}.model.json"),
         "scores": Path(f"{stem}-test.scores.csv"),
-        "bounds": Path(f"{stem}.bounds.json"),
+        "schema": Path(f"{stem}.schema.json"),
         "private release": Path(f"{stem}-epsilon-1.rado.parquet"),
         "private model": Path(f"{stem}-epsilon-1.model.json"),
         "private scores": Path(f"{stem}-epsilon-1-test.scores.csv"),

@@ -21,7 +21,6 @@ Each message is one line that names the thing and says what to do.
 """
 
 import re
-from collections.abc import Sequence
 
 
 class RadoError(Exception):
@@ -89,7 +88,7 @@ class SchemaWarning(UserWarning):
     ('numbers: age', 'left out: name (text)')
     """
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, lines: list[str] | tuple[str, ...]) -> None:
         super().__init__(f"the table is read as follows: {'; '.join(lines)}")
         self.lines = tuple(lines)
 

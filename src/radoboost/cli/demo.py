@@ -18,7 +18,9 @@ def demo(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run the whole flow on scikit-learn's breast-cancer data, without a promise and at epsilon 1.
+    """Run the whole flow on scikit-learn's breast-cancer data, without a promise and with one.
+
+    The promise is epsilon 1 for one record added or removed, with bounds that are declared by hand.
 
     With --hospital it runs nothing, and writes two raw tables: hospital.csv, with 20,000 patients, and colleague.csv,
     with 2,000 of another hospital. They have ids, gaps, text and dates. A third file, code-book.schema.json, says what

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, check_output, default_output, say
+from radoboost.cli.shell import JsonFlag, SeparatorOption, check_output, default_output, say
 
 
 def predict(
@@ -23,10 +23,7 @@ def predict(
         list[str] | None,
         typer.Option("--keep", metavar="COL", help="A column, such as an id, to carry through as it is; repeatable."),
     ] = None,
-    separator: Annotated[
-        str | None,
-        typer.Option("--separator", metavar="MARK", help="What separates the cells of a CSV file; by its header line."),
-    ] = None,
+    separator: SeparatorOption = None,
     decimal: Annotated[
         str | None,
         typer.Option("--decimal", metavar="MARK", help="The decimal mark of a CSV file; by default the model's."),

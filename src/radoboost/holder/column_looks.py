@@ -39,47 +39,78 @@ def marks_to_try(separator: str | None) -> tuple[Marks, ...]:
 class NumberLook:
     """The exact sum, smallest and largest number of a column, under each of several marks that read all its cells.
 
-    Cells that are the same number under all marks, as whole numbers are, are surveyed once.
+    Cells that are one number under several marks are surveyed once: whole numbers under all marks, and numbers without
+    groups of thousands under all marks with their decimal mark.
     """
 
     def __init__(self, engine: Engine, marks: Iterable[Marks]) -> None:
         self._engine = engine
-        self._common: Survey | None = None
-        self.alive: dict[Marks, Survey | None] = dict.fromkeys(marks)
+        self._surveys: dict[Marks | str, Survey] = {}
+        self.alive = list(marks)
         self.whole = True  # all numbers are whole
+        self.seen = 0
         self.readable = 0  # cells that are numbers as they stand, without marks
+        self.odd: Any = None  # the first cell that is none
 
     def see(self, column: pa.Array, present: NDArray[np.bool_]) -> None:
         """Look at the cells of a batch that are not missing."""
-        if is_text(column.type):
-            matches = pc.match_substring_regex(column.cast(pa.large_binary()), _WHOLE)
-            same = bool(matches.fill_null(False).to_numpy(zero_copy_only=False)[present].all())
-        else:
-            same = True
-        if same:
-            self._common = self._add(self._common, numbers_or_nan(column)[present])
-            self.readable += int(present.sum())
-            return
-        self.readable += int(np.isfinite(numbers_or_nan(column)[present]).sum())
-        for pair in list(self.alive):
-            numbers = numbers_or_nan(column, pair, plain_too=False)[present]
-            if np.isnan(numbers).any():
-                del self.alive[pair]
-            else:
-                self.alive[pair] = self._add(self.alive[pair], numbers)
+        self.seen += int(present.sum())
+        if not self.alive and 4 * self.readable < self.seen:
+            return  # a column of texts, whatever comes
+        plain = numbers_or_nan(column)[present]
+        numbers = ~np.isnan(plain)
+        self.readable += int(numbers.sum())
+        if self.odd is None and not numbers.all():
+            self.odd = column[int(np.flatnonzero(present)[np.argmin(numbers)])].as_py()
+        if not is_text(column.type):
+            self._add("all", plain)
+        elif self.alive:
+            self._see_texts(column, present, plain if numbers.all() else None)
 
-    def _add(self, survey: Survey | None, numbers: NDArray[np.float64]) -> Survey:
-        if survey is None:
-            survey = self._engine.survey(np.array([-np.inf]), np.array([np.inf]), moments=True)
+    def _see_texts(self, column: pa.Array, present: NDArray[np.bool_], plain: NDArray[np.float64] | None) -> None:
+        """Look at texts, which are the numbers `plain` without marks; None if not all of them are."""
+        points, commas = ([marks for marks in self.alive if marks.decimal == mark] for mark in ".,")
+        if plain is not None:
+            if commas and _all_whole(column, present):
+                self._add("all", plain)
+                return
+            if points:
+                self._add(".", plain)
+            self._try(commas, column, present)
+            return
+        numbers = numbers_or_nan(column, Marks(None, ","), plain_too=False)[present] if commas else np.array([np.nan])
+        if np.isnan(numbers).any():
+            self._try(self.alive, column, present)
+        else:
+            self._add(",", numbers)
+            self._try(points, column, present)
+
+    def _try(self, candidates: Iterable[Marks], column: pa.Array, present: NDArray[np.bool_]) -> None:
+        """Drop marks that do not read all cells."""
+        for marks in list(candidates):
+            numbers = numbers_or_nan(column, marks, plain_too=False)[present]
+            if np.isnan(numbers).any():
+                self.alive.remove(marks)
+            else:
+                self._add(marks, numbers)
+
+    def _add(self, key: Marks | str, numbers: NDArray[np.float64]) -> None:
+        if key not in self._surveys:
+            self._surveys[key] = self._engine.survey(np.array([-np.inf]), np.array([np.inf]), moments=True)
         numbers = numbers[np.isfinite(numbers)]  # an infinite one is refused by whoever crafts
         self.whole &= bool((numbers == np.rint(numbers)).all())
-        survey.add(np.ascontiguousarray(numbers[:, None]))
-        return survey
+        self._surveys[key].add(np.ascontiguousarray(numbers[:, None]))
 
     def exact(self, marks: Marks) -> ExactSums:
         """Exact sums and extremes under marks that read all cells."""
-        surveys = [survey for survey in (self._common, self.alive[marks]) if survey is not None]
+        surveys = [self._surveys[key] for key in ("all", marks.decimal, marks) if key in self._surveys]
         return merged([ExactSums(1), *(survey.result() for survey in surveys)])
+
+
+def _all_whole(column: pa.Array, present: NDArray[np.bool_]) -> bool:
+    """Whether all cells are whole numbers, written without any mark."""
+    matches = pc.match_substring_regex(column.cast(pa.large_binary()), _WHOLE)
+    return bool(matches.fill_null(False).to_numpy(zero_copy_only=False)[present].all())
 
 
 def exact_mean(sums: ExactSums) -> float | None:
@@ -95,23 +126,39 @@ def exact_mean(sums: ExactSums) -> float | None:
 
 @dataclass
 class DateLook:
-    """The exact sum, the first and the last of the dates of a column, under each order that reads all its cells."""
+    """The exact sum, the first and the last of the dates of a column, under each order that reads all its cells.
 
-    alive: dict[str, list[int]] = field(default_factory=lambda: {order: [] for order in ORDERS})
+    A date that begins with its year is the same under all of them.
+    """
+
+    alive: list[str] = field(default_factory=lambda: list(ORDERS))
     n_dates: int = 0
+    _found: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def see(self, column: pa.Array, present: NDArray[np.bool_]) -> None:
         """Look at the cells of a batch that are not missing."""
+        if not self.alive or not present.any():
+            return
         self.n_dates += int(present.sum())
-        for order in list(self.alive):
+        for order in ("ymd", *(order for order in self.alive if order != "ymd")):
             seconds, known = date_seconds(column, order)
-            if not known[present].all():
-                del self.alive[order]
-            elif present.any():
-                seen = seconds[present]
-                first, last, total = self.alive[order] or (int(seen[0]), int(seen[0]), 0)
-                low, high = min(first, int(seen.min())), max(last, int(seen.max()))
-                self.alive[order] = [low, high, total + sum(seen.tolist())]
+            if known[present].all():
+                self._add(order, seconds[present])
+                if order == "ymd":
+                    return
+            elif order in self.alive:
+                self.alive.remove(order)
+
+    def _add(self, order: str, seconds: NDArray[np.int64]) -> None:
+        first, last, total = self._found.get(order, (int(seconds[0]), int(seconds[0]), 0))
+        low, high = min(first, int(seconds.min())), max(last, int(seconds.max()))
+        self._found[order] = (low, high, total + int(seconds.sum()))  # of a batch, far below 2**63
+
+    def found(self, order: str) -> tuple[int, int, int]:
+        """The first date, the last, and the sum of all, in seconds."""
+        parts = [self._found[key] for key in dict.fromkeys(("ymd", order)) if key in self._found]
+        lows, highs, totals = zip(*parts, strict=True)
+        return min(lows), max(highs), sum(totals)
 
 
 @dataclass
@@ -156,7 +203,6 @@ class ColumnLook:
     values: ValueLook | None
     rows: int = 0
     missing: int = 0
-    odd: Any = None  # the first cell that is no number as it stands
 
     def see(self, column: pa.Array) -> None:
         """Look at a batch."""
@@ -164,9 +210,6 @@ class ColumnLook:
         present = ~absent
         self.rows += len(column)
         self.missing += int(absent.sum())
-        if self.odd is None and self.numbers is not None and is_text(column.type):
-            strange = present & np.isnan(numbers_or_nan(column))
-            self.odd = column[int(np.argmax(strange))].as_py() if strange.any() else None
         for look in (self.numbers, self.dates, self.values):
             if look is not None:
                 look.see(column, present)

@@ -184,24 +184,40 @@ def craft(
     with (show_progress if progress else no_progress)() as bar:
         place = Threads(n_threads, bar) if runner is None else runner
         book = None if books is None else partial(books.book, release=name)
-
-        def make(asked: Asked, source: Source) -> Made:
-            return protection.make(asked, Run(source, machine, place, ledger=book))
-
+        run_on = partial(Run, engine=machine, runner=place, ledger=book)
         if protection.private:
-            source = _open(table, y, asked)
-            made, by_schema = make(asked, source), source.schema
-            raw = () if by_schema is None else by_schema.used
-            tell_holder(made.counts, made.counted, asked.label_name, counts, raw)
+            made, by_schema = _make_privately(protection, table, y, asked, run_on, counts)
         else:
-            marks = {"separator": separator, "decimal": decimal}
-            plain = make_plainly(make, table, y, asked, missing=missing, **marks, engine=machine)
-            made, by_schema = plain.made, plain.schema
-            if plain.lines:
-                warnings.warn(SchemaWarning(plain.lines), stacklevel=2)
-            warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
+            options = {"missing": missing, "separator": separator, "decimal": decimal, "engine": machine}
+            made, by_schema = _make_plainly(protection, table, y, asked, run_on, options)
     noted = None if books is None else partial(_note_digest, books, name)
     return _release(protection, made, name, by_schema, noted)
+
+
+def _make_privately(
+    protection: Mechanism, table: Any, y: Any, asked: Asked, run_on: Callable[[Source], Run], counts: Where
+) -> tuple[Made, Schema | None]:
+    """What a private mechanism makes of the table, by which schema; exact counts go to the holder."""
+    source = _open(table, y, asked)
+    made = protection.make(asked, run_on(source))
+    raw = () if source.schema is None else source.schema.used
+    tell_holder(made.counts, made.counted, asked.label_name, counts, raw)
+    return made, source.schema
+
+
+def _make_plainly(
+    protection: Mechanism, table: Any, y: Any, asked: Asked, run_on: Callable[[Source], Run], options: dict[str, Any]
+) -> tuple[Made, Schema | None]:
+    """What another mechanism makes of the table, by which schema; a warning says what was taken for what."""
+
+    def make(asked: Asked, source: Source) -> Made:
+        return protection.make(asked, run_on(source))
+
+    plain = make_plainly(make, table, y, asked, **options)
+    if plain.lines:
+        warnings.warn(SchemaWarning(plain.lines), stacklevel=3)
+    warn_clipped(plain.made.counted, plain.made.counts.clipped, stacklevel=4)
+    return plain.made, plain.schema
 
 
 def _advise_on_delta(delta: float, rows: int | None) -> None:

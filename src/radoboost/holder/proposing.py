@@ -189,7 +189,7 @@ def _start(name: str, stored: pa.DataType, engine: Engine, marks: Sequence[Marks
     if is_text(inner) and "binary" not in str(inner):
         return ColumnLook(name, inner, NumberLook(engine, marks), DateLook(), ValueLook())
     if pa.types.is_date(inner) or pa.types.is_timestamp(inner):
-        return ColumnLook(name, inner, None, DateLook({ORDERS[0]: []}), None)
+        return ColumnLook(name, inner, None, DateLook([ORDERS[0]]), None)
     if storage(inner) != "text":
         values = ValueLook() if says_id(name) and pa.types.is_integer(inner) else None
         return ColumnLook(name, inner, NumberLook(engine, marks[:1]), None, values)
@@ -232,7 +232,7 @@ def _kind(look: ColumnLook, marks: Marks) -> _Found:
         return _Found(Left("id"), "id")
     if numbers is not None and 2 * numbers.readable > look.present:
         others = look.present - numbers.readable
-        words = f"text: {others:,} of {look.present:,} cells are no numbers, the first is {look.odd!r}"
+        words = f"text: {others:,} of {look.present:,} cells are no numbers, the first is {numbers.odd!r}"
         return _Found(Left("text"), words)
     return _Found(Left("text"), "text, many values" if is_text(look.kind) else str(look.kind))
 
@@ -261,7 +261,7 @@ def _short(value: float) -> float:
 
 def _date(dates: DateLook, some: bool, text: bool) -> _Found:
     order = next(order for order in ORDERS if order in dates.alive)
-    first, last, total = dates.alive[order]
+    first, last, total = dates.found(order)
     words = {"dmy": "day before month", "mdy": "month before day"}.get(order, "") if text else ""
     if order == "dmy" and "mdy" in dates.alive:
         words += ", which no date in it decides"
@@ -334,7 +334,7 @@ def _settling_look(name: str, kind: Kind, marks: Marks, engine: Engine) -> Colum
     if isinstance(kind, Category):
         return ColumnLook(name, pa.null(), None, None, ValueLook())
     if isinstance(kind, Date):
-        return ColumnLook(name, pa.null(), None, DateLook({kind.order: []}), None)
+        return ColumnLook(name, pa.null(), None, DateLook([kind.order]), None)
     return ColumnLook(name, pa.null(), NumberLook(engine, [marks]), None, None)
 
 
@@ -345,8 +345,9 @@ def _settled(kind: Kind, look: ColumnLook, marks: Marks) -> Kind:
         return replace(kind, values=look.values.ordered())
     if isinstance(kind, Date):
         assert look.dates is not None
-        found = look.dates.alive.get(kind.order)
-        return replace(kind, fill=_iso(_rounded(found[2], look.dates.n_dates))) if found else kind
+        if not look.dates.alive or not look.dates.n_dates:
+            return kind
+        return replace(kind, fill=_iso(_rounded(look.dates.found(kind.order)[2], look.dates.n_dates)))
     assert isinstance(kind, Number) and look.numbers is not None
     if marks not in look.numbers.alive:
         return kind

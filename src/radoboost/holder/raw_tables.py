@@ -4,7 +4,7 @@ A clean table of numbers needs nothing of this. Where strict reading meets anyth
 table, and everything starts again with that.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ class PlainRelease:
 
     made: Made
     schema: Schema | None
-    lines: Sequence[str] = ()
+    lines: list[str] = field(default_factory=list)
 
 
 def check_missing(missing: str, private: bool) -> None:

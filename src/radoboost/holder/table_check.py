@@ -93,7 +93,8 @@ class TableCheck:
             if isinstance(kind, Category):
                 yield f"{name!r} has none of the declared values in {rows}: are they written as in the table?"
             else:
-                hint = "is it a category?" if kind.kind == "number" else "is the order of day, month and year right?"
+                date = "is it one, and is the order of day, month and year right?"
+                hint = date if kind.kind == "date" else "is it a category?"
                 yield f"{name!r} has no readable {kind.kind} in {rows}: {hint}"
 
 

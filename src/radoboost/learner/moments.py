@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost import memory
 from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.learner.groups import settling
 from radoboost.release import Release
 from radoboost.release.spectra import HESSIAN_FLOOR, LEAST, floored, noise_floor
 
@@ -79,7 +80,8 @@ def learn_released_moments(release: Release) -> MomentFit:
     """theta from the moments that a release of the mechanism `moments` holds.
 
     They are of rows that were put on the sphere, whitened, and put on the sphere again. Theta is for rows as they are,
-    so it is divided by how far a typical row was stretched, as far as the moments say. If an empty table might have
+    so it is divided by how far a typical row was stretched, as far as the moments say. What the moments do not tell
+    about categories is settled (`learner.groups`). If an empty table might have
     given this release, theta predicts the noisy majority; without a constant column it is zero.
     """
     mechanism, noise = release.mechanism, release.mechanism["noise"]
@@ -91,6 +93,7 @@ def learn_released_moments(release: Release) -> MomentFit:
     to_columns = a / _typical_stretch(a, second, mechanism["constant"] if has_constant else None)
     if has_constant:
         to_columns[-1] *= mechanism["constant"]
+    to_columns = settling(release) @ to_columns
     if not _nothing_but_noise(release, curvature, whitened):
         responses = _responses(release, curvature, to_columns @ curvature.vectors)
         errors = np.sqrt(sum(np.square(response).sum(axis=1) for response in responses))
