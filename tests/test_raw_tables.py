@@ -114,6 +114,7 @@ FRAMES = {
     "texts in an array": np.array([["a", "1"], ["b", "2"], ["a", "2.5"]]),
     "a pandas frame": pd.DataFrame({"w": ["a", "b", None], "n": [1, 2, None]}),
     "a dict of columns": {"d": ["2024-01-01", "2024-01-02", "2024-01-05"], "n": [1, 2, 3]},
+    "objects of several types": pd.DataFrame({"m": [1, "few", None], "n": [1, 2, 3]}),
     "categories": pa.table({"c": pa.array(["u", "v", "u"]).dictionary_encode(), "n": [1.0, None, 2.0]}),
 }
 
@@ -125,6 +126,12 @@ def test_tables_in_memory(form, engine):
         release = rb.craft(FRAMES[form], [0, 1, 1], n_rados=3, seed=2, engine=engine)
     assert release.schema.label is None and release.n_examples == 3
     assert np.isfinite(release.rados).all()
+
+
+def test_a_stream_that_can_be_read_once():
+    reader = pa.table({"w": ["a", "b", "a"], "n": [1.0, None, 2.0]}).to_reader()
+    with pytest.warns(rb.SchemaWarning):
+        assert rb.craft(reader, [0, 1, 1], n_rados=3).n_examples == 3
 
 
 def test_features_bounds_and_classes_of_the_caller_count(raw):
@@ -142,6 +149,12 @@ def test_a_feature_band_may_protect_a_category(raw):
     with pytest.warns(rb.SchemaWarning):
         release = rb.craft(raw, label="outcome", n_rados=5, mechanism=rb.FeatureBand("ward=A", epsilon=2.0))
     assert "ward=A" in release.feature_names
+
+
+def test_a_table_with_nothing_to_use_is_one_line():
+    table = pd.DataFrame({"a": [np.nan] * 3, "case_id": [1, 2, 3]})
+    with pytest.raises(rb.TableError, match=r"can be used as it is: left out: a \(nothing in it\), case_id \(id\)"):
+        rb.craft(table, [0, 1, 1])
 
 
 def test_infinite_values_are_refused_as_ever():

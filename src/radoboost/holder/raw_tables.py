@@ -22,6 +22,7 @@ from radoboost.tables import Source, open_table
 from radoboost.tables.cells import gaps
 from radoboost.tables.kinds import Category, Kind, Left, Number
 from radoboost.tables.labels import class_places, labels_array
+from radoboost.tables.paths import readable
 from radoboost.tables.raw import raw_table
 from radoboost.tables.schema import Schema
 
@@ -64,6 +65,9 @@ def make_plainly(
     Without a schema, and with no marks declared, a clean table of numbers is read as it is. Everything else goes by a
     schema: the declared one, settled by the table where it leaves something open, or one that is proposed.
     """
+    if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__len__"):
+        with readable("the table"):
+            table = pa.table(table)  # a stream, which can be read once
     schema, lines = asked.declared.schema, []
     if schema is None and separator is None and decimal is None:
         try:
@@ -85,6 +89,8 @@ def make_plainly(
         )
         schema = _with_limits(proposal.schema, asked.declared.limits)
         lines = proposal.in_words(filled=missing == "fill")
+        if not schema.used:
+            raise TableError(f"no column of the table can be used as it is: {'; '.join(lines)}")
     else:
         schema = settle_schema(schema, table, engine)
     if missing != "fill":

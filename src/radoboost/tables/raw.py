@@ -21,7 +21,7 @@ from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, sliced
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import PLAIN, Marks, file_separator, header_line
 from radoboost.tables.paths import csv_stream, expand_paths, file_kind, is_paths, open_file, readable, stamp
-from radoboost.tables.raw_columns import array_cells
+from radoboost.tables.raw_columns import array_cells, named_columns, spelled
 from radoboost.tables.reading import Selection
 from radoboost.tables.source import Part, Source
 from radoboost.tables.strict import STRICT, Strict
@@ -110,6 +110,16 @@ def _array_table(x: Any) -> pa.Table:
 class Raw(Strict):
     """Reading in which columns may be of any type, and all cells of a CSV file are texts."""
 
+    def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, None]:
+        """All its columns; one whose values have several types as texts."""
+        try:
+            return pa.table(table), None
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            columns = named_columns(table)
+            if columns is None:
+                raise
+        return pa.table([_as_arrow(column) for _, column in columns], [name for name, _ in columns]), None
+
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
         """Refuse nothing."""
 
@@ -122,6 +132,13 @@ class Raw(Strict):
     def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
         """The file as one part."""
         return [TextFile(path, stamp(path), selection, None, file_separator(path, self.marks))]
+
+
+def _as_arrow(column: Any) -> pa.Array | pa.ChunkedArray:
+    try:
+        return pa.array(column)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return spelled(column, Category(), Marks())
 
 
 @dataclass(frozen=True)

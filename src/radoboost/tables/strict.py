@@ -71,7 +71,10 @@ class Strict:
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, None]:
         """All its columns; with a schema those that were chosen, so that objects are read one by one."""
         if self.schema is None or features is None:
-            return pa.table(table), None
+            try:
+                return pa.table(table), None
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:  # values of several types in a column
+                raise NeedsSchema(f"cannot read the table: {str(error).splitlines()[0]}") from None
         return chosen_columns(table, features, label, self.schema), None
 
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
