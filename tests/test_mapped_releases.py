@@ -502,3 +502,10 @@ def test_the_command_takes_columns(tmp_path):
     assert "feature map" in run(app, ["show", release]).stdout
     refused = run(app, ["craft", str(path), "--label", "ill", "--columns", "cubes", "-o", str(tmp_path / "no.parquet")])
     assert refused.exit_code == 1 and not (tmp_path / "no.parquet").exists()
+
+
+def test_a_column_that_only_lends_its_name_to_a_product_stays_linear():
+    columns = [Column(name, "bounds", 1.0, 0.0, 1.0) for name in ("age", "dose", "weight")]
+    feature_map = make_map(check_columns({"age": ["dose*weight"]}, {}), columns, {})
+    assert feature_map.output_names == ("age", "dose", "weight", "dose*weight")
+    assert np.isnan(feature_map.apply(np.array([[np.nan, 0.5, 0.5]]))).any()

@@ -520,3 +520,16 @@ def test_private_mechanisms_in_classifiers(table):
         rb.craft(table, n_rados=3, mechanism=rb.NoisyExamples(epsilon=1.0), **DECLARED).statement.event
     )
     assert isinstance(gaussian, Gaussian)
+
+
+@pytest.mark.parametrize("marks", [{}, {"separator": ";"}, {"decimal": ","}])
+def test_bounds_from_the_data_stay_refused_however_the_file_is_written(marks, tmp_path):
+    path, bounds = tmp_path / "t.csv", tmp_path / "seen.bounds.json"
+    path.write_text("age;ill\n30;no\n40;yes\n")
+    columns = {"age": {"type": "number", "low": 30, "high": 40}}
+    seen = {"radoboost_bounds": 1, "from_data": True, "label": "ill", "classes": ["no", "yes"], "columns": columns}
+    bounds.write_text(json.dumps(seen))
+    with pytest.raises(rb.ArgumentError, match="from_data"):
+        rb.craft(path, bounds=bounds, mechanism=rb.Moments(1.0), **marks)
+    with pytest.raises(rb.ArgumentError, match="two numbers"):
+        rb.craft(path, bounds={"age": 5}, label="ill", classes=("no", "yes"), mechanism=rb.Moments(1.0), **marks)

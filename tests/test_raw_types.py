@@ -336,3 +336,39 @@ def test_objects_that_hold_no_value_are_named_by_their_type():
         f"'c' has '{('n/k' * 99)[:55]}... (row 2), which is no number: correct them, declare such a column a category, "
         "or leave it out"
     )
+
+
+# One value more makes objects of a column, and one missing value makes floats of integers: no other row may notice
+TURNED = {
+    "a negative integer of twenty characters": (-9223372036854775807, [-9223372036854775807, 5]),
+    "an integer beyond 63 bits": (10**19, [10**19 + 1, 5]),
+    "an integer that float64 does not have": (2**53 + 1, [2**53 + 1, 5]),
+    "infinity as a word": ("inf", [np.inf, 5.0]),
+    "infinity as a number": (-np.inf, [-np.inf, 5.0]),
+}
+
+
+@pytest.mark.parametrize("case", TURNED)
+def test_a_value_is_the_same_category_in_whatever_type_its_column_is(case):
+    value, cells = TURNED[case]
+    schema = Schema({"c": Category((value, 5), other=True, gaps=True)})
+    slots = [
+        next(open_table(pd.DataFrame({"c": column}), np.zeros(len(column)), schema=schema, row_by_row=True).batches())
+        .values()[:2]
+        .tolist()
+        for column in (cells, [*cells, "unknown"], [*cells, None])
+    ]
+    assert slots == [[[1, 0, 0, 0], [0, 1, 0, 0]]] * 3
+
+
+@pytest.mark.parametrize("places", [[0, 0], [0, 100], [0, None]])
+def test_categories_of_a_type_that_holds_none_are_unknown_by_type(places):
+    for values in (
+        pa.array([[1], None]),
+        pa.array([{"a": 1}, None]),
+        pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
+    ):
+        column = pa.DictionaryArray.from_arrays(pa.array(places, pa.int8()), values, safe=False)
+        schema = Schema({"c": Category(("A",), other=True, gaps=True)})
+        batch = next(open_table(pa.table({"c": column}), np.zeros(2), schema=schema, row_by_row=True).batches())
+        assert batch.values()[0].tolist() == [0, 1, 0]

@@ -316,3 +316,9 @@ def test_broken_schemas_are_neither_valid_nor_read(case):
     assert not valid(BROKEN[case])
     with pytest.raises(rb.ArgumentError):
         rb.Schema.from_dict(BROKEN[case])
+
+
+def test_groups_of_two_columns_have_two_names():
+    date = rb.Date(low="2020-01-01", high="2021-01-01", parts=("weekday",))
+    with pytest.raises(rb.ArgumentError, match=r"a category called 'd\.weekday'"):
+        rb.Schema({"d": date, "d.weekday": rb.Category(("work", "rest"))})

@@ -163,9 +163,15 @@ def written(declared: dict[str, Any], separator: str | None, decimal: str | None
         if declaration.names is None:
             raise ArgumentError("how a file is written stands in a schema; make one: rado schema TABLE --label COL")
         numbers = {
-            name: (PRIVATE, PRIVATE) if _is_private(pair) else pair for name, pair in dict(declaration.limits).items()
+            name: (PRIVATE, PRIVATE) if _is_private(pair) else _check_pair(name, pair, "bounds")
+            for name, pair in dict(declaration.limits).items()
         }
-        schema = Schema({name: Number(*pair) for name, pair in numbers.items()}, declaration.label, declaration.classes)
+        schema = Schema(
+            {name: Number(*pair) for name, pair in numbers.items()},
+            declaration.label,
+            declaration.classes,
+            from_data=declaration.from_data,
+        )
     changed = Declared.by_schema(
         replace(schema, separator=separator or schema.separator, decimal=decimal or schema.decimal)
     )

@@ -154,7 +154,8 @@ def _words(columns: Columns, names: Sequence[str], groups: Mapping[str, str]) ->
         raise ArgumentError(
             f"columns of 0 and 1 have no logarithms and hats, for they would tell nothing new: {listed(slots)}"
         )
-    return {name: tuple(word for word in columns.get(name, ("linear",)) if word in TERMS) for name in names}
+    own = {name: tuple(word for word in columns.get(name, ()) if word in TERMS) for name in names}
+    return {name: words or ("linear",) for name, words in own.items()}  # every column is in some output (C6)
 
 
 def _treatments(columns: Columns, words: Sequence[str], slot: bool, factor: bool, bounded: bool) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from radoboost.errors import ArgumentError
 from radoboost.tables.columns import listed
-from radoboost.tables.labels import canonical_label
+from radoboost.tables.labels import class_key
 
 MOST_VALUES = 64  # of a category
 PRIVATE = "private"  # in place of bounds: to be found by noisy counts
@@ -104,9 +104,9 @@ class Category:
             return
         seen: dict[Any, Any] = {}
         for value in self.values:
-            if canonical_label(value) in seen:
-                yield f"the value {value!r} is there twice (also as {seen[canonical_label(value)]!r})"
-            seen[canonical_label(value)] = value
+            if class_key(value) in seen:
+                yield f"the value {value!r} is there twice (also as {seen[class_key(value)]!r})"
+            seen[class_key(value)] = value
         if not self.values:
             yield "values must not be empty; write the values that occur"
 

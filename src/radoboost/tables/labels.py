@@ -21,6 +21,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LONGEST_LABEL = 1024  # characters; a longer text is not a number and not a class
 _EXACT_IN_FLOAT32 = 2**24
+_FLOAT_BITS = 1023  # of integers that float64 can surely hold
 _PLAIN_NUMBERS = {
     pa.from_numpy_dtype(kind): np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
 }
@@ -62,21 +63,17 @@ def canonical_label(spelling: Any) -> Any:
         text = spelling.strip()
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
-        if _WHOLE.fullmatch(text) and len(text) < 20:
-            return int(text)
         if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
             return spelling
-        spelling = float(text)
-    if isinstance(spelling, float) and spelling.is_integer() and abs(spelling) < 2**53:
-        return int(spelling)
-    return spelling
+        spelling = int(text) if _WHOLE.fullmatch(text) else float(text)
+    return int(spelling) if isinstance(spelling, float) and spelling.is_integer() else spelling
 
 
 def check_classes(classes: Any) -> tuple[Any, Any]:
     """The classes (negative, positive) that the caller declares, in canonical spelling; they must differ."""
     try:
         pair = tuple(canonical_label(value) for value in classes)
-        valid = len(pair) == len(set(pair)) == 2 and not isinstance(classes, str)
+        valid = len(pair) == len({class_key(value) for value in pair}) == 2 and not isinstance(classes, str)
         valid = valid and all(len(str(value)) <= LONGEST_LABEL for value in pair)
     except TypeError:
         valid = False
@@ -314,16 +311,51 @@ def class_places(column: pa.Array, values: Sequence[Any], missing: int = -1) -> 
     >>> class_places(pa.array(["b", "a", None, "c", "NA"]), ["a", "b"], missing=2)
     array([ 1,  0,  2, -1,  2])
     """
-    places = {canonical_label(value): place for place, value in enumerate(values)}
+    places = {class_key(value): place for place, value in enumerate(values)}
+    if not _has_values(column.type):
+        return np.where(_absent(column), missing, -1)
     try:
         encoded = comparable(column).dictionary_encode()
     except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
-        return np.where(column.is_null().to_numpy(zero_copy_only=False), missing, -1)
+        return np.where(_absent(column), missing, -1)
     except pa.ArrowException:
         return np.array([_place_at(places, column, row, missing) for row in range(len(column))], dtype=np.int64)
     by_spelling = [_place_of(places, spelling, missing) for spelling in encoded.dictionary]
     rows: NDArray[np.int64] = encoded.indices.fill_null(len(by_spelling)).to_numpy(zero_copy_only=False)
     return np.array([*by_spelling, missing], dtype=np.int64)[rows]
+
+
+def class_key(value: Any) -> Any:
+    """What a value is compared by, in whatever type its column is.
+
+    One missing value makes floats of integers, so a whole number beyond 2**53 is the one that float64 has for it; and
+    one text makes objects of a column, so infinity is the text that it is spelled as there.
+
+    >>> class_key("9007199254740993"), class_key(float("inf")), class_key("A")
+    (9007199254740992, 'inf', 'A')
+    """
+    value = canonical_label(value)
+    if isinstance(value, float) and math.isinf(value):
+        return repr(value)
+    large = isinstance(value, int) and abs(value) > 2**53 and value.bit_length() <= _FLOAT_BITS
+    return int(float(value)) if large else value
+
+
+def _has_values(kind: pa.DataType) -> bool:
+    """Whether a type can hold a class at all; Arrow may crash on dictionaries of others."""
+    while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        kind = kind.value_type
+    return not (pa.types.is_nested(kind) or pa.types.is_interval(kind) or isinstance(kind, pa.BaseExtensionType))
+
+
+def _absent(column: pa.Array) -> NDArray[np.bool_]:
+    """Which rows have no value, where the type is to blame for the others."""
+    if pa.types.is_dictionary(column.type):
+        return category_places(column) < 0
+    if pa.types.is_run_end_encoded(column.type):
+        return run_places(column) < 0
+    absent: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return absent
 
 
 def _place_at(places: Mapping[Any, int], column: pa.Array, row: int, missing: int) -> int:
@@ -344,6 +376,6 @@ def _place_of(places: Mapping[Any, int], spelling: pa.Scalar, missing: int) -> i
         if isinstance(value, str) and len(value) > LONGEST_LABEL:
             return -1
         gap = value is None or value != value or (isinstance(value, str) and is_gap(value))
-        return places.get(canonical_label(value), missing if gap else -1)
+        return places.get(class_key(value), missing if gap else -1)
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
         return -1

@@ -70,6 +70,12 @@ class Schema:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ArgumentError(f"the schema gives several columns the name {listed(twice)}; rename some of them")
+        owners: dict[str, set[str]] = {}
+        for column in encoded:
+            owners.setdefault(column.group, set()).add(column.column)
+        shared = sorted(group for group, columns in owners.items() if group and len(columns) > 1)
+        if shared:
+            raise ArgumentError(f"the schema gives several columns a category called {listed(shared)}; rename some")
 
     def problems(self) -> Iterator[str]:
         """What is wrong, in words: each names its column."""
