@@ -4,6 +4,7 @@ import json
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import radoboost as rb
@@ -222,3 +223,58 @@ def test_counts_that_cannot_be_written_are_one_line(tmp_path):
             tmp_path / "no.csv", label="y", counts=tmp_path / "counts.json", **{**options, "bounds": {"a": (0, 1)}}
         )
     assert [path.name for path in tmp_path.iterdir()] == ["books"]  # a refusal leaves nothing behind
+
+
+# ---- a schema that does not fit
+
+
+def raw_clinic(n_rows=4000):
+    rng = np.random.default_rng(1)
+    age = rng.uniform(20, 90, n_rows)
+    return pa.table(
+        {
+            "age": age,
+            "sex": rng.choice(["f", "m"], n_rows),
+            "dose": pa.array(rng.uniform(0, 1, n_rows), mask=rng.random(n_rows) < 0.3),
+            "ill": np.where(age + rng.normal(0, 20, n_rows) > 55, "yes", "no"),
+        }
+    )
+
+
+FITS = {"age": rb.Number(0, 120), "sex": rb.Category(("f", "m")), "dose": rb.Number(0, 1, gaps=True)}
+MISFITS = {
+    "a text as a number": {"sex": rb.Number(0, 1)},
+    "a number as a date": {"age": rb.Date(low="2020-01-01", high="2021-01-01")},
+    "other values": {"sex": rb.Category(("female", "male"))},
+}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+@pytest.mark.parametrize("unit", ["record", "label"])
+def test_a_wrong_line_of_a_schema_stops_after_the_noisy_counts(case, unit, tmp_path):
+    schema = rb.Schema({**FITS, **MISFITS[case]}, "ill", ("no", "yes"))
+    mechanism, ledger = rb.Moments(1.0, unit=unit), None
+    if unit == "record":
+        ledger = rb.Ledger.create(tmp_path / "clinic.ledger", "clinic", epsilon=1.1)
+    with pytest.raises(rb.TableError, match="rows have a cell that the schema does not foresee") as failure:
+        rb.craft(raw_clinic(), schema=schema, mechanism=mechanism, ledger=ledger)
+    assert "\n" not in str(failure.value)
+    if ledger is not None:  # hardly anything was spent
+        rb.craft(raw_clinic(), schema=rb.Schema(FITS, "ill", ("no", "yes")), mechanism=mechanism, ledger=ledger)
+
+
+def test_a_schema_that_foresees_gaps_and_others_goes_on():
+    for columns in (FITS, {**FITS, "sex": rb.Category(("f",), other=True)}, {**FITS, "dose": rb.Number(0, 1)}):
+        release = rb.craft(raw_clinic(), schema=rb.Schema(columns, "ill", ("no", "yes")), mechanism=rb.Moments(1.0))
+        rows = release.mechanism["rows"]
+        unforeseen = 0.3 * 4000 if columns["dose"] == rb.Number(0, 1) else 0
+        # Noise of deviation 42.3 on each count; six of it, and of the binomial's 29.
+        assert abs(rows["good"] - 4000) < 6 * 60 and abs(rows["unforeseen"] - unforeseen) < 6 * (43 + 29)
+        assert rb.MomentsClassifier().fit_rados(release).model_.theta.any()
+
+
+def test_rows_of_persons_are_unforeseen_too():
+    table = raw_clinic().append_column("id", pa.array(np.arange(4000) // 2))
+    schema = rb.Schema({**FITS, "sex": rb.Number(0, 1)}, "ill", ("no", "yes"))
+    with pytest.raises(rb.TableError, match="does not foresee"):
+        rb.craft(table, schema=schema, person="id", max_rows=2, mechanism=rb.Moments(4.0))

@@ -69,7 +69,7 @@ def attack_moments(
     declared.
     """
     d = len(canary.values) + 1
-    shape = Shape(d, (d - 1) * private_bounds)
+    shape = Shape(d, (d - 1) * private_bounds, raw=canary.declared.schema is not None)
     declared = Declared({}, all_private=True) if private_bounds else canary.declared
     pairs = max(1, round(_PULL * d / mechanism.distance(shape) / 2))
     others = [1] * pairs + [0] * pairs
@@ -152,7 +152,8 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
         for name, v, stage in (("moment:C", q, "second"), ("moment:C2", e, "whitened"))
     ]
     second, whitened = (log_ratio(*square) for square in squares)
-    good = np.array([made.parameters["rows"]["good"] * GRID - others * GRID])
+    rows = made.parameters["rows"]
+    good = np.array([(rows["good"] - rows.get("unforeseen", 0.0) - others) * GRID])
     counted = log_ratio(good, np.full(1, 0.0 if knowledge.label_unit else GRID), noise["counts"] * GRID)
     searches = [
         (bins - others * change, change * (not knowledge.label_unit), noise[f"bounds {task.number}"] * GRID)

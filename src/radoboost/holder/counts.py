@@ -73,7 +73,7 @@ class RowCounts:
     missing or not finite, or a class that is not declared. `clipped` counts by feature the values of good rows beyond
     their bounds. With `persons`, these are counts of the rows that were taken of each. Where a schema reads raw cells,
     `filled` counts for each the cells that were missing, or not readable, or unknown, and `unknown` those of categories
-    that are unknown.
+    that are unknown; `unforeseen` counts the good rows with a cell that the schema does not foresee.
     """
 
     clipped: NDArray[np.int64]
@@ -83,6 +83,7 @@ class RowCounts:
     persons: PersonCounts | None = None
     filled: NDArray[np.int64] | None = None
     unknown: NDArray[np.int64] | None = None
+    unforeseen: int = 0
 
     @classmethod
     def zeros(cls, n_features: int) -> "RowCounts":
@@ -103,6 +104,7 @@ class RowCounts:
             self.persons or other.persons,
             _both(self.filled, other.filled),
             _both(self.unknown, other.unknown),
+            self.unforeseen + other.unforeseen,
         )
 
     def see(
@@ -113,6 +115,8 @@ class RowCounts:
         if batch is not None and batch.filled is not None and batch.unknown is not None:
             self.filled = _both(self.filled, batch.filled())
             self.unknown = _both(self.unknown, batch.unknown())
+        if batch is not None and batch.unforeseen is not None:
+            self.unforeseen += int((batch.unforeseen() & good).sum())
         if good.all():
             return
         bad = ~good

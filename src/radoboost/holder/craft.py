@@ -278,7 +278,14 @@ def _check_books(books: Ledger, mechanism: Mechanism, asked: Asked) -> None:
     n_columns = max(2, len(asked.declared.limits) + asked.intercept if names is None else asked.width(names))
     statement = mechanism.statement(
         Circumstances(
-            "bounds", asked.seeded, asked.n_rados, n_columns, n_examples=1, person=asked.person, max_rows=asked.max_rows
+            "bounds",
+            asked.seeded,
+            asked.n_rados,
+            n_columns,
+            n_examples=1,
+            person=asked.person,
+            max_rows=asked.max_rows,
+            schema="" if asked.declared.schema is None else "declared",
         )
     )
     books.check(event_from_dict(statement.event))

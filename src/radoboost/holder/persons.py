@@ -227,11 +227,17 @@ def _taken(batch: Batch, places: NDArray[np.int64]) -> Batch:
             labels = pa.nulls(len(places))
         except pa.ArrowException:  # on account of a value: who reads labels then goes through them one by one
             labels = labels.take(pa.array(places))
-    return Batch(len(places), labels, partial(_values, batch, places), partial(_place, batch, places))
+    odd = None if batch.unforeseen is None else partial(_unforeseen, batch, places)
+    return Batch(len(places), labels, partial(_values, batch, places), partial(_place, batch, places), unforeseen=odd)
 
 
 def _values(batch: Batch, places: NDArray[np.int64]) -> NDArray[Any]:
     return np.ascontiguousarray(batch.values()[places])
+
+
+def _unforeseen(batch: Batch, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    assert batch.unforeseen is not None
+    return batch.unforeseen()[places]
 
 
 def _place(batch: Batch, places: NDArray[np.int64], row: int) -> str:

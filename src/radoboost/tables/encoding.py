@@ -43,12 +43,17 @@ class EncodedCells:
         """For every raw column, how many of those are values that its category does not have."""
         return self._encoded[2]
 
+    def unforeseen(self) -> NDArray[np.bool_]:
+        """Which rows have a cell that the schema does not foresee: a gap where it has none, or an unknown value."""
+        return self._encoded[3]
+
     @cached_property
-    def _encoded(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    def _encoded(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         schema = self.reading.schema
         assert schema is not None
         values = np.zeros((len(self.columns[0]), len(schema.encoded())))
         filled, unknown = np.zeros((2, len(self.columns)), dtype=np.int64)
+        unforeseen = np.zeros(len(values), dtype=bool)
         complaints: list[str] = []
         start = 0
         for k, (name, column) in enumerate(zip(schema.used, self.columns, strict=True)):
@@ -57,15 +62,19 @@ class EncodedCells:
             block = values[:, start : start + width]
             start += width
             if isinstance(kind, Category):
-                filled[k], unknown[k] = _category(kind, column, block)
+                missing, new = _category(kind, column, block)
+                filled[k], unknown[k] = missing.sum() + new.sum(), new.sum()
+                unforeseen |= (missing & (not kind.gaps)) | (new & (not kind.other))
                 continue
             assert isinstance(kind, Number | Date)
             numbers = self._date(kind, column, block) if isinstance(kind, Date) else self._numbers(column)
             complaints += self.reading.complaints(column, name, numbers, self.place)
-            filled[k] = _fill(numbers, kind.filled(), kind.gaps, block)
+            missing = _fill(numbers, kind.filled(), kind.gaps, block)
+            filled[k] = missing.sum()
+            unforeseen |= missing & (not kind.gaps)
         if complaints:
             raise unreadable(complaints)
-        return values, filled, unknown
+        return values, filled, unknown, unforeseen
 
     def _numbers(self, column: pa.Array) -> NDArray[np.float64]:
         return numbers_or_nan(column, self.reading.marks, plain_too=self.typed)
@@ -81,8 +90,10 @@ class EncodedCells:
         return np.where(known, (seconds - seconds_of(kind.origin)) / UNITS[kind.unit], np.nan)
 
 
-def _category(kind: Category, column: pa.Array, block: NDArray[np.float64]) -> tuple[int, int]:
-    """Set at most one slot of each row; how many values are missing or unknown, and how many are unknown."""
+def _category(
+    kind: Category, column: pa.Array, block: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Set at most one slot of each row; where values are missing, and where they are unknown."""
     assert kind.values is not None
     n_values = len(kind.values)
     places = class_places(column, kind.values, missing=n_values + 1)
@@ -91,16 +102,16 @@ def _category(kind: Category, column: pa.Array, block: NDArray[np.float64]) -> t
     slots = np.where(missing, n_values + kind.other if kind.gaps else -1, slots)
     rows = np.flatnonzero(slots >= 0)
     block[rows, slots[rows]] = 1.0
-    return int(missing.sum() + unknown.sum()), int(unknown.sum())
+    return missing, unknown
 
 
-def _fill(numbers: NDArray[np.float64], fill: float, gaps_too: bool, block: NDArray[np.float64]) -> int:
-    """Write numbers, filled where they are not finite, and where that is; how many were filled."""
+def _fill(numbers: NDArray[np.float64], fill: float, gaps_too: bool, block: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Write numbers, filled where they are not finite, and where that is; return where they were filled."""
     missing = ~np.isfinite(numbers)
     block[:, 0] = np.where(missing, fill, numbers)
     if gaps_too:
         block[:, 1] = missing
-    return int(missing.sum())
+    return missing
 
 
 def encoded_names(reading: Reading, features: tuple[str, ...]) -> tuple[str, ...]:

@@ -43,7 +43,9 @@ def as_batches(
             yield Batch(columns.num_rows, labels, partial(_values, columns, selection, here), here, persons)
         else:
             cells = EncodedCells(columns.columns[: len(selection.features)], selection.reading, here, typed)
-            yield Batch(columns.num_rows, labels, cells.values, here, persons, cells.filled, cells.unknown)
+            yield Batch(
+                columns.num_rows, labels, cells.values, here, persons, cells.filled, cells.unknown, cells.unforeseen
+            )
         first += columns.num_rows
 
 

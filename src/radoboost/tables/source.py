@@ -25,7 +25,8 @@ class Batch(NamedTuple):
 
     `persons` says whose row each one is, as it is in the table; None if nobody asked for that. Where a schema says how
     raw columns are read, `filled()` counts for each of them the cells that were missing, or not readable or unknown,
-    and `unknown()` those that a category does not have. `inputs()` gives what values were made of by a feature map;
+    and `unknown()` those that a category does not have; `unforeseen()` says which rows have a cell that the schema does
+    not foresee. `inputs()` gives what values were made of by a feature map;
     None without one.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
@@ -40,6 +41,7 @@ class Batch(NamedTuple):
     persons: pa.Array | None = None
     filled: Callable[[], NDArray[np.int64]] | None = None
     unknown: Callable[[], NDArray[np.int64]] | None = None
+    unforeseen: Callable[[], NDArray[np.bool_]] | None = None
     inputs: Callable[[], NDArray[Any]] | None = None
 
 

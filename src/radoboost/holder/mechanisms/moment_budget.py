@@ -29,13 +29,15 @@ class Shape:
     """What noise depends on besides the mechanism itself.
 
     `n_columns` counts the constant feature; `n_searched` are columns whose bounds are found privately; of one person,
-    by the column `person`, at most `max_rows` rows contribute.
+    by the column `person`, at most `max_rows` rows contribute. Of `raw` tables, which a schema reads, rows that it does
+    not foresee are counted too.
     """
 
     n_columns: int = 2
     n_searched: int = 0
     max_rows: int = 1
     person: str = ""
+    raw: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def planned_stages(unit: str, sharpen: bool, bounds_share: float, shape: Shape, 
         for j, (bins, share) in enumerate(SEARCHES if shape.n_searched else ())
     ]
     return (
-        Stage("counts", k * GRID, counts, 2),
+        Stage("counts", k * GRID, counts, 2 + shape.raw),
         *searches,
         Stage("second", k * GRID**2, shares["second"], pairs),
         Stage("sum", k * vector, shares["sum"], d),

@@ -25,6 +25,7 @@ from radoboost.release.spectra import HESSIAN_FLOOR, inverse_power, noise_floor
 WHITENING_FLOOR = 0.75  # of eigenvalues, as a share of what noise alone could be
 FEW_ROUNDS, MANY_ROUNDS = (8, 1.0), (32, 4.0)  # how many mean rados, and how far each one goes
 MOST_SPOILED = 0.2  # of all rows: with more, most likely a declaration is wrong
+MOST_UNFORESEEN = 0.5  # of good rows: with more, most likely a line of the schema is wrong
 BY_DOCUMENTS = (
     "by what is documented about the table (a correction by exact counts, as rado check shows them to the holder, is "
     "outside the promise)"
@@ -72,9 +73,13 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
     if scale:
         (stage,) = (stage for stage in budget.stages(shape, 0) if stage.name == "counts")
         run.book(stage.event(budget.distance(shape), budget.relation_for(shape), shape.person))
-    exact = GRID * np.array([[counts.n_rows - counts.spoiled, counts.spoiled]])
-    good, spoiled = ((exact + run.noise(scale, (1, 2)))[0] / GRID).tolist()
+    clean = counts.n_rows - counts.spoiled - counts.unforeseen * shape.raw
+    exact = GRID * np.array([[clean, counts.spoiled, *([counts.unforeseen] * shape.raw)]])
+    good, spoiled, *unforeseen = ((exact + run.noise(scale, exact.shape))[0] / GRID).tolist()
     deviation = scale / GRID
+    if unforeseen:
+        _stop_unforeseen(unforeseen[0], good, deviation)
+        good += unforeseen[0]
     if shape.person and good + spoiled <= 3 * np.hypot(deviation, deviation):
         doubt = np.hypot(deviation, deviation)
         noisily = f", by counts with noise of deviation {doubt:,.0f}, so there may be none" if scale else ""
@@ -93,7 +98,20 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
             f"{ONLY_A_LEDGER}"
         )
     run.book(budget.dearest(shape, but=["counts"]))
-    return {"good": good, "spoiled": spoiled}
+    return {"good": good, "spoiled": spoiled, **({"unforeseen": unforeseen[0]} if unforeseen else {})}
+
+
+def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float) -> None:
+    """Stop where most rows have a cell that the schema does not foresee: most likely a line of it is wrong (M10)."""
+    excess = unforeseen - MOST_UNFORESEEN * (unforeseen + foreseen)
+    spread = deviation * np.hypot(1 - MOST_UNFORESEEN, MOST_UNFORESEEN)
+    if excess > 3 * spread and unforeseen > 6 * deviation:
+        raise TableError(
+            f"about {unforeseen:,.0f} rows have a cell that the schema does not foresee, and {max(0.0, foreseen):,.0f} "
+            "have none: a value that is missing or cannot be read, or is not among those of its category; correct "
+            f'kinds, values or marks in the schema, or declare "gaps": true or "other": true, {BY_DOCUMENTS}. These '
+            f"counts have noise of deviation {deviation:,.0f}, and are all that was spent; {ONLY_A_LEDGER}"
+        )
 
 
 class Stages:

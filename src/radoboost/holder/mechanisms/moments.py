@@ -217,8 +217,9 @@ class Moments:
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
         shape = Shape(
-            circumstances.n_columns, len(circumstances.searched), circumstances.max_rows, circumstances.person or ""
-        )
+            circumstances.n_columns, len(circumstances.searched), circumstances.max_rows, circumstances.person or "",
+            bool(circumstances.schema),
+        )  # fmt: skip
         record = self.unit == "record"
         whom = (
             protected(circumstances, "record", RECORD_UNIT, _SEVERAL_ROWS)
@@ -270,7 +271,8 @@ class Moments:
 def _shape(asked: Asked, features: Sequence[str]) -> Shape:
     """What the noise depends on, with these features."""
     searched = asked.declared.searched(features)
-    return Shape(asked.width(features), len(searched), asked.max_rows, asked.person or "")
+    raw = asked.declared.schema is not None
+    return Shape(asked.width(features), len(searched), asked.max_rows, asked.person or "", raw)
 
 
 def _expected(mechanism: Moments, rows: int, shape: Shape) -> dict[str, Any]:
