@@ -39,7 +39,7 @@
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
 #                 moment_stages, moment_passes, private_bounds, drawn_rados
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks);
-#                 raw_tables: schemas where craft needs one, and what becomes of gaps
+#                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
 #                 craft: check, open, make, release; table_check, for the holder; expected_error and costs, without
 #                 data
 #

@@ -6,7 +6,7 @@ and the largest number, the exact mean where some are missing, the values of cat
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -289,8 +289,8 @@ def _iso(seconds: int) -> str | None:
 # ---- what a written schema leaves open
 
 
-def settle_schema(schema: Schema, table: Any, engine: Engine | None = None) -> Schema:
-    """A written schema with what it leaves open taken from the table, for plain releases.
+def settle_schema(schema: Schema, table: Any, engine: Engine | None = None, withheld: Collection[str] = ()) -> Schema:
+    """A written schema with what it leaves open taken from the table, for plain releases; but nothing of `withheld`.
 
     Values of a category are those that occur, and fills are exact means. A schema that leaves nothing open is returned
     as it is, without a look at the table; otherwise it is marked as made from data.
@@ -300,9 +300,10 @@ def settle_schema(schema: Schema, table: Any, engine: Engine | None = None) -> S
     >>> settled.columns["ward"].values, settled.from_data
     (('A', 'B'), True)
     """
-    open_columns = [name for name, kind in schema.columns.items() if _is_open(kind)]
+    open_columns = [name for name, kind in schema.columns.items() if _is_open(kind) and name not in withheld]
     if not open_columns:
         return schema
+    raw_table(table, schema.used, schema.separator)  # refused if any is not there
     raw = raw_table(table, open_columns, schema.separator)
     marks = Marks(None, schema.decimal, schema.thousands)
     machine = engine or get_engine("auto")
