@@ -98,7 +98,7 @@ def test_a_clean_table_is_read_twice_and_no_more(monkeypatch, tmp_path):
 @pytest.mark.parametrize("late", ["x", "", "NA", "1;2"], ids=["text", "empty", "NA", "text with a semicolon"])
 def test_a_cell_far_down_is_enough(late, tmp_path):
     """What the first block of a CSV file suggests may be wrong: then everything starts again, with a schema."""
-    lines = [f"{k % 50},{k % 2}" for k in range(700_000)]
+    lines = [f"{k % 15},{k % 2}" for k in range(700_000)]
     lines[-2] = f"{late},1"
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "\n".join(lines) + "\n")

@@ -20,7 +20,7 @@ from radoboost.holder.persons import chosen_parts
 from radoboost.holder.proposing import propose, settle_schema
 from radoboost.holder.withheld import Withheld, check_withheld, refuse_gaps, withhold, without_gaps
 from radoboost.tables import Source, open_table
-from radoboost.tables.cells import gaps
+from radoboost.tables.cells import gaps, no_labels
 from radoboost.tables.columns import listed
 from radoboost.tables.kinds import Category, Kind, Number
 from radoboost.tables.labels import class_places, labels_array
@@ -92,6 +92,7 @@ def make_plainly(
             skip_unlabelled=missing == "drop",
             engine=engine,
         )
+        proposal.refuse_nearly_numbers()
         schema = withhold(proposal.schema, hidden)
         lines = proposal.in_words(filled=missing == "fill")
         if not schema.used:
@@ -197,13 +198,15 @@ def find_gaps(table: Any, y: Any, schema: Schema, label: str | None) -> GapRows:
     ({'a': 1, 'b': 1}, [True, False])
     """
     names = [*schema.used, *([] if label is None else [label])]
-    labels = None if y is None else gaps(pa.array(labels_array(y)))
+    labels = None if y is None else no_labels(pa.array(labels_array(y)))
     found = GapRows()
     for batch in raw_table(table, names, schema.separator).batches():
         size = batch.columns.num_rows
         complete = np.ones(size, dtype=bool)
         places = slice(found.n_rows, found.n_rows + size)
-        absent = {name: _absent(batch.columns.column(name), schema.columns.get(name)) for name in names}
+        absent = {name: _absent(batch.columns.column(name), schema.columns[name]) for name in schema.used}
+        if label is not None:
+            absent[label] = no_labels(batch.columns.column(label))
         if labels is not None:
             absent["y"] = labels[places]
         for name, rows in absent.items():
@@ -215,7 +218,7 @@ def find_gaps(table: Any, y: Any, schema: Schema, label: str | None) -> GapRows:
     return found
 
 
-def _absent(column: pa.Array, kind: Kind | None) -> NDArray[np.bool_]:
+def _absent(column: pa.Array, kind: Kind) -> NDArray[np.bool_]:
     """Where a column has no value; a word that is declared as a category is one."""
     absent = gaps(column)
     if isinstance(kind, Category) and kind.values is not None and absent.any():
