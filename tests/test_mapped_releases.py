@@ -316,7 +316,8 @@ def test_the_table_of_an_attack_is_read_through_the_map():
     [
         ("cubic", "columns must be one of auto, linear"),
         (7, "columns must be one of"),
-        ({"x0": ["hat", "cubes"]}, "terms that there are not: 'hat', 'cubes'"),
+        ({"x0": ["hat", "cubes"], "x1": []}, "terms that there are not: 'x1' has none, 'x0' has 'hat', 'cubes'"),
+        ({"zz": ["linear"], "x0": ["x0*x9"]}, "columns names 'zz', which.*; there are no .*: 'x0\\*x9' of 'x0'"),
         ({"x0": []}, "'x0'"),
         ({"a": ["hats"], "b": ["linear", "hats"]}, "columns names 'a', 'b', which the table does not have as numbers"),
         ({"x0": ["x0*x7", "b^2"]}, r"columns that are not there, or within one category: 'x0\*x7', 'b\^2'"),

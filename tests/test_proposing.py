@@ -22,6 +22,7 @@ from radoboost.holder.column_looks import NumberLook
 from radoboost.holder.engines import get_engine
 from radoboost.holder.guessing import kind_of, says_id, schema_template
 from radoboost.holder.proposing import propose, propose_schema, settle_schema
+from radoboost.tables import open_table
 from radoboost.tables.kinds import MOST_VALUES, Category, Date, Left, Number
 from radoboost.tables.marks import Marks
 from radoboost.tables.raw import raw_table
@@ -245,7 +246,7 @@ def test_a_column_of_numbers_with_some_texts_is_pointed_at():
     cells = [str(k / 7) for k in range(200)] + ["<5", "n/k"]
     proposal = propose({"lab": cells, "x": list(range(202))})
     assert proposal.schema.columns["lab"] == Left("text")
-    assert proposal.notes["lab"] == "text: 2 of 202 cells are no numbers, the first is '<5'"
+    assert proposal.notes["lab"] == "text: 2 of 202 cells are no numbers, the first: '<5' (row 201)"
 
 
 def test_types_that_no_kind_reads_are_left_out_by_type():
@@ -386,3 +387,98 @@ def test_a_cell_that_cannot_be_read_leaves_the_fill_open():
 def test_a_proposal_goes_through_its_file(tmp_path):
     schema = propose_schema(write(tmp_path / "t.csv", RAW), "outcome")
     assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+
+
+# ---- numbers with an odd cell among them
+
+
+def nearly(tmp_path, odd="haemolysed", decimal="."):
+    """A table of 3,000 rows, with an odd cell in line 18 of a column of numbers."""
+    cells = [f"{k / 7:.3f}".replace(".", decimal) for k in range(3000)]
+    cells[16] = odd
+    lines = [f"{cell};{k % 50};{'no' if k % 3 else 'yes'}" for k, cell in enumerate(cells)]
+    return write(tmp_path / "lab.csv", "crp;n;y\n" + "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("word", ["-", "--", "?", ".", "na", " - "])
+def test_one_sign_for_a_gap_does_not_discard_a_column(word, tmp_path):
+    path = nearly(tmp_path, word)
+    with pytest.warns(rb.SchemaWarning, match="crp \\(0.0 % gaps filled with the mean"):
+        release = rb.craft(path, label="y", n_rados=5)
+    assert release.schema.columns["crp"].gaps and release.schema.columns["crp"].high == round(2999 / 7, 3)
+    declared = rb.Schema({"crp": rb.Number(0, 500, fill=7, gaps=True)}, "y", ("no", "yes"), separator=";")
+    for row_by_row in (False, True):
+        source = open_table(path, label="y", schema=declared, row_by_row=row_by_row)
+        values = np.vstack([batch.values() for batch in source.batches()])
+        assert values[16].tolist() == [7.0, 1.0] and values[:, 1].sum() == 1
+    category = open_table({"c": [word, "a"]}, [0, 1], schema=rb.Schema({"c": rb.Category((word, "a"), gaps=True)}))
+    assert next(category.batches()).values().tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_signs_may_be_labels(tmp_path):
+    path = write(tmp_path / "t.csv", "w,y\n" + "a,+\nb,-\n" * 10)
+    assert propose_schema(path, "y").classes == ("+", "-")
+    with pytest.warns(rb.SchemaWarning):
+        release = rb.craft(path, label="y", n_rados=5, missing="drop")
+    assert release.n_examples == 20 and release.classes == ("+", "-")
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_an_odd_cell_among_numbers_is_refused_with_its_place(decimal, tmp_path):
+    path = nearly(tmp_path, decimal=decimal)
+    with pytest.raises(rb.TableError, match=r"'crp' is nearly all numbers, but 1 of 3,000 cells is no number: "
+                       r"'haemolysed' \(line 18 of .*lab.csv\).*--drop crp") as caught:  # fmt: skip
+        rb.craft(path, label="y", n_rados=5)
+    assert "\n" not in str(caught.value)
+    assert rb.craft(path, label="y", n_rados=5, drop=["crp"], seed=1).feature_names == ("n", "(constant)")
+    proposal = propose(path, "y")
+    assert proposal.schema.columns["crp"] == Left("text")
+    words = "crp (text: 1 of 3,000 cells is no number: 'haemolysed' (line 18"
+    assert any(words in line for line in proposal.in_words())
+    assert rb.craft(path, n_rados=5, schema=proposal.schema).feature_names == ("n", "(constant)")
+
+
+def test_all_such_columns_are_named_and_texts_are_not():
+    rng = np.random.default_rng(1)
+    columns = {name: [repr(value) for value in rng.normal(size=400).tolist()] for name in ("u", "v", "w", "few")}
+    columns["u"][3], columns["v"][5] = "high", "<5"
+    columns["w"][:30] = ["unknown"] * 30  # 7.5 %
+    columns["few"] = [str(k % 12) for k in range(399)] + ["ICU"]
+    proposal = propose(columns)
+    assert list(proposal.nearly) == ["u", "v"]
+    with pytest.raises(rb.TableError, match=r"'u'.*'high' \(row 4\).*'v'.*'<5' \(row 6\).*--drop u --drop v"):
+        rb.craft(columns, [0, 1] * 200, n_rados=5)
+    assert isinstance(proposal.schema.columns["few"], Category)
+    assert proposal.notes["w"] == "text: 30 of 400 cells are no numbers, the first: 'unknown' (row 1)"
+
+
+def test_a_column_with_another_decimal_mark_is_refused():
+    columns = {
+        "a": [f"{k},5" for k in range(100)],
+        "b": [f"{k},25" for k in range(100)],
+        "c": [f"{k}.5" for k in range(100)],
+    }
+    with pytest.raises(rb.TableError, match=r"'c' is nearly all numbers, but its decimal mark is '\.', not ','"):
+        rb.craft(columns, [0, 1] * 50, n_rados=5)
+
+
+# ---- types that declare a category
+
+
+def test_a_dictionary_is_a_category():
+    codes = [7, 3, 7, 9, 3]
+    frames = [pd.DataFrame({"c": pd.Categorical(codes)}), pa.table({"c": pa.array(codes).dictionary_encode()})]
+    frames.append({"c": pa.array(map(str, codes)).dictionary_encode()})
+    for frame in frames:
+        assert propose_schema(frame).columns["c"].values in ((3, 7, 9), ("3", "7", "9"))
+    assert propose_schema({"c": pa.array(codes)}).columns["c"] == Number(3, 9, 5.8)
+    assert kind_of("c", pa.dictionary(pa.int32(), pa.int64())) == Category()
+    assert kind_of("case_id", pa.dictionary(pa.int32(), pa.int64())) == Left("id")
+    many = propose(pd.DataFrame({"c": pd.Categorical(range(100))}))
+    assert many.notes["c"] == "a category of more than 64 values"
+
+
+def test_a_column_that_was_asked_for_is_no_id():
+    columns = {"visit_no": [1, 2, 3, 4], "age": [5, 6, 7, None]}
+    assert propose_schema(columns).columns["visit_no"] == Left("id")
+    assert propose_schema(columns, features=["visit_no", "age"]).columns["visit_no"] == Number(1, 4, 2.5)

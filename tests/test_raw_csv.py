@@ -75,7 +75,7 @@ def test_a_word_for_a_gap_is_no_label_even_where_it_is_a_value_of_a_category(tmp
 
 
 def test_what_arrow_takes_for_missing_is_missing_everywhere():
-    assert NULLS <= GAPS and {"<NA>", "None", "none"} == GAPS - NULLS
+    assert NULLS <= GAPS and {"<NA>", "None", "none", "-", "--", "?", ".", "na"} == GAPS - NULLS
 
 
 # ---- separators

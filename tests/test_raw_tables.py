@@ -98,7 +98,7 @@ def test_a_clean_table_is_read_twice_and_no_more(monkeypatch, tmp_path):
 @pytest.mark.parametrize("late", ["x", "", "NA", "1;2"], ids=["text", "empty", "NA", "text with a semicolon"])
 def test_a_cell_far_down_is_enough(late, tmp_path):
     """What the first block of a CSV file suggests may be wrong: then everything starts again, with a schema."""
-    lines = [f"{k % 50},{k % 2}" for k in range(700_000)]
+    lines = [f"{k % 15},{k % 2}" for k in range(700_000)]
     lines[-2] = f"{late},1"
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "\n".join(lines) + "\n")
@@ -141,19 +141,21 @@ def test_features_bounds_and_classes_of_the_caller_count(raw):
         )
     assert release.schema.columns["age"].low == 0 and release.schema.columns["age"].high == 120
     assert release.classes == ("yes", "no") and list(release.schema.columns) == ["age", "ward"]
-    with pytest.raises(rb.ArgumentError, match="bounds name 'ward', which is no column of numbers"):
+    with pytest.raises(rb.ArgumentError, match="bounds name 'ward', not among the columns of numbers"):
         rb.craft(raw, label="outcome", bounds={"ward": (0, 1)})
 
 
 def test_a_feature_band_may_protect_a_category(raw):
-    with pytest.warns(rb.SchemaWarning):
-        release = rb.craft(raw, label="outcome", n_rados=5, mechanism=rb.FeatureBand("ward=A", epsilon=2.0))
+    schema = rb.Schema({"ward": rb.Category(tuple("ABC")), "age": rb.Number()})
+    release = rb.craft(raw, label="outcome", n_rados=5, schema=schema, mechanism=rb.FeatureBand("ward=A", epsilon=2.0))
     assert "ward=A" in release.feature_names
 
 
 def test_a_table_with_nothing_to_use_is_one_line():
     table = pd.DataFrame({"a": [np.nan] * 3, "case_id": [1, 2, 3]})
-    with pytest.raises(rb.TableError, match=r"can be used as it is: left out: a \(nothing in it\), case_id \(id\)"):
+    with pytest.raises(
+        rb.TableError, match=r"nothing is left to learn from: left out: a \(nothing in it\), case_id \(id\)"
+    ):
         rb.craft(table, [0, 1, 1])
 
 
@@ -323,3 +325,58 @@ def test_the_engine_of_the_caller_takes_the_sums(raw, monkeypatch):
     with pytest.warns(rb.SchemaWarning):
         rb.craft(raw, label="outcome", n_rados=3, engine=reference)
     assert len(counts) > 2
+
+
+# ---- one line, whatever is asked for
+
+
+def refused(match, *arguments, **options):
+    with pytest.raises(rb.RadoError, match=match) as caught:
+        rb.craft(*arguments, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_left_to_learn_from(raw, tmp_path):
+    texts = write_csv(
+        tmp_path / "texts.csv", {k: v for k, v in raw_rows().items() if k in ("patient_id", "note", "outcome")}
+    )
+    left = r"nothing is left to learn from: left out: patient_id \(id\), note \(text, many values\)"
+    refused(left, texts, label="outcome")
+    refused("nothing is left to learn from: left out: note", raw, label="outcome", features=["note"])
+    seen = rb.propose_schema(texts, "outcome")
+    left = "nothing is left to learn from: 'patient_id' is left out as id, 'note' is left out as text"
+    refused(left, texts, schema=seen)
+    moments = rb.Moments(epsilon=1.0)
+    refused(left, texts, schema=rb.Schema(seen.columns, "outcome", ("no", "yes")), mechanism=moments)
+    refused("every column of the schema is dropped", texts, schema=seen, drop=["patient_id", "note"])
+
+
+def test_marks_that_there_are_not_are_refused(raw):
+    for mark in ("x", ";"):
+        refused("the decimal mark must be '.' or ','", raw, label="outcome", decimal=mark)
+    refused("the separator must be one ASCII character", raw, label="outcome", separator="ab")
+
+
+def test_all_columns_that_are_not_there_are_named(raw, tmp_path):
+    kinds = {"age": rb.Number(), "ward": rb.Category(), "height": rb.Number(0, 1), "weight": rb.Number(0, 1, fill=0)}
+    refused("has no column 'height', 'weight'", raw, schema=rb.Schema(kinds, "outcome"))
+    array = rb.Schema({"x0": rb.Number(), "x7": rb.Number(), "x8": rb.Number(0, 1, fill=0)})
+    refused("has no column 'x7', 'x8'", np.eye(4), [0, 1, 0, 1], schema=array)
+    old = tmp_path / "old.json"
+    entry = '{"type": "number", "low": 0, "high": 1}'
+    top = '"radoboost_bounds": 1, "from_data": false, "label": "y", "classes": ["0", "1"]'
+    old.write_text(f'{{{top}, "columns": {{"b": {entry}, "c": {entry}}}}}')
+    clean = write_csv(tmp_path / "clean.csv", {"a": list("1234"), "y": list("0101")})
+    refused("bounds name 'b', 'c', not among the features", clean, bounds=old)
+    refused("cannot be called 'block' or '\\(constant\\)'", {"block": [1, 2], "(constant)": [1, 2]}, [0, 1])
+    refused("bounds of 'x0' must be finite.*bounds of 'x1' must be two numbers", np.eye(2), [0, 1],
+            bounds={"x0": (2, 1), "x1": 3})  # fmt: skip
+    refused("has no column 'u', 'v'", clean, label="y", drop=["u", "v"])
+
+
+def test_the_statement_says_that_extremes_are_told(raw):
+    release = rb.craft(raw, label="outcome", n_rados=5, schema=rb.propose_schema(raw, "outcome"))
+    assert any(
+        "the smallest value, the largest and the mean of every number" in line
+        for line in release.statement.not_protected
+    )

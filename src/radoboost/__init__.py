@@ -38,8 +38,9 @@
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
 #                 moment_stages, moment_passes, private_bounds, drawn_rados
-#                 a schema by names alone (guessing), or from the table (proposing, with column_looks);
-#                 raw_tables: schemas where craft needs one, and what becomes of gaps
+#                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
+#                 odd_cells);
+#                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
 #                 craft: check, open, make, release; table_check, for the holder; expected_error and costs, without
 #                 data
 #

@@ -50,7 +50,6 @@ class NumberLook:
         self.whole = True  # all numbers are whole
         self.seen = 0
         self.readable = 0  # cells that are numbers as they stand, without marks
-        self.odd: Any = None  # the first cell that is none
 
     def see(self, column: pa.Array, present: NDArray[np.bool_]) -> None:
         """Look at the cells of a batch that are not missing."""
@@ -60,8 +59,6 @@ class NumberLook:
         plain = numbers_or_nan(column)[present]
         numbers = ~np.isnan(plain)
         self.readable += int(numbers.sum())
-        if self.odd is None and not numbers.all():
-            self.odd = column[int(np.flatnonzero(present)[np.argmin(numbers)])].as_py()
         if not is_text(column.type):
             self._add("all", plain)
         elif self.alive:
@@ -201,6 +198,7 @@ class ColumnLook:
     numbers: NumberLook | None
     dates: DateLook | None
     values: ValueLook | None
+    coded: bool = False  # its type is a dictionary, by which its owner says that it is a category
     rows: int = 0
     missing: int = 0
 
@@ -213,6 +211,11 @@ class ColumnLook:
         for look in (self.numbers, self.dates, self.values):
             if look is not None:
                 look.see(column, present)
+
+    @property
+    def n_values(self) -> int:
+        """How many values a category of it has; 0 where these are too many, or nobody looked."""
+        return 0 if self.values is None else len(self.values.values or ())
 
     @property
     def present(self) -> int:

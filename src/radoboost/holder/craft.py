@@ -213,7 +213,7 @@ def _make_plainly(
     def make(asked: Asked, source: Source) -> Made:
         return protection.make(asked, run_on(source))
 
-    plain = make_plainly(make, table, y, asked, **options)
+    plain = make_plainly(make, table, y, asked, **options, withheld=getattr(protection, "withheld", {}))
     if plain.lines:
         warnings.warn(SchemaWarning(plain.lines), stacklevel=3)
     warn_clipped(plain.made.counted, plain.made.counts.clipped, stacklevel=4)

@@ -30,6 +30,7 @@ from radoboost.release import BLOCK_COLUMN
 from radoboost.release.columns import CONSTANT
 from radoboost.tables.columns import listed
 from radoboost.tables.kinds import PRIVATE, Number
+from radoboost.tables.marks import Marks
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
 BOUNDS_VERSION = 1
@@ -63,6 +64,12 @@ class Declared:
             return self
         left = [drop] if isinstance(drop, str) else list(drop)
         chosen = self.schema.only(features, [*left, *([] if label is None else [label])])
+        if not chosen.used:
+            kinds = ", ".join(f"{name!r} is left out as {kind.kind}" for name, kind in chosen.columns.items())
+            raise ArgumentError(
+                f"nothing is left to learn from: {kinds or 'every column of the schema is dropped'}; use columns of "
+                "numbers, categories or dates"
+            )
         return Declared.by_schema(chosen.only(chosen.used, ()))
 
     @property
@@ -155,6 +162,7 @@ def written(declared: dict[str, Any], separator: str | None, decimal: str | None
 
     A private mechanism that has bounds alone gets a schema of numbers; where there is none yet, one is to be proposed.
     """
+    Marks(separator, decimal or ".")
     declaration: Declared = declared["declared"]
     schema = declaration.schema
     if (separator is None and decimal is None) or (schema is None and not private):
@@ -162,12 +170,10 @@ def written(declared: dict[str, Any], separator: str | None, decimal: str | None
     if schema is None:
         if declaration.names is None:
             raise ArgumentError("how a file is written stands in a schema; make one: rado schema TABLE --label COL")
-        numbers = {
-            name: (PRIVATE, PRIVATE) if _is_private(pair) else _check_pair(name, pair, "bounds")
-            for name, pair in dict(declaration.limits).items()
-        }
+        limits = dict(declaration.limits)
+        numbers = _check_pairs({name: pair for name, pair in limits.items() if not _is_private(pair)}, "bounds")
         schema = Schema(
-            {name: Number(*pair) for name, pair in numbers.items()},
+            {name: Number(*numbers.get(name, (PRIVATE, PRIVATE))) for name in limits},
             declaration.label,
             declaration.classes,
             from_data=declaration.from_data,
@@ -252,11 +258,24 @@ def check_bounds(declared: Declared, names: Sequence[str], scale: str) -> dict[s
     known = set(names)
     unknown = [name for name in bounds if name not in known]
     if unknown:
-        raise ArgumentError(f"bounds name {unknown[0]!r}, which is not among the features; correct or drop it")
+        raise ArgumentError(f"bounds name {listed(unknown)}, not among the features; correct or drop such columns")
     missing = [name for name in names if name not in bounds]
     if scale == "bounds" and missing:
-        raise ArgumentError(f"scale='bounds' needs bounds for every column; {missing[0]!r} has none")
-    return {name: _check_pair(name, pair, scale) for name, pair in bounds.items()}
+        raise ArgumentError(f"scale='bounds' needs bounds for every column; there are none of {listed(missing)}")
+    return _check_pairs(bounds, scale)
+
+
+def _check_pairs(bounds: Mapping[str, Any], scale: str) -> dict[str, tuple[float, float]]:
+    """(low, high) as numbers by column; all that cannot be used are named at once."""
+    pairs, problems = {}, []
+    for name, pair in bounds.items():
+        try:
+            pairs[name] = _check_pair(name, pair, scale)
+        except ArgumentError as error:
+            problems.append(str(error))
+    if problems:
+        raise ArgumentError("; ".join(problems))
+    return pairs
 
 
 def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, float]:
@@ -274,9 +293,13 @@ def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, fl
 def check_names(names: Sequence[str], intercept: bool) -> None:
     """Refuse feature names that a release uses for other things."""
     reserved = {BLOCK_COLUMN, CONSTANT} if intercept else {BLOCK_COLUMN}
-    for name in names:
-        if name in reserved:
-            raise TableError(f"a feature cannot be called {name!r}: a release uses that name; rename or drop it")
+    wrong = [name for name in names if name in reserved]
+    if wrong:
+        one = len(wrong) == 1
+        raise TableError(
+            f"a feature cannot be called {' or '.join(map(repr, wrong))}: a release uses "
+            f"{'that name; rename or drop it' if one else 'these names; rename or drop them'}"
+        )
 
 
 def limit_arrays(

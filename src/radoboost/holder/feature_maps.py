@@ -65,12 +65,14 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
     if terms:
         raise ArgumentError(f"the schema has terms of {listed(list(terms))}, and so has columns; leave one of them out")
     chosen = {name: (words,) if isinstance(words, str) else tuple(words) for name, words in columns.items()}
-    odd = [word for words in chosen.values() for word in words if not isinstance(word, str) or not _is_word(word)]
-    if odd or not all(chosen.values()):
-        wrong = listed([str(word) for word in odd] or [name for name, words in chosen.items() if not words])
+    wrong = [f"{name!r} has none" for name, words in chosen.items() if not words]
+    for name, words in chosen.items():
+        odd = [str(word) for word in words if not isinstance(word, str) or not _is_word(word)]
+        wrong += [f"{name!r} has {listed(odd)}"] if odd else []
+    if wrong:
         raise ArgumentError(
-            f"columns has terms that there are not: {wrong}; a column may have {', '.join(TERMS)}, a square such as "
-            "age^2, and products such as age*dose"
+            f"columns has terms that there are not: {', '.join(wrong)}; a column may have "
+            f"{', '.join(TERMS)}, a square such as age^2, and products such as age*dose"
         )
     return _unless_linear(chosen)
 
@@ -102,9 +104,9 @@ def outline(
     >>> outline("quadratic", ["age", "B", "C"], {"B": "ward", "C": "ward"}, bounded=True)[1].output_names
     ('age', 'B', 'C', 'age^2', 'age*B', 'age*C')
     """
+    products = _named_products(columns, names, groups) if isinstance(columns, Mapping) else []
     words = _words(columns, names, groups)
     _check_width(columns, len(names))
-    products = _named_products(columns, names, groups) if isinstance(columns, Mapping) else []
     factors = {name for term in products for name in term.inputs}
     treatments = [
         (name, treatment)
@@ -143,17 +145,6 @@ def _words(columns: Columns, names: Sequence[str], groups: Mapping[str, str]) ->
     if isinstance(columns, str):
         word = {"signed-log": ("signed-log",), "hats": ("linear", "hats")}.get(columns, ("linear",))
         return {name: ("linear",) if name in groups else word for name in names}
-    unknown = [name for name in columns if name not in names]
-    if unknown:
-        raise ArgumentError(
-            f"columns names {listed(unknown)}, which the table does not have as numbers; its columns are "
-            f"{', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
-        )
-    slots = [name for name in columns if name in groups and {"signed-log", "hats"} & set(columns[name])]
-    if slots:
-        raise ArgumentError(
-            f"columns of 0 and 1 have no logarithms and hats, for they would tell nothing new: {listed(slots)}"
-        )
     own = {name: tuple(word for word in columns.get(name, ()) if word in TERMS) for name in names}
     return {name: words or ("linear",) for name, words in own.items()}  # every column is in some output (C6)
 
@@ -188,20 +179,31 @@ def _pairs(labels: Sequence[tuple[str, str | None]]) -> Iterator[tuple[str, str]
 def _named_products(
     columns: Mapping[str, Sequence[str]], names: Sequence[str], groups: Mapping[str, str]
 ) -> list[Term]:
-    """The squares and products that a mapping names, refused where they name columns that are not there."""
-    terms, wrong = [], []
-    for word in dict.fromkeys(word for words in columns.values() for word in words if word not in TERMS):
+    """The squares and products that a mapping names; all that it asks for of columns that are not there is refused."""
+    terms: list[Term] = []
+    wrong: dict[str, list[str]] = {}
+    named = {word: name for name, words in columns.items() for word in words if word not in TERMS}
+    for word, name in named.items():
         cuts = [(word[:k], word[k + 1 :]) for k, letter in enumerate(word) if letter == "*"]
         cuts += [(word[:-2], word[:-2])] if word.endswith("^2") else []
         pairs = [pair for pair in cuts if set(pair) <= set(names)]
         if not pairs or (pairs[0][0] in groups and groups[pairs[0][0]] == groups.get(pairs[0][1])):
-            wrong.append(word)
+            wrong.setdefault(name, []).append(word)
         else:
             terms.append(Term("product", pairs[0]))
+    unknown = [name for name in columns if name not in names]
+    slots = [name for name in columns if name in groups and {"signed-log", "hats"} & set(columns[name])]
+    problems = []
+    if unknown:
+        shown = f"{', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
+        problems.append(f"columns names {listed(unknown)}, which the table does not have as numbers; it has {shown}")
+    if slots:
+        problems.append(f"{listed(slots)} hold 0 and 1, so that logarithms and hats would tell nothing new")
     if wrong:
-        raise ArgumentError(
-            f"columns has products of columns that are not there, or within one category: {listed(wrong)}; correct them"
-        )
+        terms_of = ", ".join(f"{listed(words)} of {name!r}" for name, words in wrong.items())
+        problems.append(f"there are no products with columns that are not there, or within one category: {terms_of}")
+    if problems:
+        raise ArgumentError("; ".join(problems))
     return terms
 
 

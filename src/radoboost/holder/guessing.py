@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from radoboost.errors import TableError
 from radoboost.tables.cells import is_text
-from radoboost.tables.columns import listed
+from radoboost.tables.columns import listed, storage
 from radoboost.tables.kinds import Category, Date, Kind, Left, Number
 from radoboost.tables.raw import column_types
 from radoboost.tables.schema import Schema
@@ -53,6 +53,8 @@ def kind_of(name: str, stored: pa.DataType | None) -> Kind:
     >>> kind_of("smokes", pa.bool_()), kind_of("age", None).kind
     (Number(low=0, high=1, fill=None, gaps=False, terms=None), 'number')
     """
+    if stored is not None and pa.types.is_dictionary(stored) and storage(stored.value_type) != "text":
+        return Left("id") if says_id(name) else Category()  # whoever made it a dictionary says so
     while stored is not None and (pa.types.is_dictionary(stored) or pa.types.is_run_end_encoded(stored)):
         stored = stored.value_type
     if stored is not None:

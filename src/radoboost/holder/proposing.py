@@ -6,8 +6,8 @@ and the largest number, the exact mean where some are missing, the values of cat
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -27,7 +27,8 @@ from radoboost.holder.column_looks import (
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.guessing import check_label, says_id
-from radoboost.tables.cells import gaps, is_text
+from radoboost.holder.odd_cells import odd_cells
+from radoboost.tables.cells import is_text, no_labels
 from radoboost.tables.columns import listed, storage
 from radoboost.tables.kinds import MOST_VALUES, ORDERS, PRIVATE, Category, Date, Kind, Left, Number
 from radoboost.tables.labels import LabelsSeen
@@ -36,6 +37,7 @@ from radoboost.tables.raw import RawTable, raw_table
 from radoboost.tables.schema import Schema
 
 _DAY = 86400
+_FEW_VALUES = 20  # of a category; where there are more, they may be numbers with an odd cell among them
 _TITLES = {"number": "numbers", "category": "categories", "date": "dates"}
 
 
@@ -43,13 +45,26 @@ _TITLES = {"number": "numbers", "category": "categories", "date": "dates"}
 class Proposal:
     """A schema made from a table, and what it goes by, in words for each column.
 
-    `gaps` is the share of cells that are missing, and `fills` what they are filled with.
+    `gaps` is the share of cells that are missing, and `fills` what they are filled with. `nearly` are columns that are
+    left out on account of a few cells that are no numbers.
     """
 
     schema: Schema
     notes: Mapping[str, str]
     gaps: Mapping[str, float]
     fills: Mapping[str, str]
+    nearly: Mapping[str, str] = field(default_factory=dict)
+
+    def refuse_nearly_numbers(self) -> None:
+        """Refuse to leave out columns that are numbers but for a few cells, and name all of them."""
+        if self.nearly:
+            columns = "; ".join(
+                f"column {name!r} is nearly all numbers, but {why}" for name, why in self.nearly.items()
+            )
+            drops = " ".join(f"--drop {name}" for name in self.nearly)
+            raise TableError(
+                f'{columns}; correct that, or leave it out ({drops}; in a schema "kind": "text"; or "category")'
+            )
 
     def _note(self, name: str, filled: bool) -> str:
         """What a column goes by, in brackets."""
@@ -127,7 +142,14 @@ def propose(
     labels = None if label is None else LabelsSeen(label, classes)
     looks = _look(raw, names, engine or get_engine("auto"), marks, labels, skip_unlabelled)
     chosen = _common_marks(looks, marks)
-    kinds = {name: _kind(look, chosen) for name, look in looks.items()}
+    kinds = {name: _kind(look, chosen, named=features is not None) for name, look in looks.items()}
+    texts = [name for name, found in kinds.items() if _may_be_numbers(looks[name], found.kind)]
+    odd = odd_cells(raw_table(table, texts, separator), texts, chosen) if texts else {}
+    kinds |= {
+        name: _Found(Left("text"), f"text: {cells.words}")
+        for name, cells in odd.items()
+        if cells.nearly or kinds[name].kind.kind == "text"
+    }
     schema = Schema(
         {name: found.kind for name, found in kinds.items()},
         label,
@@ -139,7 +161,7 @@ def propose(
     )
     shares = {name: look.missing / look.rows for name, look in looks.items()}
     notes, fills = ({name: getattr(found, part) for name, found in kinds.items()} for part in ("note", "fill"))
-    return Proposal(schema, notes, shares, fills)
+    return Proposal(schema, notes, shares, fills, {name: cells.words for name, cells in odd.items() if cells.nearly})
 
 
 def _chosen(names: Sequence[str], label: str | None, features: Sequence[str] | None, drop: Sequence[str]) -> list[str]:
@@ -168,7 +190,7 @@ def _look(
         if labels is not None:
             column = _labels(batch.columns.column(labels.name), raw.separator is not None)
             if skip_unlabelled:
-                labels.see(column.filter(pa.array(~gaps(column))))
+                labels.see(column.filter(pa.array(~no_labels(column))))
             else:
                 labels.see(column, batch.place)
         n_rows += batch.columns.num_rows
@@ -178,19 +200,21 @@ def _look(
 
 def _labels(column: pa.Array, of_csv: bool) -> pa.Array:
     """Labels, null where a cell of a CSV file says that one is missing."""
-    return pc.if_else(pa.array(gaps(column)), pa.scalar(None, column.type), column) if of_csv else column
+    return pc.if_else(pa.array(no_labels(column)), pa.scalar(None, column.type), column) if of_csv else column
 
 
 def _start(name: str, stored: pa.DataType, engine: Engine, marks: Sequence[Marks]) -> ColumnLook:
     """What there is to note about a column of this type."""
-    inner = stored
+    inner, coded = stored, pa.types.is_dictionary(stored)
     while pa.types.is_dictionary(inner) or pa.types.is_run_end_encoded(inner):
         inner = inner.value_type
     if is_text(inner) and "binary" not in str(inner):
-        return ColumnLook(name, inner, NumberLook(engine, marks), DateLook(), ValueLook())
+        return ColumnLook(name, inner, NumberLook(engine, marks), DateLook(), ValueLook(), coded)
     if pa.types.is_date(inner) or pa.types.is_timestamp(inner):
         return ColumnLook(name, inner, None, DateLook([ORDERS[0]]), None)
     if storage(inner) != "text":
+        if coded:
+            return ColumnLook(name, inner, None, None, ValueLook(), coded)
         values = ValueLook() if says_id(name) and pa.types.is_integer(inner) else None
         return ColumnLook(name, inner, NumberLook(engine, marks[:1]), None, values)
     return ColumnLook(name, inner, None, None, None)
@@ -214,27 +238,35 @@ class _Found(NamedTuple):
     fill: str = ""
 
 
-def _kind(look: ColumnLook, marks: Marks) -> _Found:
-    numbers, values = look.numbers, look.values
+def _kind(look: ColumnLook, marks: Marks, named: bool) -> _Found:
+    """What a column is; one that the caller `named` is no id."""
+    numbers, values, is_id = look.numbers, look.values, not named and says_id(look.name)
     if look.present == 0:
         return _Found(Left("text"), "nothing in it")
+    if look.coded and look.n_values and not (is_id and look.n_values == look.present > 1):
+        return _category(look)  # its type says so
     if numbers is not None and (key := marks if is_text(look.kind) else PLAIN) in numbers.alive:
-        if says_id(look.name) and numbers.whole:
+        if is_id and numbers.whole:
             few = values is not None and values.values is not None and len(values.values) < look.present
             return _category(look) if few else _Found(Left("id"), "id")
         return _number(numbers.exact(key), look.missing > 0)
     if look.dates is not None and look.dates.alive:
         return _date(look.dates, look.missing > 0, is_text(look.kind))
     if values is not None and values.values is not None:
-        apart = says_id(look.name) and len(values.values) == look.present > 1
+        apart = is_id and len(values.values) == look.present > 1
         return _Found(Left("id"), "id") if apart else _category(look)
-    if says_id(look.name):
+    if is_id:
         return _Found(Left("id"), "id")
-    if numbers is not None and 2 * numbers.readable > look.present:
-        others = look.present - numbers.readable
-        words = f"text: {others:,} of {look.present:,} cells are no numbers, the first is {numbers.odd!r}"
-        return _Found(Left("text"), words)
-    return _Found(Left("text"), "text, many values" if is_text(look.kind) else str(look.kind))
+    if look.numbers is None and values is None:
+        return _Found(Left("text"), str(look.kind))  # of a type that no kind of column reads
+    return _Found(Left("text"), f"a category of more than {MOST_VALUES} values" if look.coded else "text, many values")
+
+
+def _may_be_numbers(look: ColumnLook, kind: Kind) -> bool:
+    """Whether a column of texts is left out, or is a category of so many values that these may be numbers."""
+    if look.present == 0 or look.numbers is None or not is_text(look.kind):
+        return False
+    return kind == Left("text") or (isinstance(kind, Category) and not look.coded and look.n_values > _FEW_VALUES)
 
 
 def _category(look: ColumnLook) -> _Found:
@@ -289,8 +321,8 @@ def _iso(seconds: int) -> str | None:
 # ---- what a written schema leaves open
 
 
-def settle_schema(schema: Schema, table: Any, engine: Engine | None = None) -> Schema:
-    """A written schema with what it leaves open taken from the table, for plain releases.
+def settle_schema(schema: Schema, table: Any, engine: Engine | None = None, withheld: Collection[str] = ()) -> Schema:
+    """A written schema with what it leaves open taken from the table, for plain releases; but nothing of `withheld`.
 
     Values of a category are those that occur, and fills are exact means. A schema that leaves nothing open is returned
     as it is, without a look at the table; otherwise it is marked as made from data.
@@ -300,9 +332,10 @@ def settle_schema(schema: Schema, table: Any, engine: Engine | None = None) -> S
     >>> settled.columns["ward"].values, settled.from_data
     (('A', 'B'), True)
     """
-    open_columns = [name for name, kind in schema.columns.items() if _is_open(kind)]
+    open_columns = [name for name, kind in schema.columns.items() if _is_open(kind) and name not in withheld]
     if not open_columns:
         return schema
+    raw_table(table, schema.used, schema.separator)  # refused if any is not there
     raw = raw_table(table, open_columns, schema.separator)
     marks = Marks(None, schema.decimal, schema.thousands)
     machine = engine or get_engine("auto")

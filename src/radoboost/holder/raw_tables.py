@@ -18,9 +18,11 @@ from radoboost.holder.engines import Engine
 from radoboost.holder.mechanisms import Asked, Made
 from radoboost.holder.persons import chosen_parts
 from radoboost.holder.proposing import propose, settle_schema
+from radoboost.holder.withheld import Withheld, check_withheld, refuse_gaps, withhold, without_gaps
 from radoboost.tables import Source, open_table
-from radoboost.tables.cells import gaps
-from radoboost.tables.kinds import Category, Kind, Left, Number
+from radoboost.tables.cells import gaps, no_labels
+from radoboost.tables.columns import listed
+from radoboost.tables.kinds import Category, Kind, Number
 from radoboost.tables.labels import class_places, labels_array
 from radoboost.tables.paths import readable
 from radoboost.tables.raw import raw_table
@@ -59,16 +61,19 @@ def make_plainly(
     separator: str | None = None,
     decimal: str | None = None,
     engine: Engine | None = None,
+    withheld: Withheld | None = None,
 ) -> PlainRelease:
     """Open a table for a mechanism that may look at it, and let `make` have it.
 
     Without a schema, and with no marks declared, a clean table of numbers is read as it is. Everything else goes by a
-    schema: the declared one, settled by the table where it leaves something open, or one that is proposed.
+    schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
+    that are `withheld` it has what was declared, and nothing from the table.
     """
     if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__len__"):
         with readable("the table"):
             table = pa.table(table)  # a stream, which can be read once
-    schema, lines = asked.declared.schema, []
+    schema, lines, hidden = asked.declared.schema, [], withheld or {}
+    known = {} if schema is None or schema.from_data else schema.columns
     if schema is None and separator is None and decimal is None:
         try:
             return PlainRelease(make(asked, open_source(table, y, asked)), None)
@@ -87,14 +92,26 @@ def make_plainly(
             skip_unlabelled=missing == "drop",
             engine=engine,
         )
-        schema = _with_limits(proposal.schema, asked.declared.limits)
+        proposal.refuse_nearly_numbers()
+        schema = withhold(proposal.schema, hidden)
         lines = proposal.in_words(filled=missing == "fill")
         if not schema.used:
-            raise TableError(f"no column of the table can be used as it is: {'; '.join(lines)}")
+            raise TableError(f"nothing is left to learn from: {'; '.join(lines)}")
     else:
-        schema = settle_schema(schema, table, engine)
-    if missing != "fill":
-        schema = replace(schema, columns={name: _without_gaps(kind) for name, kind in schema.columns.items()})
+        schema = settle_schema(withhold(schema, hidden), table, engine, tuple(hidden))
+    protected = check_withheld(schema, known, hidden)
+    if missing == "fill" and protected:
+        found = find_gaps(
+            table, None, replace(schema, columns={name: schema.columns[name] for name in protected}), None
+        )
+        refuse_gaps(found.by_column, found.n_rows)
+    complete = schema.columns if missing != "fill" else protected
+    schema = replace(
+        schema,
+        columns={name: without_gaps(kind) if name in complete else kind for name, kind in schema.columns.items()},
+    )
+    if asked.declared.schema is None:
+        schema = _with_limits(schema, asked.declared.limits)
     declared = Declared.by_schema(schema).choose(None, (), asked.label)
     asked = replace(asked, declared=declared, features=None, drop=())
     source = open_source(table, y, asked)
@@ -120,17 +137,12 @@ def _with_limits(schema: Schema, limits: Any) -> Schema:
     known = {name: pair for name, pair in dict(limits).items() if isinstance(schema.columns.get(name), Number)}
     unknown = [name for name in limits if name not in known]
     if unknown:
-        raise ArgumentError(f"bounds name {unknown[0]!r}, which is no column of numbers; correct or drop it")
+        raise ArgumentError(f"bounds name {listed(unknown)}, not among the columns of numbers; correct or drop such")
     columns = {}
     for name, kind in schema.columns.items():
         low, high = known.get(name, (None, None))
         columns[name] = replace(kind, low=low, high=high) if name in known and isinstance(kind, Number) else kind
     return replace(schema, columns=columns)
-
-
-def _without_gaps(kind: Kind) -> Kind:
-    """A kind for a table in which no row has a gap."""
-    return kind if isinstance(kind, Left) else replace(kind, gaps=False)
 
 
 # ---- rows with gaps
@@ -186,13 +198,15 @@ def find_gaps(table: Any, y: Any, schema: Schema, label: str | None) -> GapRows:
     ({'a': 1, 'b': 1}, [True, False])
     """
     names = [*schema.used, *([] if label is None else [label])]
-    labels = None if y is None else gaps(pa.array(labels_array(y)))
+    labels = None if y is None else no_labels(pa.array(labels_array(y)))
     found = GapRows()
     for batch in raw_table(table, names, schema.separator).batches():
         size = batch.columns.num_rows
         complete = np.ones(size, dtype=bool)
         places = slice(found.n_rows, found.n_rows + size)
-        absent = {name: _absent(batch.columns.column(name), schema.columns.get(name)) for name in names}
+        absent = {name: _absent(batch.columns.column(name), schema.columns[name]) for name in schema.used}
+        if label is not None:
+            absent[label] = no_labels(batch.columns.column(label))
         if labels is not None:
             absent["y"] = labels[places]
         for name, rows in absent.items():
@@ -204,7 +218,7 @@ def find_gaps(table: Any, y: Any, schema: Schema, label: str | None) -> GapRows:
     return found
 
 
-def _absent(column: pa.Array, kind: Kind | None) -> NDArray[np.bool_]:
+def _absent(column: pa.Array, kind: Kind) -> NDArray[np.bool_]:
     """Where a column has no value; a word that is declared as a category is one."""
     absent = gaps(column)
     if isinstance(kind, Category) and kind.values is not None and absent.any():

@@ -172,32 +172,50 @@ def as_column(array: NDArray[Any]) -> pa.Array:
 
 
 # What a missing value is written as; a category may declare any of these words as one of its values.
-GAPS = frozenset(
+_NO_LABELS = frozenset(
     {
         *("", "NA", "N/A", "n/a", "#N/A", "#NA", "#N/A N/A", "<NA>", "NULL", "null", "None", "none"),
         *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
     }
 )
+GAPS = _NO_LABELS | {"-", "--", "?", ".", "na"}  # which may well be labels: + and - are two classes
 
 
-_GAP = rf"^[ \t]*(?:{'|'.join(re.escape(word) for word in sorted(GAPS))})[ \t]*$"
+def _pattern_of(words: Iterable[str]) -> str:
+    return rf"^[ \t]*(?:{'|'.join(re.escape(word) for word in sorted(words))})[ \t]*$"
+
+
+_GAP, _NO_LABEL = _pattern_of(GAPS), _pattern_of(_NO_LABELS)
 
 
 def gaps(column: pa.Array) -> NDArray[np.bool_]:
     """Where a column has no value: nulls, numbers that are NaN, and texts that stand for a missing value.
 
-    >>> gaps(pa.array(["1", "", "NA ", None, "x"])).tolist()
-    [False, True, True, True, False]
+    >>> gaps(pa.array(["1", "", "NA ", None, "x", "-"])).tolist()
+    [False, True, True, True, False, True]
     """
+    return _gaps(column, _GAP)
+
+
+def no_labels(column: pa.Array) -> NDArray[np.bool_]:
+    """Where a column of labels has none: as `gaps`, without signs that may be labels.
+
+    >>> no_labels(pa.array(["+", "-", "NA", None])).tolist()
+    [False, False, True, True]
+    """
+    return _gaps(column, _NO_LABEL)
+
+
+def _gaps(column: pa.Array, words: str) -> NDArray[np.bool_]:
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return np.append(gaps(column.dictionary), True)[category_places(column)]
+        return np.append(_gaps(column.dictionary, words), True)[category_places(column)]
     if pa.types.is_run_end_encoded(kind):
-        return np.append(gaps(column.values), True)[run_places(column)]
+        return np.append(_gaps(column.values, words), True)[run_places(column)]
     missing: NDArray[np.bool_] = column.is_null(nan_is_null=pa.types.is_floating(kind)).to_numpy(zero_copy_only=False)
     if is_text(kind):
-        words = pc.match_substring_regex(as_bytes(column), _GAP).fill_null(True)
-        missing = missing | words.to_numpy(zero_copy_only=False)
+        matches = pc.match_substring_regex(as_bytes(column), words).fill_null(True)
+        missing = missing | matches.to_numpy(zero_copy_only=False)
     return missing
 
 

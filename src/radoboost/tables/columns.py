@@ -53,16 +53,16 @@ class Choice:
             duplicates = [name for name, count in Counter(group).items() if count > 1]
             if duplicates:
                 raise TableError(
-                    f"{where}: several columns are called {duplicates[0]!r}; features need different names"
+                    f"{where}: several columns are called {listed(duplicates)}; features need different names"
                 )
         known = set(names)
         if self.label is not None and self.label not in known:
             raise TableError(f"{where} has no column {self.label!r} for the label; its columns are {listed(names)}")
         if self.person is not None and self.person not in known:
             raise TableError(f"{where} has no column {self.person!r} for the person; its columns are {listed(names)}")
-        for name in self.drop:
-            if name not in known:
-                raise TableError(f"{where} has no column {name!r}; its columns are {listed(names)}")
+        undropped = [name for name in self.drop if name not in known]
+        if undropped:
+            raise TableError(f"{where} has no column {listed(undropped)}; its columns are {listed(names)}")
         missing = [name for name in self.features or () if name not in known]
         if missing:
             others = [name for name in names if name not in choices]

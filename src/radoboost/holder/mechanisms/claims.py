@@ -40,8 +40,8 @@ SCHEMAS = {
         "filled with. Read off the table, it would tell of it.",
     ),
     "table": (
-        "The schema was made from the table, and is in the release: the values that each category has, where values "
-        "are missing, and the means that they are filled with.",
+        "The schema was made from the table, and is in the release: the smallest value, the largest and the mean of "
+        "every number and date, exactly; the values that each category has; and which columns have gaps.",
     ),
 }
 

@@ -28,6 +28,7 @@ from radoboost.privacy import (
 )
 from radoboost.release import Statement, finite_or_word, rounded_up
 from radoboost.release.columns import Column
+from radoboost.tables.kinds import Kind, Number
 
 _CODINGS = ((0.0, 1.0), (-1.0, 1.0))
 
@@ -62,6 +63,11 @@ class FeatureBand:
         check_epsilon(self.epsilon, self.delta)
         if self.values is not None and self.values not in _CODINGS:
             raise ArgumentError(f"values must be (0, 1) or (-1, 1); they are {self.values!r}")
+
+    @property
+    def withheld(self) -> dict[str, Kind]:
+        """What a schema says of the column where nobody declared it: that it is a number, and its coding if known."""
+        return {self.feature: Number() if self.values is None else Number(*self.values)}
 
     def check(self, asked: Asked) -> None:
         """Refuse a scale that cannot be used, and signatures other than the band's own."""
@@ -158,6 +164,10 @@ class FeatureBand:
                 "No other column is protected in any way, nor the number of examples, nor the label.",
                 *(f"Of every column but {name}: {sentence}" for sentence in exposed_by_scale(circumstances.scale)),
                 *COMMON,
+                *(
+                    [f"Of the column {name}, the schema has nothing from the table."]
+                    * (circumstances.schema == "table")
+                ),
             ),
             adversary=f"Anyone who sees the column {name} of the rados and no other, knows everything else",
         )

@@ -26,6 +26,7 @@ from radoboost.holder.signatures import check_enough_examples
 from radoboost.release import RADOS
 from radoboost.release.columns import Column, constant_column
 from radoboost.tables import Batch
+from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.mapped import mapped
 
@@ -97,7 +98,7 @@ def declared_features(asked: Asked) -> list[str] | None:
     dropped = {asked.drop} if isinstance(asked.drop, str) else set(asked.drop)
     missing = [name for name in names if name not in declared.names]
     if missing:
-        raise ArgumentError(f"the bounds do not declare {missing[0]!r}; add its low and high, or leave it out")
+        raise ArgumentError(f"the bounds do not declare {listed(missing)}; add low and high, or leave such columns out")
     return [name for name in names if name not in dropped]
 
 
