@@ -13,8 +13,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
+from typer.testing import CliRunner
 
 import radoboost as rb
+from radoboost.cli import app
 from radoboost.learner.rows import Filled
 
 SCHEMA = rb.Schema(
@@ -179,10 +181,56 @@ def test_gaps_have_the_fill_and_new_values_are_zeros(model):
         model.predict({"age": [50], "dose": [None], "ward": [None], "unit": [1], "seen": [None]})
 
 
+def test_cells_that_cannot_be_read_are_filled_and_named(model, tmp_path):
+    rows = {
+        "age": [50, "old", None, "-", float("inf")],
+        "dose": [1, 2, 3, 4, "n.d."],
+        "ward": ["A"] * 5,
+        "unit": [1] * 5,
+        "seen": ["2024-03-01", "2024-03-01", "not a date", "2024-03-01", ""],
+    }
+    gaps = {**rows, "age": [50, None, None, None, None], "dose": [1, 2, 3, 4, None]}
+    gaps["seen"] = ["2024-03-01", "2024-03-01", None, "2024-03-01", None]
+    with pytest.warns(rb.FilledWarning, match="^gaps filled: 'dose' 1, 'seen' 2$"):
+        scores = model.decision_function(gaps)
+    words = (
+        "gaps filled: 'seen' 1; not readable, and filled: 'age' 3 (the first is 'old', {0}), 'dose' 1 (the first is "
+        "'n.d.', {1}), 'seen' 1 (the first is 'not a date', {2})"
+    )
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
+    path = tmp_path / "t.csv"
+    for form, places in (
+        (pd.DataFrame(rows), ("row 2", "row 5", "row 3")),
+        (rows, ("row 2", "row 5", "row 3")),
+        (path, tuple(f"line {line} of {path}" for line in (3, 6, 4))),
+    ):
+        with pytest.warns(rb.FilledWarning) as caught:
+            np.testing.assert_array_equal(model.decision_function(form), scores)
+        assert [str(warning.message) for warning in caught] == [words.format(*places)]
+    model.save(tmp_path / "m.json")
+    command = ["predict", str(tmp_path / "m.json"), str(path), "-o", str(tmp_path / "s.csv"), "--json"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0 and words.format(*places).partition("; ")[2] in result.stderr
+    unread = json.loads(result.stdout)["not_readable"]
+    assert unread["age"] == {"count": 3, "first": "'old'", "place": places[0]}
+    assert list(unread) == ["age", "dose", "seen"]
+    with pytest.raises(rb.TableError, match="column 'age' has 'old'"):  # plain crafting stays strict
+        rb.craft({**rows, "ill": ["no", "yes"] * 2 + ["no"]}, label="ill", schema=model.schema)
+
+
+def test_the_first_unreadable_cell_of_all_batches_is_named(model, tmp_path):
+    lines = ["50,1,A,1,2024-03-01"] * 140_000
+    lines[70_000] = lines[139_000] = lines[139_999] = "50,bad,A,1,2024-03-01"
+    (tmp_path / "t.csv").write_text("age,dose,ward,unit,seen\n" + "\n".join(lines))
+    message = rf"'dose' 3 \(the first is 'bad', line 70,002 of {tmp_path}/t.csv\)$"
+    with pytest.warns(rb.FilledWarning, match=message):
+        model.predict(tmp_path / "t.csv")
+
+
 def test_counts_add_up():
     total = Filled({"age": 2}, {}) + Filled({"age": 1, "dose": 4}, {"ward": 1}) + Filled()
     assert total.sentence() == "gaps filled: 'age' 3, 'dose' 4; unseen values of 'ward': 1"
-    assert total.to_dict() == {"gaps_filled": {"age": 3, "dose": 4}, "unseen_values": {"ward": 1}}
+    assert total.to_dict() == {"gaps_filled": {"age": 3, "dose": 4}, "not_readable": {}, "unseen_values": {"ward": 1}}
     assert Filled().sentence() == ""
 
 
