@@ -13,6 +13,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from typer.testing import CliRunner
 
 import radoboost as rb
@@ -341,3 +343,51 @@ def test_a_clean_table_is_predicted_in_silence(clean, rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clean["standard"].predict(rng.normal(50, 10, size=(20, 3)))
+
+
+# ---- shells that are given a schema
+
+
+@pytest.mark.parametrize("shell", [rb.MomentsClassifier, rb.RadoBoostClassifier])
+@pytest.mark.parametrize("form", [pd.DataFrame, pa.table, dict])
+def test_shells_with_a_schema_fit_raw_tables(shell, form, table):
+    features = form({name: column for name, column in table.items() if name != "ill"})
+    clf = shell(schema=SCHEMA, random_state=1).fit(features, table["ill"])
+    release = rb.craft(pa.table(table), label="ill", schema=SCHEMA, seed=1)
+    np.testing.assert_array_equal(clf.release_.rados, release.rados)
+    assert clf.release_.classes == release.classes == ("no", "yes") and clf.model_.schema == release.schema
+    other = shell().fit_rados(release)
+    np.testing.assert_array_equal(clf.decision_function(features), other.decision_function(features))
+    assert clf.feature_names_in_.tolist() == ["age", "dose", "ward", "unit", "seen"] and clf.n_features_in_ == 5
+    assert clf.score(features, table["ill"]) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore::radoboost.BudgetWarning")
+def test_shells_with_a_schema_fit_privately_too(table, tmp_path):
+    frame = pd.DataFrame(table)
+    X, y = frame.drop(columns="ill"), frame["ill"]
+    mechanism = rb.Moments(epsilon=8.0)
+    with pytest.raises(rb.ArgumentError, match="needs the two classes declared"):
+        rb.MomentsClassifier(mechanism=mechanism, schema=SCHEMA).fit(X, y)
+    declared = dataclasses.replace(SCHEMA, label="ill", classes=("yes", "no"))
+    (tmp_path / "s.json").write_text(json.dumps(declared.to_dict()))
+    for schema in (declared, declared.to_dict(), tmp_path / "s.json"):
+        clf = clone(rb.MomentsClassifier(mechanism=mechanism, schema=schema)).fit(X.assign(age="old"), y)
+        assert clf.release_.statement.epsilon <= 8 and clf.release_.classes == ("yes", "no")
+        assert clf.classes_.tolist() == ["no", "yes"] and set(clf.predict(X)) <= {"no", "yes"}
+    seen = dataclasses.replace(declared, from_data=True)
+    with pytest.raises(rb.ArgumentError):
+        rb.MomentsClassifier(mechanism=mechanism, schema=seen).fit(X, y)
+
+
+def test_shells_with_a_schema_can_be_searched_over(table):
+    frame = pd.DataFrame(table)
+    X, y = frame.drop(columns="ill"), (frame["ill"] == "yes").astype(int)
+    search = GridSearchCV(rb.MomentsClassifier(schema=SCHEMA, random_state=0), {"n_rados": [20, 200]}, cv=2).fit(X, y)
+    assert search.best_estimator_.get_params()["schema"] == SCHEMA and search.best_score_ > 0.7
+    with pytest.raises(ValueError, match="classes must be the two labels of y"):
+        rb.MomentsClassifier(schema=SCHEMA, classes=("a", "b")).fit(X, y)
+    with pytest.raises(ValueError, match="Only binary classification"):
+        rb.MomentsClassifier(schema=SCHEMA).fit(X, np.arange(len(X)) % 3)
+    with pytest.raises(ValueError, match="could not convert string"):  # without one, as scikit-learn says it
+        rb.MomentsClassifier().fit(X, y)
