@@ -37,7 +37,8 @@ def _commands() -> Iterator[tuple[str, ...]]:
     while waiting:
         path, command = waiting.pop(0)
         yield path
-        waiting += [((*path, name), child) for name, child in getattr(command, "commands", {}).items()]
+        children = getattr(command, "commands", {})
+        waiting += [((*path, name), child) for name, child in children.items() if not child.hidden]
 
 
 def _help(path: tuple[str, ...]) -> str:

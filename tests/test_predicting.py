@@ -13,8 +13,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from typer.testing import CliRunner
 
 import radoboost as rb
+from radoboost.cli import app
 from radoboost.learner.rows import Filled
 
 SCHEMA = rb.Schema(
@@ -179,10 +183,56 @@ def test_gaps_have_the_fill_and_new_values_are_zeros(model):
         model.predict({"age": [50], "dose": [None], "ward": [None], "unit": [1], "seen": [None]})
 
 
+def test_cells_that_cannot_be_read_are_filled_and_named(model, tmp_path):
+    rows = {
+        "age": [50, "old", None, "-", float("inf")],
+        "dose": [1, 2, 3, 4, "n.d."],
+        "ward": ["A"] * 5,
+        "unit": [1] * 5,
+        "seen": ["2024-03-01", "2024-03-01", "not a date", "2024-03-01", ""],
+    }
+    gaps = {**rows, "age": [50, None, None, None, None], "dose": [1, 2, 3, 4, None]}
+    gaps["seen"] = ["2024-03-01", "2024-03-01", None, "2024-03-01", None]
+    with pytest.warns(rb.FilledWarning, match="^gaps filled: 'dose' 1, 'seen' 2$"):
+        scores = model.decision_function(gaps)
+    words = (
+        "gaps filled: 'seen' 1; not readable, and filled: 'age' 3 (the first is 'old', {0}), 'dose' 1 (the first is "
+        "'n.d.', {1}), 'seen' 1 (the first is 'not a date', {2})"
+    )
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
+    path = tmp_path / "t.csv"
+    for form, places in (
+        (pd.DataFrame(rows), ("row 2", "row 5", "row 3")),
+        (rows, ("row 2", "row 5", "row 3")),
+        (path, tuple(f"line {line} of {path}" for line in (3, 6, 4))),
+    ):
+        with pytest.warns(rb.FilledWarning) as caught:
+            np.testing.assert_array_equal(model.decision_function(form), scores)
+        assert [str(warning.message) for warning in caught] == [words.format(*places)]
+    model.save(tmp_path / "m.json")
+    command = ["predict", str(tmp_path / "m.json"), str(path), "-o", str(tmp_path / "s.csv"), "--json"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0 and words.format(*places).partition("; ")[2] in result.stderr
+    unread = json.loads(result.stdout)["not_readable"]
+    assert unread["age"] == {"count": 3, "first": "'old'", "place": places[0]}
+    assert list(unread) == ["age", "dose", "seen"]
+    with pytest.raises(rb.TableError, match="column 'age' has 'old'"):  # plain crafting stays strict
+        rb.craft({**rows, "ill": ["no", "yes"] * 2 + ["no"]}, label="ill", schema=model.schema)
+
+
+def test_the_first_unreadable_cell_of_all_batches_is_named(model, tmp_path):
+    lines = ["50,1,A,1,2024-03-01"] * 140_000
+    lines[70_000] = lines[139_000] = lines[139_999] = "50,bad,A,1,2024-03-01"
+    (tmp_path / "t.csv").write_text("age,dose,ward,unit,seen\n" + "\n".join(lines))
+    message = rf"'dose' 3 \(the first is 'bad', line 70,002 of {tmp_path}/t.csv\)$"
+    with pytest.warns(rb.FilledWarning, match=message):
+        model.predict(tmp_path / "t.csv")
+
+
 def test_counts_add_up():
     total = Filled({"age": 2}, {}) + Filled({"age": 1, "dose": 4}, {"ward": 1}) + Filled()
     assert total.sentence() == "gaps filled: 'age' 3, 'dose' 4; unseen values of 'ward': 1"
-    assert total.to_dict() == {"gaps_filled": {"age": 3, "dose": 4}, "unseen_values": {"ward": 1}}
+    assert total.to_dict() == {"gaps_filled": {"age": 3, "dose": 4}, "not_readable": {}, "unseen_values": {"ward": 1}}
     assert Filled().sentence() == ""
 
 
@@ -293,3 +343,51 @@ def test_a_clean_table_is_predicted_in_silence(clean, rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clean["standard"].predict(rng.normal(50, 10, size=(20, 3)))
+
+
+# ---- shells that are given a schema
+
+
+@pytest.mark.parametrize("shell", [rb.MomentsClassifier, rb.RadoBoostClassifier])
+@pytest.mark.parametrize("form", [pd.DataFrame, pa.table, dict])
+def test_shells_with_a_schema_fit_raw_tables(shell, form, table):
+    features = form({name: column for name, column in table.items() if name != "ill"})
+    clf = shell(schema=SCHEMA, random_state=1).fit(features, table["ill"])
+    release = rb.craft(pa.table(table), label="ill", schema=SCHEMA, seed=1)
+    np.testing.assert_array_equal(clf.release_.rados, release.rados)
+    assert clf.release_.classes == release.classes == ("no", "yes") and clf.model_.schema == release.schema
+    other = shell().fit_rados(release)
+    np.testing.assert_array_equal(clf.decision_function(features), other.decision_function(features))
+    assert clf.feature_names_in_.tolist() == ["age", "dose", "ward", "unit", "seen"] and clf.n_features_in_ == 5
+    assert clf.score(features, table["ill"]) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore::radoboost.BudgetWarning")
+def test_shells_with_a_schema_fit_privately_too(table, tmp_path):
+    frame = pd.DataFrame(table)
+    X, y = frame.drop(columns="ill"), frame["ill"]
+    mechanism = rb.Moments(epsilon=8.0)
+    with pytest.raises(rb.ArgumentError, match="needs the two classes declared"):
+        rb.MomentsClassifier(mechanism=mechanism, schema=SCHEMA).fit(X, y)
+    declared = dataclasses.replace(SCHEMA, label="ill", classes=("yes", "no"))
+    (tmp_path / "s.json").write_text(json.dumps(declared.to_dict()))
+    for schema in (declared, declared.to_dict(), tmp_path / "s.json"):
+        clf = clone(rb.MomentsClassifier(mechanism=mechanism, schema=schema)).fit(X.assign(age="old"), y)
+        assert clf.release_.statement.epsilon <= 8 and clf.release_.classes == ("yes", "no")
+        assert clf.classes_.tolist() == ["no", "yes"] and set(clf.predict(X)) <= {"no", "yes"}
+    seen = dataclasses.replace(declared, from_data=True)
+    with pytest.raises(rb.ArgumentError):
+        rb.MomentsClassifier(mechanism=mechanism, schema=seen).fit(X, y)
+
+
+def test_shells_with_a_schema_can_be_searched_over(table):
+    frame = pd.DataFrame(table)
+    X, y = frame.drop(columns="ill"), (frame["ill"] == "yes").astype(int)
+    search = GridSearchCV(rb.MomentsClassifier(schema=SCHEMA, random_state=0), {"n_rados": [20, 200]}, cv=2).fit(X, y)
+    assert search.best_estimator_.get_params()["schema"] == SCHEMA and search.best_score_ > 0.7
+    with pytest.raises(ValueError, match="classes must be the two labels of y"):
+        rb.MomentsClassifier(schema=SCHEMA, classes=("a", "b")).fit(X, y)
+    with pytest.raises(ValueError, match="Only binary classification"):
+        rb.MomentsClassifier(schema=SCHEMA).fit(X, np.arange(len(X)) % 3)
+    with pytest.raises(ValueError, match="could not convert string"):  # without one, as scikit-learn says it
+        rb.MomentsClassifier().fit(X, y)

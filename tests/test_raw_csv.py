@@ -3,6 +3,7 @@
 import gzip
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import radoboost as rb
@@ -53,13 +54,40 @@ def values_of(table, schema=None, **options):
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.tsv", "t.TSV.gz", "t.txt", "t.txt.gz"])
 @pytest.mark.parametrize("row_by_row", [False, True])
 def test_raw_cells_as_encoded_columns(separator, name, row_by_row, tmp_path):
     path = write(tmp_path / name, separator=separator, ending="\r\n")
     values = values_of(path, SCHEMA, row_by_row=row_by_row)
     assert values.dtype == np.float64 and values.flags.c_contiguous
     np.testing.assert_array_equal(values, EXPECTED)
+
+
+@pytest.mark.parametrize("row_by_row", [False, True])
+def test_a_file_called_tsv_has_tabs_whatever_its_names_hold(row_by_row, tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text("dose, daily, in mg\ty\n1.5\tno\n2.5\tyes\n")
+    schema = Schema({"dose, daily, in mg": Number(0, 9)})
+    np.testing.assert_array_equal(values_of(path, schema, row_by_row=row_by_row), [[1.5], [2.5]])
+    np.testing.assert_array_equal(values_of(path, row_by_row=row_by_row), [[1.5], [2.5]])
+
+
+@pytest.mark.parametrize("row_by_row", [False, True])
+def test_spaces_around_values_of_categories_do_not_count(row_by_row, tmp_path):
+    schema = Schema({"ward": Category(("A", " B\t", " NA"), other=True, gaps=True)})
+    assert [column.name for column in schema.encoded()][:3] == ["ward=A", "ward=B", "ward=NA"]
+    cells = ["A", " A", "A ", "B", "\tB ", "NA", " NA ", "C ", "  "]
+    places = [0, 0, 0, 1, 1, 2, 2, 3, 4]
+    labels = ["no", " no", "yes", "yes ", "no", "yes", "no", "yes", "no"]
+    path = tmp_path / "t.csv"
+    path.write_text("ward,y\n" + "".join(f'"{cell}",{label}\n' for cell, label in zip(cells, labels, strict=True)))
+    frame = pd.DataFrame({"ward": cells, "y": labels})
+    for table in (path, frame, frame.astype("category")):
+        np.testing.assert_array_equal(values_of(table, schema, row_by_row=row_by_row), np.eye(5)[places])
+        release = rb.craft(table, label="y", schema=schema, n_rados=9, seed=1)
+        assert release.classes == ("no", "yes")
+    with pytest.raises(rb.ArgumentError, match="'A ' is there twice"):
+        Schema({"ward": Category(("A", "A "))})
 
 
 @pytest.mark.parametrize("row_by_row", [False, True])

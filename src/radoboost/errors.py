@@ -13,7 +13,7 @@ RadoError
 
 ClippedWarning  (UserWarning)   values lay beyond their declared bounds
 DeltaWarning    (UserWarning)   delta is not well below one over the declared number of rows
-FilledWarning   (UserWarning)   a model had to fill gaps that it did not expect, or met values that are new to it
+FilledWarning   (UserWarning)   a model filled gaps that it did not expect or cells it cannot read, or met new values
 BudgetWarning   (UserWarning)   private fits add up, and nobody keeps the books
 SchemaWarning   (UserWarning)   a raw table was read by a schema proposed from it, or without rows with gaps
 
@@ -72,7 +72,7 @@ class ClippedWarning(UserWarning):
 
 
 class FilledWarning(UserWarning):
-    """A model had to fill gaps that its schema does not foresee, or met values that are new to a category."""
+    """A model filled gaps that its schema does not foresee, or cells that it cannot read, or met values new to it."""
 
 
 class BudgetWarning(UserWarning):

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from radoboost.errors import ArgumentError, ReleaseError
@@ -40,6 +40,8 @@ from radoboost.shells import LinearShell, boost_shell, chosen_oracle, unchanged_
 from radoboost.tables.columns import check_integers, row_place
 from radoboost.tuning import changed_mechanism, chosen_mechanism, mechanism_parameters, note_fit, note_score
 
+_NEEDS_CLASSES = "a private mechanism needs the two classes declared: give classes=(negative, positive)"
+
 
 class _RadoShell(LinearShell, ABC):
     """What the shells over rados share: crafting in `fit`, and learning from a release."""
@@ -55,6 +57,7 @@ class _RadoShell(LinearShell, ABC):
         signatures: SignatureSet | None = None,
         columns: Columns = "auto",
         scale: str | None = "auto",
+        schema: Bounds = None,
         bounds: Bounds = None,
         intercept: bool = True,
         ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -66,6 +69,7 @@ class _RadoShell(LinearShell, ABC):
         self.signatures = signatures
         self.columns = columns
         self.scale = scale
+        self.schema = schema
         self.bounds = bounds
         self.intercept = intercept
         self.ledger = ledger
@@ -100,14 +104,18 @@ class _RadoShell(LinearShell, ABC):
     def _fit(self, X: Any, y: Any) -> None:
         mechanism = chosen_mechanism(self.mechanism)
         private = getattr(mechanism, "private", False)
-        X, y, classes, names = (self._take_examples if private else self._check_examples)(X, y)
+        names: list[str] | None = None
+        if self.schema is not None:
+            y, classes = self._raw_labels(y, private)
+        else:
+            X, y, classes, names = (self._take_examples if private else self._check_examples)(X, y)
         negative, positive = classes.tolist()
         pair: tuple[Any, Any] = negative, positive
         if not private:
             # Here scikit-learn decides which labels are equal: the texts "1" and "1.0" are two classes.
             y, pair = (y == positive).astype(np.int8), (0, 1)
         table = X
-        if hasattr(self, "feature_names_in_") and not private:
+        if names is not None and hasattr(self, "feature_names_in_") and not private:
             dense = X.toarray() if hasattr(X, "toarray") else X
             table = pa.table([np.ascontiguousarray(column) for column in dense.T], names=names)
         release = craft(
@@ -120,6 +128,7 @@ class _RadoShell(LinearShell, ABC):
             signatures=self.signatures,
             columns=self.columns,
             scale=self.scale,
+            schema=self.schema,
             bounds=self.bounds,
             intercept=self.intercept,
             ledger=self.ledger,
@@ -129,11 +138,22 @@ class _RadoShell(LinearShell, ABC):
             note_fit(type(self).__name__, booked=self.ledger is not None)
         self._learn_from(replace(release, classes=(negative, positive)))
         self._set_classes(negative, positive)
+        if self.schema is not None:
+            self._set_features()
+
+    def _raw_labels(self, y: Any, private: bool) -> tuple[Any, NDArray[Any]]:
+        """The labels of a raw table, which a schema reads, and the two classes; those of the schema, if it has any."""
+        classes = read_bounds(self.schema).classes if self.classes is None else self.classes
+        if not private:
+            return self._check_labels(column_or_1d(y, warn=True), classes)
+        if classes is None or len(classes) != 2:
+            raise ArgumentError(_NEEDS_CLASSES)
+        return y, np.array(classes)
 
     def _take_examples(self, X: Any, y: Any) -> tuple[Any, Any, NDArray[Any], list[str]]:
         """X and y without a check of their values: a private release must not depend on one."""
         if self.classes is None or len(self.classes) != 2:
-            raise ArgumentError("a private mechanism needs the two classes declared: give classes=(negative, positive)")
+            raise ArgumentError(_NEEDS_CLASSES)
         X = validate_data(self, X, skip_check_array=True)  # looks at the columns only
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(self.n_features_in_)])
         return X, y, np.array(self.classes), list(names)
@@ -146,13 +166,17 @@ class _RadoShell(LinearShell, ABC):
             raise ArgumentError(f"fit_rados needs a Release, or the path of one; it got a {type(release).__name__}")
         self._learn_from(release)
         self._set_classes(*release.classes)
+        self._set_features()
+        return self
+
+    def _set_features(self) -> None:
+        """The columns that a table to predict must have, by the model."""
         names = self.model_.feature_names
         self.n_features_in_ = len(names)
         if names != tuple(f"x{k}" for k in range(len(names))):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return self
 
     def _check_rados(self, release: Release) -> None:
         if release.n_rados < 2:
@@ -192,6 +216,9 @@ class RadoBoostClassifier(_RadoShell):
     n_rados, mechanism, signatures, columns, scale, bounds, intercept
         How `fit` crafts its release, as in `craft`. `fit_rados` does not use them. A mechanism may be given by name,
         and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
+    schema : Schema, its JSON data, or the file of one, optional
+        What the columns of a raw table mean, as in `craft`. `fit` and `predict` then take raw tables, with text, dates
+        and gaps. Without one `fit` takes numbers alone, as scikit-learn checks them.
     ledger : Ledger, or the path of one, optional
         Where every private `fit` is booked, also in cross-validation and grids, in any number of processes. Booking
         covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. And the
@@ -242,6 +269,7 @@ class RadoBoostClassifier(_RadoShell):
         signatures: SignatureSet | None = None,
         columns: Columns = "auto",
         scale: str | None = "auto",
+        schema: Bounds = None,
         bounds: Bounds = None,
         intercept: bool = True,
         ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -260,6 +288,7 @@ class RadoBoostClassifier(_RadoShell):
             signatures=signatures,
             columns=columns,
             scale=scale,
+            schema=schema,
             bounds=bounds,
             intercept=intercept,
             ledger=ledger,
@@ -286,6 +315,9 @@ class MomentsClassifier(_RadoShell):
     n_rados, mechanism, signatures, columns, scale, bounds, intercept
         How `fit` crafts its release, as in `craft`. `fit_rados` does not use them. A mechanism may be given by name,
         and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
+    schema : Schema, its JSON data, or the file of one, optional
+        What the columns of a raw table mean, as in `craft`. `fit` and `predict` then take raw tables, with text, dates
+        and gaps. Without one `fit` takes numbers alone, as scikit-learn checks them.
     ledger : Ledger, or the path of one, optional
         Where every private `fit` is booked, also in cross-validation and grids, in any number of processes. Booking
         covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. And the

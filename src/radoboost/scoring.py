@@ -31,8 +31,8 @@ from radoboost.tuning import note_noisy_score
 
 GRID = 2**15  # steps that one row counts, so that rounding the noise to whole steps costs nothing
 COVERS = (
-    "the error rate on these very rows, as far as the noise goes; not what other people's rows would give. Rows with a "
-    "missing value or another class count as neither"
+    "the error rate on these very rows, as far as the noise goes; not what other people's rows would give. Rows of "
+    "another class count as neither, and so do rows with a missing value, unless the model has a schema, which fills it"
 )
 NOT_COVERED = (
     "The model is taken as given: where its training table has people in common with this one, book the score for "
@@ -103,9 +103,10 @@ def score(
 ) -> Score:
     """Count a model's errors and hits on a table, with noise: (epsilon, delta) for one record added or removed.
 
-    Each row is predicted on its own; one with a missing or infinite value, or a class that the model does not know,
-    counts as neither. The result may be published, and models may be chosen by it, if it is booked: on the ledger of
-    this table and, where people are in both, on that of the table that the model was learned from too.
+    Each row is predicted on its own; one with a class that the model does not know counts as neither, and so does one
+    with a missing or infinite value where the model has no schema. With one, such cells are filled. The result may be
+    published, and models may be chosen by it, if it is booked: on the ledger of this table and, where people are in
+    both, on that of the table that the model was learned from too.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class LinearShell(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The score of each row; positive means the second of `classes_`.
 
-        After `fit_rados` of a release with a schema, X is a raw table, as in `Model.predict`.
+        With a schema, or after `fit_rados` of a release that has one, X is a raw table, as in `Model.predict`.
         """
         check_is_fitted(self)
         if self.model_.schema is not None:
@@ -74,6 +74,12 @@ class LinearShell(ClassifierMixin, BaseEstimator):
     def _check_examples(self, X: Any, y: Any) -> tuple[Any, NDArray[Any], NDArray[Any], list[str]]:
         """X and y as scikit-learn checks them, the two classes, and the names of the features."""
         X, y = validate_data(self, X, y, accept_sparse="csr")
+        y, classes = self._check_labels(y, getattr(self, "classes", None))
+        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
+        return X, y, classes, list(names)
+
+    def _check_labels(self, y: NDArray[Any], declared: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Labels as scikit-learn checks them, and the two classes: negative, positive."""
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":
@@ -81,13 +87,11 @@ class LinearShell(ClassifierMixin, BaseEstimator):
         classes = np.unique(y)
         if len(classes) < 2:
             raise ArgumentError(f"y has one class only ({classes[0]!r}); it must have exactly two")
-        declared = getattr(self, "classes", None)
         if declared is not None:
             if len(declared) != 2 or set(np.array(declared).tolist()) != set(classes.tolist()):
                 raise ArgumentError(f"classes must be the two labels of y; they are {declared!r}")
             classes = np.array(declared)
-        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
-        return X, y, classes, list(names)
+        return y, classes
 
 
 @contextmanager

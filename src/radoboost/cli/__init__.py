@@ -16,7 +16,7 @@ from radoboost.cli.demo import demo
 from radoboost.cli.learn import learn
 from radoboost.cli.predict import predict
 from radoboost.cli.reproduce import reproduce
-from radoboost.cli.schema import schema
+from radoboost.cli.schema import bounds, schema
 from radoboost.cli.score import score
 from radoboost.cli.shell import in_one_line
 from radoboost.cli.show import show
@@ -30,6 +30,7 @@ app = typer.Typer(
 )
 for command in (craft, learn, predict, score, show, schema, check, account, audit, reproduce, demo):
     app.command()(in_one_line(command))
+app.command(hidden=True, context_settings={"ignore_unknown_options": True})(in_one_line(bounds))
 app.add_typer(ledger.app)
 app.add_typer(attack.app)
 

@@ -11,7 +11,7 @@ from radoboost.cli.shell import BoundsOption, JsonFlag, LabelOption, SchemaOptio
 def check(
     table: Annotated[
         list[str],
-        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
     ],
     schema: SchemaOption = None,
     bounds: BoundsOption = None,

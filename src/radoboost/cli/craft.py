@@ -27,7 +27,7 @@ from radoboost.errors import ArgumentError, OutputError, RadoError
 def craft(
     table: Annotated[
         list[str],
-        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
     ],
     label: LabelOption = None,
     n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados, at most 524,288.")] = 1000,

@@ -13,7 +13,7 @@ def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
     table: Annotated[
         list[str],
-        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
     ],
     label: Annotated[
         str | None,
@@ -38,7 +38,8 @@ def predict(
 
     Writes one row for each row of the table, in the same order: score, probability of the positive class, predicted
     class, after the columns of --keep. Columns that the model does not know are not read. Missing values are filled
-    and never stop it; how many, and how many values of a category were new to the model, is said on stderr.
+    and never stop it, nor do cells that a model with a schema cannot read; how many, and how many values of a category
+    were new to the model, is said on stderr.
 
     \b
     Examples:

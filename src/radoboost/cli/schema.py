@@ -13,7 +13,7 @@ from radoboost.errors import ArgumentError
 def schema(
     table: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
     ] = None,
     label: LabelOption = None,
     from_data: Annotated[
@@ -77,6 +77,14 @@ def schema(
     print("proposed from the table, which tells some of it, so promises about records refuse it:")
     for line in proposal.in_words():
         print(f"  {' '.join(line.split())}")
+
+
+def bounds(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
+    """Say what took the place of this command of earlier versions."""
+    raise ArgumentError(
+        "rado schema took the place of rado bounds: rado schema TABLE --label COL; bounds files that exist still load "
+        "with --schema FILE"
+    )
 
 
 def _table(schema: Any) -> list[str]:

@@ -16,7 +16,7 @@ def score(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
     table: Annotated[
         list[str],
-        typer.Argument(metavar="TABLE", help="CSV, CSV.gz, Parquet or Arrow files, or a pattern in quotes."),
+        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
     ],
     epsilon: Annotated[float, typer.Option(help="The privacy loss to allow.")],
     label: Annotated[str, typer.Option("--label", "-l", metavar="COL", help="The column of true classes.")],
@@ -42,8 +42,9 @@ def score(
 ) -> None:
     """Score a model on a table privately: noisy numbers of errors and hits, for one record added or removed.
 
-    Each row is predicted on its own; one with a missing value or another class counts as neither. Models may be chosen
-    by such scores, if they are booked; choosing by exact ones has no finite epsilon.
+    Each row is predicted on its own; one of another class counts as neither, and so does one with a missing value,
+    unless the model has a schema, which fills it. Models may be chosen by such scores, if they are booked; choosing by
+    exact ones has no finite epsilon.
 
     \b
     Examples:

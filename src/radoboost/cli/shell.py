@@ -57,7 +57,7 @@ BoundsOption = Annotated[
         help="As --schema, and of bounds alone; the word private lets the mechanism moments find them itself.",
     ),
 ]
-_ENDINGS = (".gz", ".csv", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado")
+_ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado")
 
 
 def say(line: str) -> None:

@@ -18,7 +18,7 @@ from radoboost.holder.passes import merged
 from radoboost.tables.cells import gaps, is_text, numbers_or_nan
 from radoboost.tables.dates import date_seconds
 from radoboost.tables.kinds import MOST_VALUES, ORDERS
-from radoboost.tables.labels import LONGEST_LABEL, canonical_label, comparable
+from radoboost.tables.labels import LONGEST_LABEL, class_key, comparable
 from radoboost.tables.marks import PLAIN, Marks
 
 # In the order of preference: of several that read all cells, the first is taken.
@@ -177,9 +177,10 @@ class ValueLook:
             if not isinstance(value, str | int | float) or len(str(value)) > LONGEST_LABEL:
                 self.values = None
                 return
-            spelling = self.values.setdefault(canonical_label(value), value)
+            value = value.strip() if isinstance(value, str) else value
+            spelling = self.values.setdefault(class_key(value), value)
             if str(value) < str(spelling):  # one spelling, whatever came first
-                self.values[canonical_label(value)] = value
+                self.values[class_key(value)] = value
             if len(self.values) > MOST_VALUES:
                 self.values = None
                 return

@@ -126,7 +126,8 @@ class RowCounts:
 
     def to_dict(self, features: Sequence[str], label: str, raw: Sequence[str] = ()) -> dict[str, Any]:
         """The counts as JSON data; `raw` are the columns that a schema reads."""
-        counts = {"filled": self.filled, "unknown": self.unknown}
+        gaps = None if self.filled is None or self.unknown is None else self.filled - self.unknown
+        counts = {"filled": gaps, "unknown": self.unknown}
         by_raw = {
             key: dict(zip(raw, found.tolist(), strict=True)) for key, found in counts.items() if found is not None
         }
@@ -157,10 +158,9 @@ class RowCounts:
             lines.append(f"spoiled by one column alone (missing, not finite or not a declared class): {spoilers}")
         if self.clipped.any():
             lines.append(f"beyond their bounds, and clipped: {_named(features, self.clipped)}")
-        if self.filled is not None and self.unknown is not None and self.filled.any():
-            gaps = self.filled - self.unknown
-            parts = [_named(raw, gaps, self.n_rows), _named(raw, self.unknown, word=" unknown")]
-            lines.append(f"filled: {', '.join(part for part in parts if part)}")
+        if self.filled is not None and self.unknown is not None:
+            gaps, unknown = _named(raw, self.filled - self.unknown, self.n_rows), _named(raw, self.unknown)
+            lines += [f"{word}: {names}" for word, names in (("filled", gaps), ("unknown values", unknown)) if names]
         return lines
 
 
@@ -175,10 +175,10 @@ def _both(first: NDArray[np.int64] | None, second: NDArray[np.int64] | None) -> 
     return second if first is None else first if second is None else first + second
 
 
-def _named(names: Sequence[str], counts: NDArray[np.int64], n_rows: int = 0, word: str = "") -> str:
+def _named(names: Sequence[str], counts: NDArray[np.int64], n_rows: int = 0) -> str:
     """Names with their counts, the largest first, with their share of so many rows."""
     order = np.argsort(-counts, kind="stable")
-    shares = {k: f" ({100 * counts[k] / n_rows:.3g} %)" if n_rows else word for k in order}
+    shares = {k: f" ({100 * counts[k] / n_rows:.3g} %)" if n_rows else "" for k in order}
     parts = [f"{names[k]!r} {counts[k]:,}{shares[k]}" for k in order if counts[k]]
     return ", ".join(parts[:_SHOWN]) + (f" and {len(parts) - _SHOWN} more columns" if len(parts) > _SHOWN else "")
 

@@ -75,7 +75,7 @@ def craft(
     Parameters
     ----------
     table : array, sparse matrix, data frame, path, list of paths, or glob pattern
-        The table. Files may be CSV, CSV.gz, Parquet or Arrow, and are read as a stream, once or more often.
+        The table. Files may be CSV, TSV (also .gz), Parquet or Arrow, and are read as a stream, once or more often.
         The features of an array are called x0, x1, ...
     y, label : array-like or str
         The labels, or the name of their column in the table.

@@ -121,8 +121,8 @@ class Model:
         """The score of each row of a raw table: a data frame, a dict of columns, an array, or the path of a file.
 
         The table has the columns of `feature_names`, by name, or in this order if it is an array; others are not read.
-        Missing values are filled. A `FilledWarning` counts those that the schema does not foresee, and values that are
-        new to a category.
+        Missing values are filled, and so are cells that cannot be read as what a schema says. A `FilledWarning` counts
+        those that the schema does not foresee, and values that are new to a category.
         """
         return self._raw_scores(table)
 

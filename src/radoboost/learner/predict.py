@@ -29,7 +29,7 @@ WRITTEN = ("score", "probability", "prediction")
 class Predicted:
     """How many rows a table has, how many are predicted positive, and how many wrongly (None without labels).
 
-    `filled` counts gaps, and values that are new to the model.
+    `filled` counts gaps, cells that could not be read, and values that are new to the model.
     """
 
     n_rows: int

@@ -1,7 +1,8 @@
 """Rows of a raw table, in any form, as scores. A gap never stops prediction: it is filled, and counted.
 
-With a schema a gap has the schema's fill, and a value that a category does not have is a row of zeros there. Without
-one a gap has the value that says nothing: the mean of a standardised column, the middle of declared bounds, or else 0.
+With a schema a gap, or a cell that cannot be read as what its column is, has the schema's fill, and a value that a
+category does not have is a row of zeros there. Without one a gap has the value that says nothing: the mean of a
+standardised column, the middle of declared bounds, or else 0.
 """
 
 from collections import Counter
@@ -17,20 +18,31 @@ from radoboost.tables import Batch, Source, open_table
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import SEPARATORS, Marks
 from radoboost.tables.paths import is_paths, readable
+from radoboost.tables.source import Unread
 
 if TYPE_CHECKING:
     from radoboost.learner.model import Model
 
+_NOT_READABLE = "not readable, and filled: "
+
 
 @dataclass(frozen=True)
 class Filled:
-    """How many gaps were filled, and how many values of categories are new to the model, by raw column."""
+    """How many gaps were filled, and how many values of categories are new to the model, by raw column.
+
+    `unread` are the cells that could not be read as a number or a date, and were filled as gaps are.
+    """
 
     gaps: Mapping[str, int] = field(default_factory=dict)
     unseen: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, Unread] = field(default_factory=dict)
 
     def __add__(self, other: "Filled") -> "Filled":
-        return Filled(Counter(self.gaps) + Counter(other.gaps), Counter(self.unseen) + Counter(other.unseen))
+        gaps, unseen = (Counter(a) + Counter(b) for a, b in ((self.gaps, other.gaps), (self.unseen, other.unseen)))
+        unread = dict(self.unread)
+        for name, cells in other.unread.items():
+            unread[name] = unread[name] + cells if name in unread else cells
+        return Filled(gaps, unseen, unread)
 
     def sentence(self) -> str:
         """In words; empty if there is nothing to say.
@@ -39,18 +51,27 @@ class Filled:
         "gaps filled: 'age' 60; unseen values of 'ward': 3"
         """
         gaps = ", ".join(f"{name!r} {count:,}" for name, count in self.gaps.items())
+        unread = ", ".join(
+            f"{name!r} {cells.count:,} (the first is {cells.first}, {cells.place()})"
+            for name, cells in self.unread.items()
+        )
         unseen = [f"unseen values of {name!r}: {count:,}" for name, count in self.unseen.items()]
-        return "; ".join([*([f"gaps filled: {gaps}"] if gaps else []), *unseen])
+        filled = [words + names for words, names in (("gaps filled: ", gaps), (_NOT_READABLE, unread)) if names]
+        return "; ".join([*filled, *unseen])
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
-        return {"gaps_filled": dict(self.gaps), "unseen_values": dict(self.unseen)}
+        unread = {
+            name: {"count": cells.count, "first": cells.first, "place": cells.place()}
+            for name, cells in self.unread.items()
+        }
+        return {"gaps_filled": dict(self.gaps), "not_readable": unread, "unseen_values": dict(self.unseen)}
 
     def unexpected(self, model: "Model") -> "Filled":
         """Without the gaps that the model's schema says there may be."""
         kinds = {} if model.schema is None else model.schema.columns
         gaps = {name: count for name, count in self.gaps.items() if not getattr(kinds.get(name), "gaps", False)}
-        return Filled(gaps, self.unseen)
+        return Filled(gaps, self.unseen, self.unread)
 
 
 def open_rows(
@@ -115,16 +136,18 @@ def _counted(model: "Model", batch: Batch) -> Filled:
     assert model.schema is not None
     assert batch.filled is not None
     assert batch.unknown is not None
-    gaps, unseen = {}, {}
+    assert batch.unread is not None
+    gaps, unseen, unread = {}, {}, batch.unread()
     for name, missing, unknown in zip(
         model.schema.used, batch.filled().tolist(), batch.unknown().tolist(), strict=True
     ):
         kind = model.schema.columns[name]
-        if missing > unknown:
-            gaps[name] = missing - unknown
+        absent = missing - unknown - (unread[name].count if name in unread else 0)
+        if absent:
+            gaps[name] = absent
         if unknown and not (isinstance(kind, Category) and kind.other):
             unseen[name] = unknown
-    return Filled(gaps, unseen)
+    return Filled(gaps, unseen, unread)
 
 
 def score_rows(model: "Model", table: Any) -> tuple[NDArray[np.float64], Filled]:

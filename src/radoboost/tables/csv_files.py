@@ -84,7 +84,7 @@ class CsvFile(FilePart):
         schema = self.selection.reading.schema
         kinds = () if schema is None else schema.columns.values()
         values = [kind.values or () for kind in kinds if isinstance(kind, Category)]
-        return NULLS.intersection(str(value) for some in values for value in some)
+        return NULLS.intersection(str(value).strip() for some in values for value in some)
 
     def _with_label(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same rows; a label that stands for a missing value is missing, whatever some category declares."""

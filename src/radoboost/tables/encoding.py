@@ -3,19 +3,21 @@
 What a row gives depends on that row alone, whichever way it is read (C7 of docs/proofs/contributions.md).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.tables.cells import numbers_or_nan
+from radoboost.tables.cells import gaps, numbers_or_nan
 from radoboost.tables.dates import date_parts, date_seconds
 from radoboost.tables.kinds import PARTS, UNITS, Category, Date, Number, seconds_of
 from radoboost.tables.labels import class_places
+from radoboost.tables.raw_columns import shown
 from radoboost.tables.reading import Reading, unreadable
+from radoboost.tables.source import Unread
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,7 @@ class EncodedCells:
     reading: Reading
     place: Callable[[int], str]
     typed: bool = True
+    _absent: dict[str, tuple[pa.Array, NDArray[np.bool_]]] = field(default_factory=dict, repr=False)
 
     def values(self) -> NDArray[np.float64]:
         """The encoded columns, shape (rows, encoded columns), C-contiguous; none is missing."""
@@ -46,6 +49,17 @@ class EncodedCells:
     def unforeseen(self) -> NDArray[np.bool_]:
         """Which rows have a cell that the schema does not foresee: a gap where it has none, or an unknown value."""
         return self._encoded[3]
+
+    def unread(self) -> Mapping[str, Unread]:
+        """The cells of numbers and dates that are there and cannot be read, for each raw column that has any."""
+        assert self._encoded  # which notes where cells are filled
+        found = {}
+        for name, (column, absent) in self._absent.items():
+            odd = absent & ~gaps(column)
+            if odd.any():
+                row = int(np.argmax(odd))
+                found[name] = Unread(int(odd.sum()), shown(column[row]), partial(self.place, row))
+        return found
 
     @cached_property
     def _encoded(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
@@ -69,9 +83,11 @@ class EncodedCells:
             assert isinstance(kind, Number | Date)
             numbers = self._date(kind, column, block) if isinstance(kind, Date) else self._numbers(column)
             complaints += self.reading.complaints(column, name, numbers, self.place)
-            missing = _fill(numbers, kind.filled(), kind.gaps, block)
-            filled[k] = missing.sum()
-            unforeseen |= missing & (not kind.gaps)
+            absent = _fill(numbers, kind.filled(), kind.gaps, block)
+            filled[k] = absent.sum()
+            unforeseen |= absent & (not kind.gaps)
+            if filled[k]:
+                self._absent[name] = column, absent
         if complaints:
             raise unreadable(complaints)
         return values, filled, unknown, unforeseen
@@ -106,7 +122,7 @@ def _category(
 
 
 def _fill(numbers: NDArray[np.float64], fill: float, gaps_too: bool, block: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Write numbers, filled where they are not finite, and where that is; return where they were filled."""
+    """Write numbers, filled where they are not finite, and where that is; which of them were filled."""
     missing = ~np.isfinite(numbers)
     block[:, 0] = np.where(missing, fill, numbers)
     if gaps_too:

@@ -234,7 +234,7 @@ def kind_from_dict(entry: Any) -> Kind:
 
 def slot_word(value: Any) -> str:
     """What a value of a category is called in the name of its column."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()
 
 
 def is_number(value: Any) -> bool:

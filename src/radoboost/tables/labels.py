@@ -50,10 +50,10 @@ def labels_array(y: Any) -> pa.Array:
 
 
 def canonical_label(spelling: Any) -> Any:
-    """One value for all spellings of a class: a text that reads as a number is that number.
+    """One value for all spellings of a class: white space around it does not count, and a number in a text is a number.
 
-    >>> [canonical_label(v) for v in ("1", "1.0", 1.0, True, "true", "yes")]
-    [1, 1, 1, True, True, 'yes']
+    >>> [canonical_label(v) for v in ("1", "1.0", 1.0, True, "true", "yes", " yes ")]
+    [1, 1, 1, True, True, 'yes', 'yes']
     """
     if isinstance(spelling, np.generic):
         spelling = spelling.item()
@@ -64,7 +64,7 @@ def canonical_label(spelling: Any) -> Any:
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
         if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
-            return spelling
+            return text
         spelling = int(text) if _WHOLE.fullmatch(text) else float(text)
     return int(spelling) if isinstance(spelling, float) and spelling.is_integer() else spelling
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from radoboost.errors import ArgumentError
-from radoboost.tables.paths import csv_stream, open_file
+from radoboost.tables.paths import csv_stream, is_tsv, open_file
 
 SEPARATORS = (",", ";", "\t", "|")
 LONGEST_LINE = 1 << 20  # a longer line is no header, and as a row it has no values
@@ -58,8 +58,14 @@ def header_separator(line: bytes) -> str:
 
 
 def file_separator(path: Path, marks: Marks) -> str:
-    """What separates the cells of a CSV file: as declared, or by its first line that is not empty."""
-    return header_separator(header_line(path)) if marks.separator is None else marks.separator
+    """What separates the cells of a CSV file: as declared, or by its first line that is not empty.
+
+    In a file that is called .tsv it is a tab, if that line has one.
+    """
+    if marks.separator is not None:
+        return marks.separator
+    line = header_line(path)
+    return "\t" if is_tsv(path) and b"\t" in line else header_separator(line)
 
 
 def header_line(path: Path) -> bytes:

@@ -15,6 +15,10 @@ from radoboost.errors import RadoError, TableError, reason
 KINDS = {
     ".csv": "csv",
     ".csv.gz": "csv",
+    ".tsv": "csv",
+    ".tsv.gz": "csv",
+    ".txt": "csv",
+    ".txt.gz": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
@@ -85,6 +89,11 @@ def file_kind(path: Path) -> str:
         if path.name.lower().endswith(ending):
             return kind
     raise TableError(f"{path}: unknown kind of file; it must end in one of {', '.join(KINDS)}")
+
+
+def is_tsv(path: Path) -> bool:
+    """Whether the name of a file says that tabs stand between its cells."""
+    return path.name.lower().endswith((".tsv", ".tsv.gz"))
 
 
 def is_gzip(path: Path) -> bool:

@@ -100,6 +100,16 @@ def _date_text(cell: Any) -> str | None:
     return moment.replace(microsecond=0).isoformat()
 
 
+def shown(cell: pa.Scalar) -> str:
+    """A cell for a message, cut short if it is long."""
+    try:
+        value = cell.as_py()
+        text = f"a {value[1:]}" if isinstance(value, str) and value.startswith(NO_VALUE) else repr(value)
+    except (ValueError, UnicodeError):  # text that is not UTF-8, a date beyond what Python has
+        text = str(cell.type)
+    return text if len(text) <= 60 else f"{text[:56]}..."
+
+
 # ---- arrays
 
 

@@ -20,14 +20,26 @@ TILE_ROWS = 64  # one word of the keystream has a bit for each: batches of whole
 PART_VALUES = 1 << 23  # in a part, about: small enough to be sent around, large enough to be worth it
 
 
+@dataclass(frozen=True)
+class Unread:
+    """How many cells of a column cannot be read, the first of them as a text, and where that is, if somebody asks."""
+
+    count: int
+    first: str
+    place: Callable[[], str]
+
+    def __add__(self, other: "Unread") -> "Unread":
+        return Unread(self.count + other.count, self.first, self.place)
+
+
 class Batch(NamedTuple):
     """Some rows: how many, their labels as they are in the table (None without labels), their values and their place.
 
     `persons` says whose row each one is, as it is in the table; None if nobody asked for that. Where a schema says how
     raw columns are read, `filled()` counts for each of them the cells that were missing, or not readable or unknown,
-    and `unknown()` those that a category does not have; `unforeseen()` says which rows have a cell that the schema does
-    not foresee. `inputs()` gives what values were made of by a feature map;
-    None without one.
+    `unknown()` those that a category does not have, and `unread()` names those that are no number or date;
+    `unforeseen()` says which rows have a cell that the schema does not foresee. `inputs()` gives what values were made
+    of by a feature map; None without one.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the
@@ -43,6 +55,7 @@ class Batch(NamedTuple):
     unknown: Callable[[], NDArray[np.int64]] | None = None
     unforeseen: Callable[[], NDArray[np.bool_]] | None = None
     inputs: Callable[[], NDArray[Any]] | None = None
+    unread: Callable[[], Mapping[str, Unread]] | None = None
 
 
 class Part(Protocol):

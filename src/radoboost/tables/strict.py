@@ -19,7 +19,7 @@ from radoboost.tables.frames import coalesced
 from radoboost.tables.labels import labels_array
 from radoboost.tables.marks import PLAIN, Marks, file_separator
 from radoboost.tables.paths import readable, stamp
-from radoboost.tables.raw_columns import NO_VALUE, each_label, named_columns, raw_cells
+from radoboost.tables.raw_columns import each_label, named_columns, raw_cells, shown
 from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.schema import Schema
 from radoboost.tables.source import Part, Source
@@ -29,7 +29,7 @@ from radoboost.tables.source import Part, Source
 class Strict:
     """Reading that refuses what cannot be used; see `Reading` for what each method is for.
 
-    With `gaps`, a missing number is NaN, and no reason to refuse.
+    With `gaps`, a missing number is NaN, and no reason to refuse; nor is a cell that cannot be read by a schema.
     """
 
     schema: Schema | None = None
@@ -119,6 +119,8 @@ class Strict:
         self, column: pa.Array, name: str, numbers: NDArray[np.float64], place: Callable[[int], str]
     ) -> list[str]:
         """The first cell that is there and is no number or no date, is infinite, or is too large an integer."""
+        if self.gaps:
+            return []
         odd = ~np.isfinite(numbers)
         odd &= column.is_valid().to_numpy(zero_copy_only=False)
         if odd.any():
@@ -168,16 +170,6 @@ def chosen_columns(table: Any, features: Sequence[str], label: str | None, schem
         else:
             arrays.append(pa.nulls(len(column)))
     return pa.table(arrays, [name for name, _ in columns])
-
-
-def shown(cell: pa.Scalar) -> str:
-    """A cell for a message, cut short if it is long."""
-    try:
-        value = cell.as_py()
-        text = f"a {value[1:]}" if isinstance(value, str) and value.startswith(NO_VALUE) else repr(value)
-    except (ValueError, UnicodeError):  # text that is not UTF-8, a date beyond what Python has
-        text = str(cell.type)
-    return text if len(text) <= 60 else f"{text[:56]}..."
 
 
 def first_inexact(column: pa.Array, numbers: NDArray[np.float64]) -> int | None:
