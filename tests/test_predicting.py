@@ -196,7 +196,7 @@ def test_cells_that_cannot_be_read_are_filled_and_named(model, tmp_path):
     with pytest.warns(rb.FilledWarning, match="^gaps filled: 'dose' 1, 'seen' 2$"):
         scores = model.decision_function(gaps)
     words = (
-        "gaps filled: 'seen' 1; not readable, and filled: 'age' 3 (the first is 'old', {0}), 'dose' 1 (the first is "
+        "gaps filled: 'seen' 1; not readable, and filled: 'age' 2 (the first is 'old', {0}), 'dose' 1 (the first is "
         "'n.d.', {1}), 'seen' 1 (the first is 'not a date', {2})"
     )
     pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)

@@ -15,7 +15,7 @@ from radoboost.holder.column_looks import plain_cells
 from radoboost.tables.cells import gaps, numbers_or_nan
 from radoboost.tables.marks import PLAIN, Marks
 from radoboost.tables.raw import RawTable
-from radoboost.tables.strict import shown
+from radoboost.tables.raw_columns import shown
 
 NEARLY = 0.95  # the share of numbers from which on the other cells are taken for mistakes
 _ENOUGH = 1000  # cells after which a column of texts is given up
