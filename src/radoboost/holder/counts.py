@@ -112,11 +112,11 @@ class RowCounts:
     ) -> None:
         """Count rows, and those that are not `good` by what spoils them; `signs` are 0 where the class is unknown."""
         self.n_rows += len(good)
-        if batch is not None and batch.filled is not None and batch.unknown is not None:
-            self.filled = _both(self.filled, batch.filled())
-            self.unknown = _both(self.unknown, batch.unknown())
-        if batch is not None and batch.unforeseen is not None:
-            self.unforeseen += int((batch.unforeseen() & good).sum())
+        if batch is not None and batch.gaps is not None:
+            gaps = batch.gaps()
+            self.filled = _both(self.filled, (gaps.missing | gaps.unknown).sum(axis=0))
+            self.unknown = _both(self.unknown, gaps.unknown.sum(axis=0))
+            self.unforeseen += int((gaps.unforeseen & good).sum())
         if good.all():
             return
         bad = ~good

@@ -25,6 +25,7 @@ from radoboost.holder.counts import PersonCounts
 from radoboost.tables import Batch, Part, Source
 from radoboost.tables.labels import LabelRule, comparable
 from radoboost.tables.persons import person_ids
+from radoboost.tables.source import Gaps
 
 ROW_BYTES = 160  # of memory for a row at most, while rows are sorted
 _MEMORY_SHARE = 0.4  # of the free memory, for that
@@ -227,17 +228,17 @@ def _taken(batch: Batch, places: NDArray[np.int64]) -> Batch:
             labels = pa.nulls(len(places))
         except pa.ArrowException:  # on account of a value: who reads labels then goes through them one by one
             labels = labels.take(pa.array(places))
-    odd = None if batch.unforeseen is None else partial(_unforeseen, batch, places)
-    return Batch(len(places), labels, partial(_values, batch, places), partial(_place, batch, places), unforeseen=odd)
+    gaps = None if batch.gaps is None else partial(_gaps, batch, places)
+    return Batch(len(places), labels, partial(_values, batch, places), partial(_place, batch, places), gaps=gaps)
 
 
 def _values(batch: Batch, places: NDArray[np.int64]) -> NDArray[Any]:
     return np.ascontiguousarray(batch.values()[places])
 
 
-def _unforeseen(batch: Batch, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-    assert batch.unforeseen is not None
-    return batch.unforeseen()[places]
+def _gaps(batch: Batch, places: NDArray[np.int64]) -> Gaps:
+    assert batch.gaps is not None
+    return batch.gaps().taken(places)
 
 
 def _place(batch: Batch, places: NDArray[np.int64], row: int) -> str:

@@ -134,15 +134,13 @@ def scored_batches(model: "Model", source: Source) -> Iterator[tuple[Batch, NDAr
 def _counted(model: "Model", batch: Batch) -> Filled:
     """What was filled in a batch that was read by the model's schema."""
     assert model.schema is not None
-    assert batch.filled is not None
-    assert batch.unknown is not None
+    assert batch.gaps is not None
     assert batch.unread is not None
     gaps, unseen, unread = {}, {}, batch.unread()
-    for name, missing, unknown in zip(
-        model.schema.used, batch.filled().tolist(), batch.unknown().tolist(), strict=True
-    ):
+    counts = (where.sum(axis=0).tolist() for where in (batch.gaps().missing, batch.gaps().unknown))
+    for name, missing, unknown in zip(model.schema.used, *counts, strict=True):
         kind = model.schema.columns[name]
-        absent = missing - unknown - (unread[name].count if name in unread else 0)
+        absent = missing - (unread[name].count if name in unread else 0)
         if absent:
             gaps[name] = absent
         if unknown and not (isinstance(kind, Category) and kind.other):

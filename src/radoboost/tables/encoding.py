@@ -4,7 +4,7 @@ What a row gives depends on that row alone, whichever way it is read (C7 of docs
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
@@ -17,7 +17,7 @@ from radoboost.tables.kinds import PARTS, UNITS, Category, Date, Number, seconds
 from radoboost.tables.labels import class_places
 from radoboost.tables.raw_columns import shown
 from radoboost.tables.reading import Reading, unreadable
-from radoboost.tables.source import Unread
+from radoboost.tables.source import Gaps, Unread
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,41 +32,34 @@ class EncodedCells:
     reading: Reading
     place: Callable[[int], str]
     typed: bool = True
-    _absent: dict[str, tuple[pa.Array, NDArray[np.bool_]]] = field(default_factory=dict, repr=False)
 
     def values(self) -> NDArray[np.float64]:
         """The encoded columns, shape (rows, encoded columns), C-contiguous; none is missing."""
         return self._encoded[0]
 
-    def filled(self) -> NDArray[np.int64]:
-        """For every raw column, how many cells were missing, or not readable, or an unknown value."""
+    def gaps(self) -> Gaps:
+        """Where cells of the raw columns are missing or not readable, or an unknown value."""
         return self._encoded[1]
-
-    def unknown(self) -> NDArray[np.int64]:
-        """For every raw column, how many of those are values that its category does not have."""
-        return self._encoded[2]
-
-    def unforeseen(self) -> NDArray[np.bool_]:
-        """Which rows have a cell that the schema does not foresee: a gap where it has none, or an unknown value."""
-        return self._encoded[3]
 
     def unread(self) -> Mapping[str, Unread]:
         """The cells of numbers and dates that are there and cannot be read, for each raw column that has any."""
-        assert self._encoded  # which notes where cells are filled
-        found = {}
-        for name, (column, absent) in self._absent.items():
-            odd = absent & ~gaps(column)
+        schema, found = self.reading.schema, {}
+        assert schema is not None
+        for name, column, missing in zip(schema.used, self.columns, self.gaps().missing.T, strict=True):
+            if isinstance(schema.columns[name], Category) or not missing.any():
+                continue
+            odd = missing & ~gaps(column)
             if odd.any():
                 row = int(np.argmax(odd))
                 found[name] = Unread(int(odd.sum()), shown(column[row]), partial(self.place, row))
         return found
 
     @cached_property
-    def _encoded(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    def _encoded(self) -> tuple[NDArray[np.float64], Gaps]:
         schema = self.reading.schema
         assert schema is not None
         values = np.zeros((len(self.columns[0]), len(schema.encoded())))
-        filled, unknown = np.zeros((2, len(self.columns)), dtype=np.int64)
+        missing, unknown = np.zeros((2, len(self.columns), len(values)), dtype=bool)
         unforeseen = np.zeros(len(values), dtype=bool)
         complaints: list[str] = []
         start = 0
@@ -76,21 +69,17 @@ class EncodedCells:
             block = values[:, start : start + width]
             start += width
             if isinstance(kind, Category):
-                missing, new = _category(kind, column, block)
-                filled[k], unknown[k] = missing.sum() + new.sum(), new.sum()
-                unforeseen |= (missing & (not kind.gaps)) | (new & (not kind.other))
+                missing[k], unknown[k] = _category(kind, column, block)
+                unforeseen |= (missing[k] & (not kind.gaps)) | (unknown[k] & (not kind.other))
                 continue
             assert isinstance(kind, Number | Date)
             numbers = self._date(kind, column, block) if isinstance(kind, Date) else self._numbers(column)
             complaints += self.reading.complaints(column, name, numbers, self.place)
-            absent = _fill(numbers, kind.filled(), kind.gaps, block)
-            filled[k] = absent.sum()
-            unforeseen |= absent & (not kind.gaps)
-            if filled[k]:
-                self._absent[name] = column, absent
+            missing[k] = _fill(numbers, kind.filled(), kind.gaps, block)
+            unforeseen |= missing[k] & (not kind.gaps)
         if complaints:
             raise unreadable(complaints)
-        return values, filled, unknown, unforeseen
+        return values, Gaps(missing.T, unknown.T, unforeseen)
 
     def _numbers(self, column: pa.Array) -> NDArray[np.float64]:
         return numbers_or_nan(column, self.reading.marks, plain_too=self.typed)

@@ -43,8 +43,7 @@ def as_batches(
             yield Batch(columns.num_rows, labels, partial(_values, columns, selection, here), here, persons)
         else:
             cells = EncodedCells(columns.columns[: len(selection.features)], selection.reading, here, typed)
-            counts = cells.filled, cells.unknown, cells.unforeseen
-            yield Batch(columns.num_rows, labels, cells.values, here, persons, *counts, unread=cells.unread)
+            yield Batch(columns.num_rows, labels, cells.values, here, persons, cells.gaps, unread=cells.unread)
         first += columns.num_rows
 
 

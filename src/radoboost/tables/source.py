@@ -32,14 +32,29 @@ class Unread:
         return Unread(self.count + other.count, self.first, self.place)
 
 
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Where cells of raw columns are missing or not readable, and where they are values that a category does not have.
+
+    Both have the shape (rows, raw columns). `unforeseen` are the rows with such a cell where the schema has no place
+    for it.
+    """
+
+    missing: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
+    unforeseen: NDArray[np.bool_]
+
+    def taken(self, rows: NDArray[np.int64]) -> "Gaps":
+        """Those of some rows."""
+        return Gaps(self.missing[rows], self.unknown[rows], self.unforeseen[rows])
+
+
 class Batch(NamedTuple):
     """Some rows: how many, their labels as they are in the table (None without labels), their values and their place.
 
     `persons` says whose row each one is, as it is in the table; None if nobody asked for that. Where a schema says how
-    raw columns are read, `filled()` counts for each of them the cells that were missing, or not readable or unknown,
-    `unknown()` those that a category does not have, and `unread()` names those that are no number or date;
-    `unforeseen()` says which rows have a cell that the schema does not foresee. `inputs()` gives what values were made
-    of by a feature map; None without one.
+    raw columns are read, `gaps()` says where their cells are missing or unknown, and `unread()` names those that are
+    there and are no number or date. `inputs()` gives what values were made of by a feature map; None without one.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the
@@ -51,9 +66,7 @@ class Batch(NamedTuple):
     values: Callable[[], NDArray[Any]]
     place: Callable[[int], str]
     persons: pa.Array | None = None
-    filled: Callable[[], NDArray[np.int64]] | None = None
-    unknown: Callable[[], NDArray[np.int64]] | None = None
-    unforeseen: Callable[[], NDArray[np.bool_]] | None = None
+    gaps: Callable[[], Gaps] | None = None
     inputs: Callable[[], NDArray[Any]] | None = None
     unread: Callable[[], Mapping[str, Unread]] | None = None
 
