@@ -4,13 +4,16 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
 from radoboost.holder.engines import get_engine
+from radoboost.holder.guessing import schema_template
 from radoboost.holder.raw_tables import find_gaps
+from radoboost.holder.table_check import check_table
 from radoboost.tables import open_table
 
 
@@ -380,3 +383,53 @@ def test_the_statement_says_that_extremes_are_told(raw):
         "the smallest value, the largest and the mean of every number" in line
         for line in release.statement.not_protected
     )
+
+
+# ---- small things
+
+
+@pytest.mark.filterwarnings("ignore::radoboost.SchemaWarning")
+def test_types_that_arrow_does_not_have():
+    y = [0, 1] * 20
+    frame = pl.DataFrame({
+        "long": pl.Series(range(40), dtype=pl.Int128),
+        "thing": pl.Series([{k} for k in range(40)], dtype=pl.Object),
+        "number": pl.Series(list(range(40)), dtype=pl.Object),
+    })  # fmt: skip
+    assert rb.craft(frame, y, n_rados=5, drop=["thing"]).feature_names == ("long", "number", "(constant)")
+    types = {name: kind.kind for name, kind in schema_template(frame).columns.items()}
+    assert types == {"long": "number", "thing": "number", "number": "number"}  # objects say nothing before one looks
+    refused("cannot read column 'long'", frame.select("long"), y, bounds=np.array([[0, 1]]))
+    assert rb.craft(frame.select("number"), pl.Series(y, dtype=pl.Int128), n_rados=5).classes == (0, 1)
+    with pytest.warns(rb.SchemaWarning, match=r"left out: b \(binary\)"):
+        rb.craft(pa.table({"b": [bytes([k, k]) for k in range(40)], "w": list("uv") * 20}), y, n_rados=5)
+
+
+def test_labels_with_gaps_say_what_to_do(tmp_path):
+    labels = ["u", "v"] * 19 + [float("nan"), "u"]
+    table = {"a": list("xy") * 20, "l": labels}
+    refused("the label 'l' has a missing value.*--missing drop", table, label="l")
+    with pytest.warns(rb.SchemaWarning, match="rows left out for a gap: 1 of 40"):
+        assert rb.craft(table, label="l", n_rados=5, missing="drop").n_examples == 39
+
+
+def test_a_clean_file_says_its_separator(tmp_path):
+    path = write_csv(tmp_path / "t.csv", {"a": list("1234"), "y": list("0101")}, ";")
+    with pytest.warns(rb.SchemaWarning, match="written with: separator ';'"):
+        assert rb.craft(path, label="y", n_rados=5).schema is None
+
+
+def test_names_that_are_there_twice_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,a,b,y\n1,2,3,4,0\n")
+    for table in (str(tmp_path / "t.csv"), pa.table([[1], [2]], ["a", "a"])):
+        with pytest.raises(rb.TableError, match="several columns are called 'a'"):
+            schema_template(table)
+
+
+def test_check_takes_marks(tmp_path):
+    path = write_csv(tmp_path / "t.csv", {"a": ["1,5", "2,5"], "y": ["no", "yes"]}, ";")
+    options = {"label": "y", "classes": ("no", "yes")}
+    assert check_table(path, bounds={"a": (0, 9)}, decimal=",", **options).counts.filled.tolist() == [0]
+    doubt = "is it a category, or written with another decimal mark?"
+    schema = rb.Schema({"a": rb.Number(0, 9)})
+    assert any(doubt in line for line in check_table(path, schema=schema, **options).in_words())

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import BoundsOption, JsonFlag, LabelOption, SchemaOption
+from radoboost.cli.shell import BoundsOption, DecimalOption, JsonFlag, LabelOption, SchemaOption, SeparatorOption
 
 
 def check(
@@ -31,6 +31,8 @@ def check(
     max_rows: Annotated[
         int | None, typer.Option(metavar="K", help="How many rows of each person contribute at most.")
     ] = None,
+    separator: SeparatorOption = None,
+    decimal: DecimalOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Count which rows would contribute to a private release, before anything is spent.
@@ -50,7 +52,7 @@ def check(
 
     result = check_table(
         list(table), label=label, classes=classes, features=feature or None, drop=drop or (), schema=schema,
-        bounds=bounds, person=person, max_rows=max_rows, progress=True,
+        bounds=bounds, person=person, max_rows=max_rows, separator=separator, decimal=decimal, progress=True,
     )  # fmt: skip
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))

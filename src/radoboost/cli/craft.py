@@ -11,6 +11,7 @@ from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_columns, complete_mechanism
 from radoboost.cli.shell import (
     BoundsOption,
+    DecimalOption,
     JsonFlag,
     LabelOption,
     SchemaOption,
@@ -103,10 +104,7 @@ def craft(
         ),
     ] = "fill",
     separator: SeparatorOption = None,
-    decimal: Annotated[
-        str | None,
-        typer.Option(metavar="D", autocompletion=completing(".", ","), help="The decimal mark of a CSV file: . or ,"),
-    ] = None,
+    decimal: DecimalOption = None,
     classes: Annotated[
         tuple[str, str] | None, typer.Option(metavar="NEG POS", help="The label values that mean -1 and +1.")
     ] = None,

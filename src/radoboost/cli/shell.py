@@ -45,6 +45,12 @@ SeparatorOption = Annotated[
         help="What stands between cells of a CSV file, or the word tab; by its header if left out.",
     ),
 ]
+DecimalOption = Annotated[
+    str | None,
+    typer.Option(
+        "--decimal", metavar="D", autocompletion=completing(".", ","), help="The decimal mark of a CSV file: . or ,"
+    ),
+]
 SchemaOption = Annotated[
     Path | None,
     typer.Option("--schema", metavar="FILE", help="What the columns mean: a file that rado schema wrote, completed."),

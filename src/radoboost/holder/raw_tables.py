@@ -24,7 +24,8 @@ from radoboost.tables.cells import gaps, no_labels
 from radoboost.tables.columns import listed
 from radoboost.tables.kinds import Category, Kind, Number
 from radoboost.tables.labels import class_places, labels_array
-from radoboost.tables.paths import readable
+from radoboost.tables.marks import PLAIN, file_separator
+from radoboost.tables.paths import expand_paths, file_kind, is_paths, readable
 from radoboost.tables.raw import raw_table
 from radoboost.tables.schema import Schema
 
@@ -76,7 +77,7 @@ def make_plainly(
     known = {} if schema is None or schema.from_data else schema.columns
     if schema is None and separator is None and decimal is None:
         try:
-            return PlainRelease(make(asked, open_source(table, y, asked)), None)
+            return PlainRelease(make(asked, open_source(table, y, asked)), None, _separated(table))
         except NeedsSchema:
             if hasattr(table, "toarray") or isinstance(asked.declared.limits, np.ndarray):
                 raise  # by position, or too large to be read by column
@@ -121,6 +122,13 @@ def make_plainly(
             found.refuse()
         source, lines = found.without(source), [*lines, *found.in_words()]
     return PlainRelease(make(asked, source), declared.schema, lines)
+
+
+def _separated(table: Any) -> list[str]:
+    """What stands between the cells of CSV files, in words, unless that is a comma in all of them."""
+    paths = [path for path in expand_paths(table) if file_kind(path) == "csv"] if is_paths(table) else []
+    marks = dict.fromkeys(file_separator(path, PLAIN) for path in paths)
+    return [f"written with: separator {' or '.join(map(repr, marks))}"] if set(marks) - {","} else []
 
 
 def open_source(table: Any, y: Any, asked: Asked) -> Source:

@@ -9,7 +9,7 @@ import numpy as np
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.counts import RowCounts, beyond_bounds
-from radoboost.holder.declared import Bounds, declaration
+from radoboost.holder.declared import Bounds, declaration, written
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked
 from radoboost.holder.mechanisms.records import (
@@ -94,7 +94,7 @@ class TableCheck:
                 yield f"{name!r} has none of the declared values in {rows}: are they written as in the table?"
             else:
                 date = "is it one, and is the order of day, month and year right?"
-                hint = date if kind.kind == "date" else "is it a category?"
+                hint = date if kind.kind == "date" else "is it a category, or written with another decimal mark?"
                 yield f"{name!r} has no readable {kind.kind} in {rows}: {hint}"
 
 
@@ -110,6 +110,8 @@ def check_table(
     bounds: Bounds = None,
     person: str | None = None,
     max_rows: int | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
     progress: bool = False,
 ) -> TableCheck:
     """Count which rows would contribute to a private release, and which column spoils or clips the others.
@@ -117,7 +119,7 @@ def check_table(
     Nothing is added to these counts: they are for the holder's eyes, to see that a declaration fits before an epsilon
     is spent. To choose or to correct a declaration by them is to derive it from the table, which no promise covers: a
     correction should follow from documentation. With a `person`, the counts are of at most `max_rows` rows of each,
-    good ones first.
+    good ones first. `separator` and `decimal` say how a CSV file is written, as for `craft`.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"age": [30.0, None, 200.0], "ill": ["no", "yes", "Yes"]})
@@ -127,7 +129,7 @@ def check_table(
     spoiled by one column alone (missing, not finite or not a declared class): 'age' 1, 'ill' 1
     """
     asked = Asked(
-        **declaration(schema, bounds, y, label, classes, features, drop),
+        **written(declaration(schema, bounds, y, label, classes, features, drop), separator, decimal, private=True),
         n_rados=1,
         signature_key=make_key(None),
         person=person,

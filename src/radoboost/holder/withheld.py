@@ -1,7 +1,7 @@
 """Columns that a mechanism protects from looks: of these, a schema holds what was declared, and nothing from the table.
 
 A mechanism that is not private may take a schema from the table, and still protect a column. It then has `withheld`: by
-name, what the schema says of such a column where nobody declared it.
+name, what the schema says of such a column where nobody declared it (F3 of docs/proofs/feature-band.md).
 """
 
 from collections.abc import Mapping

@@ -50,11 +50,7 @@ class Choice:
         choices = {*(self.features or ()), self.label, self.person}
         candidates = list(names) if self.features is None else [name for name in names if name in choices]
         for group in (candidates, list(self.features or ())):
-            duplicates = [name for name, count in Counter(group).items() if count > 1]
-            if duplicates:
-                raise TableError(
-                    f"{where}: several columns are called {listed(duplicates)}; features need different names"
-                )
+            check_different(group, where)
         known = set(names)
         if self.label is not None and self.label not in known:
             raise TableError(f"{where} has no column {self.label!r} for the label; its columns are {listed(names)}")
@@ -74,6 +70,13 @@ class Choice:
             raise ArgumentError(f"{self.person!r} says whose row it is; it cannot be a feature too: take it out")
         left_out = {self.label, self.person, *self.drop}
         return tuple(name for name in (self.features or names) if name not in left_out)
+
+
+def check_different(names: Sequence[str], where: str) -> None:
+    """Refuse columns that have the same name, in a table that messages call `where`."""
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
+        raise TableError(f"{where}: several columns are called {listed(duplicates)}; features need different names")
 
 
 def _names(argument: str, value: Any) -> tuple[str, ...]:

@@ -28,10 +28,15 @@ _PLAIN_NUMBERS = {
 Place = Callable[[int], str]
 
 
+ADVICE = "fill it in, or leave such rows out (rado craft --missing drop)"
+
+
 def labels_array(y: Any) -> pa.Array:
     """Labels in any container, as an Arrow array."""
     if np.ma.is_masked(y):
-        raise TableError("the label 'y' has a missing value; fill in or drop such rows")
+        raise TableError(f"the label 'y' has a missing value; {ADVICE}")
+    if str(getattr(y, "dtype", "")) in ("Int128", "UInt128", "Object"):  # types of polars that NumPy does not have
+        y = y.to_list()
     try:
         array = np.asarray(y)
         if array.ndim != 1:
@@ -179,7 +184,7 @@ class LabelsSeen:
         missing = labels.is_null(nan_is_null=pa.types.is_floating(labels.type))
         if pc.any(missing).as_py():
             where = _where(place, missing, pa.scalar(True))
-            raise NeedsSchema(f"the label {self.name!r} has a missing value{where}; fill in or drop such rows")
+            raise NeedsSchema(f"the label {self.name!r} has a missing value{where}; {ADVICE}")
         for spelling in pc.unique(labels):
             where_it_is = partial(_where, place, labels, spelling)
             value = canonical_label(spelling.as_py())

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.csv
 
 from radoboost.errors import TableError
-from radoboost.tables.columns import Choice, column_names, row_place
+from radoboost.tables.columns import Choice, check_different, column_names, row_place
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
 from radoboost.tables.files import FilePart, file_schema, open_files
 from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, sliced
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import PLAIN, Marks, file_separator, header_line
 from radoboost.tables.paths import csv_stream, expand_paths, file_kind, is_paths, open_file, readable, stamp
-from radoboost.tables.raw_columns import array_cells, named_columns, spelled
+from radoboost.tables.raw_columns import array_cells, named_columns, raw_cells, spelled
 from radoboost.tables.reading import Selection
 from radoboost.tables.source import Part, Source
 from radoboost.tables.strict import STRICT, Strict
@@ -112,10 +112,11 @@ class Raw(Strict):
 
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, None]:
         """All its columns; one whose values have several types as texts."""
+        columns = named_columns(table)
         try:
-            return pa.table(table), None
+            if columns is None or not any(map(is_object, columns)):
+                return pa.table(table), None
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            columns = named_columns(table)
             if columns is None:
                 raise
         return pa.table([_as_arrow(column) for _, column in columns], [name for name, _ in columns]), None
@@ -134,9 +135,14 @@ class Raw(Strict):
         return [TextFile(path, stamp(path), selection, None, file_separator(path, self.marks))]
 
 
+def is_object(column: tuple[str, Any]) -> bool:
+    """Whether a named column is of objects in polars, of which Arrow would get addresses."""
+    return str(getattr(column[1], "dtype", "")) == "Object"
+
+
 def _as_arrow(column: Any) -> pa.Array | pa.ChunkedArray:
     try:
-        return pa.array(column)
+        return raw_cells(column, Category(), Marks()) if is_object(("", column)) else pa.array(column)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return spelled(column, Category(), Marks())
 
@@ -187,10 +193,14 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
         path = expand_paths(table)[0]
         if file_kind(path) == "csv":
             line = header_line(path).decode("utf-8", "backslashreplace")
-            return dict.fromkeys(next(csv.reader([line], delimiter=file_separator(path, Marks(separator)))))
+            names = next(csv.reader([line], delimiter=file_separator(path, Marks(separator))), [])
+            check_different(names, str(path))
+            return dict.fromkeys(names)
         schema = file_schema(path, STRICT)
     elif STRICT.is_frame(table):
         with readable("the table"):
+            if hasattr(table, "get_columns"):
+                return {column.name: _polars_type(column[:0]) for column in table.get_columns()}
             if isinstance(table, dict):
                 table = {name: column[:0] for name, column in table.items()}
             elif hasattr(table, "iloc"):
@@ -202,5 +212,14 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
             raise TableError(f"the array must have two dimensions, rows and features; its shape is {array.shape}")
         kind = None if array.dtype.kind not in "biuf" else pa.from_numpy_dtype(array.dtype)
         return {f"x{k}": kind for k in range(array.shape[1])}
-    types = {name: schema.field(name).type for name in column_names(schema)}
+    names = column_names(schema)
+    check_different(names, str(path) if is_paths(table) else "the table")
+    types = {name: schema.field(name).type for name in names}
     return {name: None if pa.types.is_null(kind) else kind for name, kind in types.items()}
+
+
+def _polars_type(column: Any) -> pa.DataType | None:
+    """The type of a column of polars; None for objects."""
+    if str(column.dtype) in ("Int128", "UInt128"):
+        return pa.int64()  # integers, which Arrow has not so long
+    return None if str(column.dtype) in ("Object", "Null") else pa.chunked_array(column).type

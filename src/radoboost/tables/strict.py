@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, NeedsSchema, TableError
 from radoboost.tables.cells import gaps
-from radoboost.tables.columns import LARGEST_INTEGER, check_integers, check_kinds, check_types, row_place
+from radoboost.tables.columns import LARGEST_INTEGER, check_integers, check_kinds, check_types, listed, row_place
 from radoboost.tables.csv_files import CsvFile, csv_schema
 from radoboost.tables.frames import coalesced
 from radoboost.tables.labels import labels_array
@@ -74,7 +74,7 @@ class Strict:
             try:
                 return pa.table(table), None
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:  # values of several types in a column
-                raise NeedsSchema(f"cannot read the table: {str(error).splitlines()[0]}") from None
+                raise NeedsSchema(f"cannot read {_unread(table)}: {str(error).splitlines()[0]}") from None
         return chosen_columns(table, features, label, self.schema), None
 
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
@@ -164,12 +164,31 @@ def chosen_columns(table: Any, features: Sequence[str], label: str | None, schem
     arrays = []
     for name, column in columns:
         if name == label:
-            arrays.append(each_label(column) if str(getattr(column, "dtype", "")) == "Object" else pa.array(column))
+            arrays.append(_labels(column))
         elif name in features:
             arrays.append(raw_cells(column, schema.columns[name], schema.marks))
         else:
             arrays.append(pa.nulls(len(column)))
     return pa.table(arrays, [name for name, _ in columns])
+
+
+def _labels(column: Any) -> pa.Array | pa.ChunkedArray:
+    """A column of labels as Arrow has it; one by one where it does not."""
+    try:
+        return each_label(column) if str(getattr(column, "dtype", "")) == "Object" else pa.array(column)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return each_label(column)
+
+
+def _unread(table: Any) -> str:
+    """The columns of a table that Arrow cannot take, for a message."""
+    names = []
+    for name, column in named_columns(table) or ():
+        try:
+            pa.chunked_array(column) if hasattr(column, "__arrow_c_stream__") else pa.array(column)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            names.append(name)
+    return f"column {listed(names)}" if names else "the table"
 
 
 def first_inexact(column: pa.Array, numbers: NDArray[np.float64]) -> int | None:
