@@ -39,6 +39,7 @@ MOST_COSINES, COSINES_PER_INPUT = 300, 10
 _SPREAD = 4.0  # deviation of a cosine's weights, divided by the root of the number of inputs
 _WEIGHT_UNIT = 2.0**-20
 _LOG_REACH = math.e - 1  # bounds onto [-this, this]: its log(1 + |v|) is 1
+_TERM_WORDS = f"{', '.join(TERMS)}, squares such as age^2, and products such as age*dose"
 _KEY = hashlib.sha256(b"radoboost/fourier").digest()  # public: these numbers protect nothing
 
 
@@ -59,18 +60,23 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
         return columns
     if not isinstance(columns, Mapping):
         raise ArgumentError(
-            f"columns must be one of {', '.join(WORDS)}, or a mapping of column to a list of {', '.join(TERMS)}; it is "
-            f"{columns!r}"
+            f"columns must be one of {', '.join(WORDS)}, or a mapping of column to a list of terms: {_TERM_WORDS}; it "
+            f"is {columns!r}"
         )
     if terms:
         raise ArgumentError(f"the schema has terms of {listed(list(terms))}, and so has columns; leave one of them out")
     chosen = {name: (words,) if isinstance(words, str) else tuple(words) for name, words in columns.items()}
     odd = [word for words in chosen.values() for word in words if not isinstance(word, str) or not _is_word(word)]
-    if odd or not all(chosen.values()):
-        wrong = listed([str(word) for word in odd] or [name for name, words in chosen.items() if not words])
+    if odd:
         raise ArgumentError(
-            f"columns has terms that there are not: {wrong}; a column may have {', '.join(TERMS)}, a square such as "
-            "age^2, and products such as age*dose"
+            f"columns has terms that there are not: {listed([str(word) for word in odd])}; a column may have "
+            f"{_TERM_WORDS}"
+        )
+    empty = [name for name, words in chosen.items() if not words]
+    if empty:
+        raise ArgumentError(
+            f"columns has no terms for {listed(empty)}: leave it out of columns to keep it linear, give it some of "
+            f"{_TERM_WORDS}, or drop it from the table"
         )
     return _unless_linear(chosen)
 
@@ -189,7 +195,8 @@ def _named_products(
     columns: Mapping[str, Sequence[str]], names: Sequence[str], groups: Mapping[str, str]
 ) -> list[Term]:
     """The squares and products that a mapping names, refused where they name columns that are not there."""
-    terms, wrong = [], []
+    terms: dict[frozenset[str], Term] = {}  # a*b and b*a are one
+    wrong = []
     for word in dict.fromkeys(word for words in columns.values() for word in words if word not in TERMS):
         cuts = [(word[:k], word[k + 1 :]) for k, letter in enumerate(word) if letter == "*"]
         cuts += [(word[:-2], word[:-2])] if word.endswith("^2") else []
@@ -197,12 +204,12 @@ def _named_products(
         if not pairs or (pairs[0][0] in groups and groups[pairs[0][0]] == groups.get(pairs[0][1])):
             wrong.append(word)
         else:
-            terms.append(Term("product", pairs[0]))
+            terms.setdefault(frozenset(pairs[0]), Term("product", pairs[0]))
     if wrong:
         raise ArgumentError(
             f"columns has products of columns that are not there, or within one category: {listed(wrong)}; correct them"
         )
-    return terms
+    return list(terms.values())
 
 
 def _check_width(columns: Columns, count: int) -> None:
