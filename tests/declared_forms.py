@@ -36,6 +36,13 @@ def arrow_column(kind: pa.DataType, cells: list[Any], rng: random.Random, odd: i
     if odd is not None:
         fits[odd] = _odd_value(kind, rng)
     before = rng.randrange(5)  # so that bitmaps begin within a byte
+    if pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type):
+        places = [0] * len(cells)
+        if odd is not None:
+            places[odd] = rng.choice((None, *_NOWHERE[kind.index_type]))
+        return pa.DictionaryArray.from_arrays(
+            pa.array(places, kind.index_type), pa.array([[1, 2]], kind.value_type), safe=False
+        )
     if pa.types.is_dictionary(kind):
         words = sorted({word for word in fits if word is not None}) or ["1"]
         places: list[Any] = [None if word is None else words.index(word) for word in fits]

@@ -61,7 +61,14 @@ WORDS = [
     "true",
     "1",
     "x" * 3000,
+    " A",
+    "inf",
+    "-inf",
+    str(2**53),
+    str(2**53 + 1),
+    "12345678901234567890",
 ]
+HUGE = [2**53, 2**53 + 1, -(2**53) - 1, 12345678901234567890, float("inf"), float("-inf"), float(2**53)]
 MOMENTS = [
     datetime.date(1, 1, 1), datetime.date(9999, 12, 31), datetime.datetime.max, datetime.datetime(2024, 1, 1, 12, 30),
     datetime.datetime(1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=14))), np.datetime64(2**62, "Y"),
@@ -74,7 +81,9 @@ def draw_schema(rng: random.Random, form: str) -> Schema:
     styles = STYLES if "csv" in form or "read" in form else [style for style in STYLES if style[2] != "."]
     styles = [style for style in styles if form != "polars read" or style[2] is None]
     style = rng.choice([style for style in styles if form != "pandas read" or style[2] != "."])
-    values: tuple[Any, ...] = rng.choice((("A", "B", 7), ("A", "NA"), (7, 0.5, True), ("A",)))
+    values: tuple[Any, ...] = rng.choice(
+        (("A", "B", 7), ("A", "NA"), (7, 0.5, True), ("A",), (2**53 + 1, "inf", 12345678901234567890, " A "))
+    )
     columns = {
         "n": Number(-2.0, 12.5, rng.choice((None, 3)), rng.random() < 0.6),
         "c": Category(values, rng.random() < 0.5, rng.random() < 0.5),
@@ -89,7 +98,14 @@ def draw_schema(rng: random.Random, form: str) -> Schema:
 def odd_raw_cell(rng: random.Random) -> Any:
     """A cell that may be anything."""
     return rng.choice(
-        (odd_cell(rng), rng.choice(DATE_TEXTS), rng.choice(NUMBER_TEXTS), rng.choice(WORDS), rng.choice(MOMENTS))
+        (
+            odd_cell(rng),
+            rng.choice(DATE_TEXTS),
+            rng.choice(NUMBER_TEXTS),
+            rng.choice(WORDS),
+            rng.choice(MOMENTS),
+            rng.choice(HUGE),
+        )
     )
 
 
@@ -186,15 +202,16 @@ _TEXTS = (
     pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()),
     pa.run_end_encoded(pa.int32(), pa.string()),
 )  # fmt: skip
+_LISTS = pa.dictionary(pa.int8(), pa.list_(pa.int64()))
 _TYPES = {
     "n": (
         *_TEXTS, pa.float64(), pa.float16(), pa.int64(), pa.decimal128(38, 10), pa.bool_(), pa.null(),
-        pa.list_(pa.int64()),
+        pa.list_(pa.int64()), _LISTS,
     ),
-    "c": (*_TEXTS, pa.float32(), pa.int8(), pa.bool_(), pa.timestamp("s"), pa.binary(), pa.decimal64(9, 1)),
+    "c": (*_TEXTS, pa.float32(), pa.int8(), pa.bool_(), pa.timestamp("s"), pa.binary(), pa.decimal64(9, 1), _LISTS),
     "d": (
         *_TEXTS, pa.date32(), pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("ms", "Asia/Tokyo"), pa.int64(),
-        pa.duration("s"),
+        pa.duration("s"), _LISTS,
     ),
     "p": _TEXTS,
     "y": _TEXTS,

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import time
+from pathlib import Path
 
 import markupsafe
 import numpy as np
@@ -274,3 +275,24 @@ def test_studies_are_measured_into_a_folder(rado, tmp_path):
         assert (code, out, err.count("\n")) == (1, "", 1) and "seed must be" in err
     assert not (tmp_path / "none").exists()
     assert _complete_study("l") == ["linear", "leak"] and "all" in _complete_study("")
+
+
+def test_a_release_with_a_schema_says_how_the_table_of_an_attack_is_read(rado, rng):
+    values, classes = rng.normal(size=(16, 2)), rng.integers(0, 2, 16)
+    rows = [
+        f"k{k};{dose:.9f};{'AB'[k % 2]} ;{weight:.9f};{('no', 'yes')[classes[k]]}".replace(".", ",")
+        for k, (dose, weight) in enumerate(values)
+    ]
+    header = "id;dose;ward;weight;ill"
+    Path("all.csv").write_text("\n".join([header, *rows]))
+    Path("some.csv").write_text("\n".join([header, *rows[:9]]))
+    kinds = {"dose": "number", "ward": "category", "weight": "number"}
+    schema = {"radoboost_schema": 1, "label": "ill", "decimal": ",", "columns": {"id": {"kind": "id"}}}
+    schema["columns"] |= {name: {"kind": kind} for name, kind in kinds.items()}
+    Path("s.json").write_text(json.dumps(schema))
+    for options in ((), ("--columns", "quadratic")):
+        code, _, err = rado("craft", "some.csv", "--schema", "s.json", "-n", 30, "-o", "r.rado.parquet", *options)
+        assert code == 0, err
+        code, out, err = rado("attack", "probe", "r.rado.parquet", "--table", "all.csv", "--json")
+        assert code == 0, err
+        assert json.loads(out)["members"] == list(range(9))

@@ -315,8 +315,8 @@ def test_the_table_of_an_attack_is_read_through_the_map():
     ("columns", "words"),
     [
         ("cubic", "columns must be one of auto, linear"),
-        (7, "columns must be one of"),
-        ({"x0": ["hat", "cubes"], "x1": []}, "terms that there are not: 'x1' has none, 'x0' has 'hat', 'cubes'"),
+        (7, "a list of terms: linear, signed-log, hats, squares such as .*, and products such as .*; it is 7"),
+        ({"x0": ["hat", "cubes"], "x1": []}, "terms that there are not: 'x1' has none .*, 'x0' has 'hat', 'cubes'"),
         ({"zz": ["linear"], "x0": ["x0*x9"]}, "columns names 'zz', which.*; there are no .*: 'x0\\*x9' of 'x0'"),
         ({"x0": []}, "'x0'"),
         ({"a": ["hats"], "b": ["linear", "hats"]}, "columns names 'a', 'b', which the table does not have as numbers"),
@@ -510,3 +510,10 @@ def test_a_column_that_only_lends_its_name_to_a_product_stays_linear():
     feature_map = make_map(check_columns({"age": ["dose*weight"]}, {}), columns, {})
     assert feature_map.output_names == ("age", "dose", "weight", "dose*weight")
     assert np.isnan(feature_map.apply(np.array([[np.nan, 0.5, 0.5]]))).any()
+
+
+def test_a_product_that_is_named_twice_is_one_column():
+    values, labels = table()
+    columns = {"x0": ["linear", "x0*x1", "x0^2"], "x1": ["linear", "x1*x0"], "x2": ["x0*x0"]}
+    release = rb.craft(values[:, :3], labels, columns=columns, n_rados=8, seed=0)
+    assert release.map.output_names == ("x0", "x1", "x2", "x0*x1", "x0^2")

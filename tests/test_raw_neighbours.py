@@ -95,7 +95,7 @@ def compared(form, number, folder):
     person = None if rng.random() < 0.5 else "x3" if form in ("numpy", "objects") else "p"
     options = {
         "engine": rng.choice(("kernel", "reference")), "batch": rng.choice((64, 64, 7)), "schema": schema,
-        "person": person, "columns": rng.choice(("linear", "linear", "signed-log", "hats", "quadratic")),
+        "person": person, "columns": rng.choice(("linear", "linear", "signed-log", "hats", "quadratic", "fourier")),
     }  # fmt: skip
     looks = [lambda t=table: look(*t, **options) for table in tables]
     long, short = (this() for this in looks)

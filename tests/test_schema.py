@@ -323,3 +323,12 @@ def test_groups_of_two_columns_have_two_names():
     date = rb.Date(low="2020-01-01", high="2021-01-01", parts=("weekday",))
     with pytest.raises(rb.ArgumentError, match=r"a category called 'd\.weekday'"):
         rb.Schema({"d": date, "d.weekday": rb.Category(("work", "rest"))})
+
+
+@pytest.mark.parametrize("mark", ["\0", "\x1f", "\x7f", "\v", "\f", "\r", "\n", '"', "5", ".", "", ";;", "\u00a0"])
+def test_what_cannot_stand_between_cells_is_refused(mark):
+    with pytest.raises(rb.ArgumentError, match="separator must be one ASCII character"):
+        rb.Schema({"age": rb.Number()}, separator=mark)
+    with pytest.raises(rb.ArgumentError, match="separator must be one ASCII character"):
+        rb.craft({"age": [1.0, 2.0], "y": [0, 1]}, label="y", separator=mark)
+    assert rb.Schema({"age": rb.Number()}, separator="\t").separator == "\t"

@@ -361,15 +361,22 @@ def report(
 
 
 def _with_table(release: Path, table: list[str] | None, label: str | None) -> tuple["Release", list[str], str]:
-    """A release, the table to compare it with, and the table's column of classes: the one that is not a feature."""
+    """A release, the table to compare it with, and the table's column of classes.
+
+    That is the one that the schema of the release names, or else the only one that the release is not made of.
+    """
     from radoboost.release import load
     from radoboost.tables import table_types
 
     if not table:
         raise ArgumentError("this attack compares a release with a table; name one with --table")
     loaded = load(release)
+    schema = loaded.schema
+    label = schema.label if label is None and schema is not None else label
     if label is None:
-        others = [name for name in table_types(table) if name not in loaded.feature_names]
+        columns = loaded.feature_names if loaded.map is None else loaded.map.input_names
+        columns = columns if schema is None else schema.used
+        others = [name for name in table_types(table) if name not in columns]
         if len(others) != 1:
             names = ", ".join(map(repr, others[:5])) or "none"
             raise ArgumentError(f"name the table's column of classes with --label; beside the features it has {names}")

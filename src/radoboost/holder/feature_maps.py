@@ -39,6 +39,7 @@ MOST_COSINES, COSINES_PER_INPUT = 300, 10
 _SPREAD = 4.0  # deviation of a cosine's weights, divided by the root of the number of inputs
 _WEIGHT_UNIT = 2.0**-20
 _LOG_REACH = math.e - 1  # bounds onto [-this, this]: its log(1 + |v|) is 1
+_TERM_WORDS = f"{', '.join(TERMS)}, squares such as age^2, and products such as age*dose"
 _KEY = hashlib.sha256(b"radoboost/fourier").digest()  # public: these numbers protect nothing
 
 
@@ -59,20 +60,19 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
         return columns
     if not isinstance(columns, Mapping):
         raise ArgumentError(
-            f"columns must be one of {', '.join(WORDS)}, or a mapping of column to a list of {', '.join(TERMS)}; it is "
-            f"{columns!r}"
+            f"columns must be one of {', '.join(WORDS)}, or a mapping of column to a list of terms: {_TERM_WORDS}; it "
+            f"is {columns!r}"
         )
     if terms:
         raise ArgumentError(f"the schema has terms of {listed(list(terms))}, and so has columns; leave one of them out")
     chosen = {name: (words,) if isinstance(words, str) else tuple(words) for name, words in columns.items()}
-    wrong = [f"{name!r} has none" for name, words in chosen.items() if not words]
+    wrong = [f"{name!r} has none (leave it out to keep it linear)" for name, words in chosen.items() if not words]
     for name, words in chosen.items():
         odd = [str(word) for word in words if not isinstance(word, str) or not _is_word(word)]
         wrong += [f"{name!r} has {listed(odd)}"] if odd else []
     if wrong:
         raise ArgumentError(
-            f"columns has terms that there are not: {', '.join(wrong)}; a column may have "
-            f"{', '.join(TERMS)}, a square such as age^2, and products such as age*dose"
+            f"columns has terms that there are not: {', '.join(wrong)}; a column may have {_TERM_WORDS}"
         )
     return _unless_linear(chosen)
 
@@ -180,7 +180,7 @@ def _named_products(
     columns: Mapping[str, Sequence[str]], names: Sequence[str], groups: Mapping[str, str]
 ) -> list[Term]:
     """The squares and products that a mapping names; all that it asks for of columns that are not there is refused."""
-    terms: list[Term] = []
+    terms: dict[frozenset[str], Term] = {}  # a*b and b*a are one
     wrong: dict[str, list[str]] = {}
     named = {word: name for name, words in columns.items() for word in words if word not in TERMS}
     for word, name in named.items():
@@ -190,7 +190,7 @@ def _named_products(
         if not pairs or (pairs[0][0] in groups and groups[pairs[0][0]] == groups.get(pairs[0][1])):
             wrong.setdefault(name, []).append(word)
         else:
-            terms.append(Term("product", pairs[0]))
+            terms.setdefault(frozenset(pairs[0]), Term("product", pairs[0]))
     unknown = [name for name in columns if name not in names]
     slots = [name for name in columns if name in groups and {"signed-log", "hats"} & set(columns[name])]
     problems = []
@@ -204,7 +204,7 @@ def _named_products(
         problems.append(f"there are no products with columns that are not there, or within one category: {terms_of}")
     if problems:
         raise ArgumentError("; ".join(problems))
-    return terms
+    return list(terms.values())
 
 
 def _check_width(columns: Columns, count: int) -> None:

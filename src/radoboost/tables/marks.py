@@ -41,8 +41,12 @@ PLAIN = Marks()
 
 
 def is_separator(mark: str) -> bool:
-    """Whether a character can stand between cells: one of ASCII that quotes, lines and numbers do not need."""
-    return len(mark) == 1 and mark.isascii() and mark not in '"\r\n.0123456789'
+    """Whether a character can stand between cells: a tab, or one of ASCII that is printed and no quote, point or digit.
+
+    >>> [is_separator(mark) for mark in (";", "\\t", " ", "\\0", "7")]
+    [True, True, True, False, False]
+    """
+    return len(mark) == 1 and mark.isascii() and (mark == "\t" or mark.isprintable()) and mark not in '".0123456789'
 
 
 def header_separator(line: bytes) -> str:
