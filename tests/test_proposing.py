@@ -423,6 +423,7 @@ def test_signs_may_be_labels(tmp_path):
     assert release.n_examples == 20 and release.classes == ("+", "-")
 
 
+@pytest.mark.filterwarnings("ignore::radoboost.SchemaWarning")
 @pytest.mark.parametrize("decimal", [".", ","])
 def test_an_odd_cell_among_numbers_is_refused_with_its_place(decimal, tmp_path):
     path = nearly(tmp_path, decimal=decimal)

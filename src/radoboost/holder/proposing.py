@@ -63,7 +63,8 @@ class Proposal:
             )
             drops = " ".join(f"--drop {name}" for name in self.nearly)
             raise TableError(
-                f'{columns}; correct that, give the decimal mark (--decimal), or leave it out ({drops}; in a schema "kind": "text"; or "category")'
+                f"{columns}; correct that, give the decimal mark (--decimal), or leave the column out ({drops}; in a "
+                'schema "kind": "text")'
             )
 
     def _note(self, name: str, filled: bool) -> str:
