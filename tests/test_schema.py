@@ -227,7 +227,7 @@ def test_check_points_at_columns_that_cannot_be_read(rado, raw):
         "unknown values: 'ward' 80",
         "'sex' has no readable date in 120 rows: is it one, and is the order of day, month and year right?",
         "'ward' has none of the declared values in 80 of 120 rows: are they written as in the table?",
-        "'admitted' has no readable number in 120 rows: is it a category?",
+        "'admitted' has no readable number in 120 rows: is it a category, or written with another decimal mark?",
     ]
     counts = json.loads(rado("check", raw, "--schema", "s.json", "--json")[1])
     assert counts["filled"] == {"age": 14, "sex": 120, "ward": 0, "admitted": 120}
