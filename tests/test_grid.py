@@ -94,8 +94,8 @@ def test_clipped_values_are_counted_for_the_holder_and_not_released(engine):
 @pytest.mark.parametrize(
     ("bounds", "scale", "message"),
     [
-        ({"weight": (0, 1)}, "standard", "'weight', which is not among the features"),
-        ({"age": (0, 1)}, "bounds", "'dose' has none"),
+        ({"weight": (0, 1)}, "standard", "'weight', not among the features"),
+        ({"age": (0, 1)}, "bounds", "there are none of 'dose'"),
         ({"age": (2, 1)}, "standard", "low <= high"),
         ({"age": (0, np.inf)}, "standard", "finite"),
         ({"age": (-1.7e308, 1.7e308)}, "standard", "finite"),
