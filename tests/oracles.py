@@ -721,13 +721,17 @@ def total_delta(spent: tuple[float, float, float], epsilon: float) -> float:
 
 def person_hash(key: bytes, person: bytes) -> bytes:
     """Whose rows go together."""
-    return hashlib.blake2b(person, key=key, digest_size=16).digest()
+    return hashlib.blake2b(person, key=key, digest_size=16, person=b"ids").digest()
 
 
-def row_hash(key: bytes, values, label: int | None) -> int:
-    """63 bits of what a row holds, by SplitMix64's finaliser, one word at a time; without a label it is left out."""
-    start, step = struct.unpack("<QQ", hashlib.blake2b(b"row", key=key, digest_size=16).digest())
-    words = [struct.unpack("<Q", struct.pack("<d", value + 0.0))[0] for value in values]
+def row_hash(key: bytes, person: bytes, values, label: int | None) -> int:
+    """63 bits of whose row it is and what it holds, by SplitMix64's finaliser, one word at a time.
+
+    Without a label it is left out.
+    """
+    start, step = struct.unpack("<QQ", hashlib.blake2b(key=key, digest_size=16, person=b"rows").digest())
+    words = [struct.unpack("<Q", person_hash(key, person)[8:])[0]]
+    words += [struct.unpack("<Q", struct.pack("<d", value + 0.0))[0] for value in values]
     words += [] if label is None else [int(label > 0)]
     state, full = start, 2**64 - 1
     for word in words:
@@ -748,6 +752,6 @@ def chosen_rows(people, values, labels, most: int, key: bytes, *, with_label: bo
         if person is None:
             continue
         spoiled = label == 0 or not all(math.isfinite(value) for value in row)
-        order = 0 if spoiled else row_hash(key, row, label if with_label else None)
+        order = 0 if spoiled else row_hash(key, person, row, label if with_label else None)
         rows_of.setdefault(person_hash(key, person), []).append((spoiled, order, number))
     return sorted(number for rows in rows_of.values() for _, _, number in sorted(rows)[:most])

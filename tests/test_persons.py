@@ -123,6 +123,25 @@ def test_the_rows_of_the_slow_twin_are_chosen_however_the_table_is_cut(table, mo
         ]
 
 
+def test_the_rows_of_the_slow_twin_are_chosen_of_many(rng):
+    """Tables in which every person has more rows than are taken: each is a choice."""
+    for _ in range(20):
+        values = rng.integers(0, 4, (40, 3)).tolist()
+        table = [(str(rng.choice(["ann", "bob", "eve"])), float(a), float(b), c % 2) for a, b, c in values]
+        assert contents(chosen(opened(table))) == by_oracle(table, 2)
+
+
+def test_rows_that_are_alike_do_not_come_first_with_everybody(rng):
+    """Of two kinds of rows about half of each is taken, under every key: 1,000 fair choices within six deviations."""
+    people, each = 1000, 10
+    who = np.repeat([f"p{k}" for k in range(people)], each).tolist()
+    table = [(person, 1.0, 1.0, int(ill)) for person, ill in zip(who, rng.integers(0, 2, len(who)), strict=True)]
+    for key in (bytes(32), KEY, b"x" * 32):
+        source, _ = choose_rows(opened(table), Threads(1).run, RULE, 1, key)
+        ill = sum(row.endswith(" 1.0") for row in contents(source))
+        assert abs(ill - people / 2) < 6 * np.sqrt(people / 4)
+
+
 @settings(max_examples=50)
 @given(tables, tables, st.integers(1, 3), st.randoms())
 def test_a_choice_does_not_depend_on_other_people(table, others, most, random):

@@ -93,10 +93,14 @@ def test_gaps_in_it_are_refused_or_left_out():
 
 @pytest.mark.filterwarnings("ignore::radoboost.SchemaWarning")
 def test_categories_are_declared_or_refused():
-    declared = rb.Schema({"ward": rb.Category(("A", "B")), "age": rb.Number()})
-    assert craft(table(), schema=declared, mechanism=band(feature="ward=A")).schema.columns["ward"].values == ("A", "B")
-    for schema in (None, rb.Schema({"ward": rb.Category(), "age": rb.Number()})):
-        with pytest.raises(rb.TableError, match="column 'ward' is to be protected, so a category cannot be made of it"):
+    declared = rb.Schema({"ward": rb.Category(("A",)), "age": rb.Number()})
+    assert craft(table(), schema=declared, mechanism=band(feature="ward=A")).schema.columns["ward"].values == ("A",)
+    with pytest.raises(rb.TableError, match="column 'ward' is to be protected, so a category cannot be made of it"):
+        craft(table(), mechanism=band(feature="ward=A"))
+    two = rb.Schema({"ward": rb.Category(("A", "B")), "age": rb.Number()})
+    others = rb.Schema({"ward": rb.Category(("A",), other=True), "age": rb.Number()})
+    for schema, other in ((two, "B"), (others, r"\(other\)")):
+        with pytest.raises(rb.TableError, match=f"'ward=A' is to be protected, and 'ward={other}' would tell of it"):
             craft(table(), schema=schema, mechanism=band(feature="ward=A"))
     with pytest.raises(rb.TableError, match=r"'ward' has '[AB]'.*no number"):
         craft(table(), mechanism=band(feature="ward"))

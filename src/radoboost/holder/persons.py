@@ -169,15 +169,18 @@ class CollectRows:
             return
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
             values, signs = batch.values()[rows], self.rule.signs_or_zero(batch.labels)[rows]
-            order = self._order(values, signs)
-        own = persons[places[rows]]
+            own = persons[places[rows]]
+            order = self._order(values, signs, own[:, 1])
         sums.take((own[:, 0].copy(), own[:, 1].copy(), order, first_row + rows))
 
-    def _order(self, values: NDArray[Any], signs: NDArray[np.int8]) -> NDArray[np.uint64]:
-        """Where each row comes among those of its person: by a hash of its content, spoiled rows last (P2)."""
+    def _order(self, values: NDArray[Any], signs: NDArray[np.int8], persons: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Where each row comes among those of its person: by a hash of its content, spoiled rows last (P2).
+
+        The person's own hash goes in first: else rows that are alike would come first with everybody, or with nobody.
+        """
         good = np.isfinite(values).all(axis=1) & (signs != 0)
         start, step = self._seeds
-        state = np.full(len(values), start, dtype=np.uint64)
+        state = _mixed((persons ^ start) + step)
         for k in range(values.shape[1]):
             column = np.where(good, values[:, k], 0.0).astype(np.float64) + 0.0  # -0.0 is 0.0
             state = _mixed((state ^ column.view(np.uint64)) + step)

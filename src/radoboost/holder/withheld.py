@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from radoboost.errors import TableError
+from radoboost.tables.columns import listed
 from radoboost.tables.kinds import Kind, Left
 from radoboost.tables.schema import Schema
 
@@ -36,6 +37,12 @@ def check_withheld(schema: Schema, declared: Mapping[str, Kind], withheld: Withh
             raise TableError(
                 f"column {column!r} is to be protected, so a {kind.kind} cannot be made of it by looking; write it as "
                 "numbers, or declare its values in a schema"
+            )
+        others = [part.name for part in without_gaps(kind).encoded(column) if part.name != name]
+        if others:
+            raise TableError(
+                f"{name!r} is to be protected, and {listed(others)} would tell of it: write the column as numbers, 0 "
+                "and 1, or declare one value of it in a schema"
             )
     return tuple(owners)
 

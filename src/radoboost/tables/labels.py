@@ -21,7 +21,6 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LONGEST_LABEL = 1024  # characters; a longer text is not a number and not a class
 _EXACT_IN_FLOAT32 = 2**24
-_FLOAT_BITS = 1023  # of integers that float64 can surely hold
 _PLAIN_NUMBERS = {
     pa.from_numpy_dtype(kind): np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
 }
@@ -342,8 +341,12 @@ def class_key(value: Any) -> Any:
     value = canonical_label(value)
     if isinstance(value, float) and math.isinf(value):
         return repr(value)
-    large = isinstance(value, int) and abs(value) > 2**53 and value.bit_length() <= _FLOAT_BITS
-    return int(float(value)) if large else value
+    if isinstance(value, int) and abs(value) > 2**53:
+        try:
+            return int(float(value))
+        except OverflowError:
+            return str(value)
+    return value
 
 
 def _has_values(kind: pa.DataType) -> bool:

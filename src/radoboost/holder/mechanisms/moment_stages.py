@@ -4,6 +4,7 @@ The constants were tuned once, on the paper's domains: floors of eigenvalues, ho
 each one goes.
 """
 
+import math
 from collections.abc import Collection
 from functools import cache
 from typing import Protocol
@@ -80,8 +81,8 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
     if unforeseen:
         _stop_unforeseen(unforeseen[0], good, deviation)
         good += unforeseen[0]
-    if shape.person and good + spoiled <= 3 * np.hypot(deviation, deviation):
-        doubt = np.hypot(deviation, deviation)
+    doubt = deviation * math.sqrt(2 + shape.raw)  # of all rows together
+    if shape.person and good + spoiled <= 3 * doubt:
         noisily = f", by counts with noise of deviation {doubt:,.0f}, so there may be none" if scale else ""
         raise TableError(
             f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}{noisily}: name the column "
@@ -89,11 +90,12 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
             f"spent, and {ONLY_A_LEDGER}"
         )
     excess = spoiled - MOST_SPOILED * (good + spoiled)
-    spread = deviation * np.hypot(1 - MOST_SPOILED, MOST_SPOILED)
+    spread = deviation * math.sqrt((1 - MOST_SPOILED) ** 2 + (1 + shape.raw) * MOST_SPOILED**2)
     if excess > 3 * spread and spoiled > 6 * deviation:
+        value = "" if shape.raw else "a value is missing or not finite, or "
         raise TableError(
-            f"about {spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: a value is "
-            "missing or not finite, or the class is not one of those declared; correct the declaration, "
+            f"about {spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: {value}the class is "
+            "not one of those declared; correct the declaration, "
             f"{BY_DOCUMENTS}. These counts have noise of deviation {deviation:,.0f}, and are all that was spent; "
             f"{ONLY_A_LEDGER}"
         )
