@@ -7,6 +7,7 @@ pairs that are drawn and the dependences that are planted go through it alike.
 import time
 import warnings
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -221,6 +222,27 @@ def _without(seen: Seen, what: str, place: int) -> Any:
 
 def _rest(seen: Seen, what: str, place: int, unit: str) -> Any:
     return seen.sums[what] if unit == "record" else _without(seen, what, place)
+
+
+def judged(looks: Sequence[Callable[[], Seen]], place: int, unit: str) -> tuple[list[str], Seen]:
+    """What differs between two looks, at the longer table first, in time too; and what was seen of that one."""
+    long, short = (this() for this in looks)
+    slow = slower(*looks, long.seconds, short.seconds)
+    return [*differences(long, short, place, unit), *([slow] if slow else [])], long
+
+
+def judge_pairs(compared: Callable[[int], list[str] | None], pairs: int, most: int) -> None:
+    """Compare so many pairs by their numbers, and fail where any differ, or more than `most` numbers are needed.
+
+    `compared` returns None where there is no such pair.
+    """
+    done, number, alarms = 0, 0, []
+    while done < pairs:
+        found = compared(number)
+        alarms += [f"{number}: {found}"] if found else []
+        done, number = done + (found is not None), number + 1
+    assert not alarms
+    assert number < most, "too many pairs that the form cannot hold"
 
 
 def slower(long_look: Any, short_look: Any, long_seconds: float, short_seconds: float) -> str | None:

@@ -16,7 +16,7 @@ import pytest
 
 import radoboost as rb
 from declared_forms import arrow_table, numpy_declared, pandas_declared, polars_declared, sparse_declared, write_table
-from looking import BOUNDS, differences, look, look_at_release, slower
+from looking import BOUNDS, judge_pairs, judged, look, look_at_release
 from neighbours import (
     LINES,
     Pair,
@@ -95,21 +95,12 @@ def compared(form, number, folder):
         return None
     engine, batch = rng.choice(("kernel", "reference")), rng.choice((64, 64, 64, 7))
     looks = [lambda t=table: look(*t, engine=engine, classes=classes, batch=batch) for table in tables]
-    long, short = (this() for this in looks)
-    found = differences(long, short, pair.place, pair.unit)
-    slow = slower(*looks, long.seconds, short.seconds)
-    return [*found, *([slow] if slow else [])]
+    return judged(looks, pair.place, pair.unit)[0]
 
 
 @pytest.mark.parametrize("form", PAIRS)
 def test_neighbours_look_alike(form, tmp_path):
-    done, number, alarms = 0, 0, []
-    while done < PAIRS[form]:
-        found = compared(form, number, tmp_path)
-        alarms += [f"{form} {number}: {found}"] if found else []
-        done, number = done + (found is not None), number + 1
-    assert not alarms
-    assert number < 2 * PAIRS[form], "too many pairs that the form cannot hold"
+    judge_pairs(lambda number: compared(form, number, tmp_path), PAIRS[form], 2 * PAIRS[form])
 
 
 # ---- whole releases
@@ -133,9 +124,7 @@ def released(form, number, folder):
         lambda t=table: look_at_release(*t, classes=classes, mechanism=mechanism, n_rados=3, **declared)
         for table in tables
     ]
-    long, short = (this() for this in looks)
-    slow = slower(*looks, long.seconds, short.seconds)
-    return [*differences(long, short, pair.place, pair.unit), *([slow] if slow else [])]
+    return judged(looks, pair.place, pair.unit)[0]
 
 
 @pytest.mark.parametrize("form", PAIRS)
@@ -152,14 +141,13 @@ def test_there_are_two_thousand_pairs():
 # ---- planted dependences, each found by the same judge
 
 
-def judged(odd, folder, *, kind="csv"):
+def with_odd(odd, folder, *, kind="csv"):
     """What is found between twelve records and the same with an odd one among them."""
     records = [(k, k % 7 + 0.5, "yes" if k % 3 else "no") for k in range(12)]
     pair = Pair([*records[:5], odd, *records[5:]], records, 5, "record")
     tables = [build(kind, 0, pair, these, folder, f"{k}")[0] for k, these in enumerate((pair.long, pair.short))]
     looks = [lambda t=table: look(t) for table in tables]
-    long, short = (this() for this in looks)
-    return [*differences(long, short, 5, "record"), *filter(None, [slower(*looks, long.seconds, short.seconds)])]
+    return judged(looks, 5, "record")[0]
 
 
 USUAL, TEXT, ENDLESS = (1, 2, "no"), ("n/k", 2, "no"), (1, "1e999", "no")
@@ -169,7 +157,7 @@ READERS = ("csv", "pandas read")
 @pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("odd", [USUAL, TEXT, ENDLESS])
 def test_without_a_planted_dependence_there_is_nothing_to_find(odd, kind, tmp_path):
-    assert judged(odd, tmp_path, kind=kind) == []
+    assert with_odd(odd, tmp_path, kind=kind) == []
 
 
 def plant(monkeypatch, change):
@@ -186,20 +174,20 @@ def test_a_type_by_all_values_is_found(kind, tmp_path, monkeypatch):
         return codes.astype(float) if np.isnan(numbers).any() else numbers
 
     plant(monkeypatch, inferred)
-    assert judged(USUAL, tmp_path, kind=kind) == []
-    assert any("other rows" in line for line in judged(TEXT, tmp_path, kind=kind))
+    assert with_odd(USUAL, tmp_path, kind=kind) == []
+    assert any("other rows" in line for line in with_odd(TEXT, tmp_path, kind=kind))
 
 
 def test_a_refusal_by_type_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(row_by_row.RowByRow, "check_types", STRICT.check_types)
-    assert judged(USUAL, tmp_path, kind="pandas read") == []
-    assert any("outcome" in line for line in judged(TEXT, tmp_path, kind="pandas read"))
+    assert with_odd(USUAL, tmp_path, kind="pandas read") == []
+    assert any("outcome" in line for line in with_odd(TEXT, tmp_path, kind="pandas read"))
 
 
 @pytest.mark.parametrize("kind", READERS)
 def test_a_scale_by_the_largest_of_a_batch_is_found(kind, tmp_path, monkeypatch):
     plant(monkeypatch, lambda _, numbers: numbers / np.nanmax(np.abs(numbers)))
-    assert any("other rows" in line for line in judged((900, 2, "no"), tmp_path, kind=kind))
+    assert any("other rows" in line for line in with_odd((900, 2, "no"), tmp_path, kind=kind))
 
 
 def test_a_sum_that_a_bad_row_changes_is_found(tmp_path, monkeypatch):
@@ -210,8 +198,8 @@ def test_a_sum_that_a_bad_row_changes_is_found(tmp_path, monkeypatch):
         sums.products += int(np.isnan(batch.values()).sum())
 
     monkeypatch.setattr(moment_passes.SphereRows, "add", sloppy)
-    assert judged(USUAL, tmp_path) == []
-    assert judged(TEXT, tmp_path) == ["sum: sphere"]
+    assert with_odd(USUAL, tmp_path) == []
+    assert with_odd(TEXT, tmp_path) == ["sum: sphere"]
 
 
 @pytest.mark.parametrize("error", [rb.TableError, OverflowError])
@@ -222,8 +210,8 @@ def test_an_exception_on_a_value_is_found(error, tmp_path, monkeypatch):
         return numbers
 
     plant(monkeypatch, refuse)
-    assert judged(USUAL, tmp_path) == []
-    assert any("outcome" in line for line in judged(ENDLESS, tmp_path))
+    assert with_odd(USUAL, tmp_path) == []
+    assert any("outcome" in line for line in with_odd(ENDLESS, tmp_path))
 
 
 def test_a_warning_on_a_value_is_found(tmp_path, monkeypatch):
@@ -233,17 +221,17 @@ def test_a_warning_on_a_value_is_found(tmp_path, monkeypatch):
         return numbers
 
     plant(monkeypatch, warn)
-    assert judged(USUAL, tmp_path) == []
-    assert any("warnings" in line for line in judged(TEXT, tmp_path))
+    assert with_odd(USUAL, tmp_path) == []
+    assert any("warnings" in line for line in with_odd(TEXT, tmp_path))
 
 
 def test_quadratic_time_is_found(tmp_path, monkeypatch):
     """Two parts of this pattern can match the same digits; it was in the label reader once."""
     monkeypatch.setattr(labels, "_NUMBER", re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"))
     monkeypatch.setattr(labels, "LONGEST_LABEL", 10**6)
-    assert judged(USUAL, tmp_path) == []
+    assert with_odd(USUAL, tmp_path) == []
     lengths = (1000, 1400, 2000, 2800, 4000, 5600, 8000)  # a fast machine needs longer ones
-    assert any("time" in line for length in lengths for line in judged((1, 2, "9" * length + "x"), tmp_path))
+    assert any("time" in line for length in lengths for line in with_odd((1, 2, "9" * length + "x"), tmp_path))
 
 
 def test_a_number_of_rows_that_should_be_hidden_is_found(tmp_path, monkeypatch):

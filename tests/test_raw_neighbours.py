@@ -15,7 +15,7 @@ import pytest
 
 import radoboost as rb
 from declared_forms import write_table
-from looking import differences, look, look_at_release, slower
+from looking import judge_pairs, judged, look, look_at_release
 from neighbours import Pair, gzipped
 from radoboost.tables import encoding, marks, raw_columns, row_by_row
 from radoboost.tables.kinds import Category, Date, Number
@@ -98,21 +98,12 @@ def compared(form, number, folder):
         "person": person, "columns": rng.choice(("linear", "linear", "signed-log", "hats", "quadratic", "fourier")),
     }  # fmt: skip
     looks = [lambda t=table: look(*t, **options) for table in tables]
-    long, short = (this() for this in looks)
-    found = differences(long, short, pair.place, pair.unit)
-    slow = slower(*looks, long.seconds, short.seconds)
-    return [*found, *([slow] if slow else [])]
+    return judged(looks, pair.place, pair.unit)[0]
 
 
 @pytest.mark.parametrize("form", PAIRS)
 def test_neighbours_look_alike(form, tmp_path):
-    done, number, alarms = 0, 0, []
-    while done < PAIRS[form]:
-        found = compared(form, number, tmp_path)
-        alarms += [f"{form} {number}: {found}"] if found else []
-        done, number = done + (found is not None), number + 1
-    assert not alarms
-    assert number < 3 * PAIRS[form], "too many pairs that the form cannot hold"
+    judge_pairs(lambda number: compared(form, number, tmp_path), PAIRS[form], 3 * PAIRS[form])
 
 
 def test_there_are_nine_hundred_pairs():
@@ -144,9 +135,8 @@ def test_releases_of_neighbours_look_alike(form, tmp_path):
         options |= {"label": "y"} if tables[0][1] is None else {}
         options |= {"columns": "hats"} if number % 2 else {}
         looks = [lambda t=table, o=options: look_at_release(*t, **o) for table in tables]
-        long, short = (this() for this in looks)
-        slow = slower(*looks, long.seconds, short.seconds)
-        assert [*differences(long, short, pair.place, pair.unit), *([slow] if slow else [])] == []
+        found, long = judged(looks, pair.place, pair.unit)
+        assert found == []
         assert long.refusal is None
         done += 1
     assert done > CRAFTED / 2
@@ -166,21 +156,20 @@ USUAL = (3.5, "B", "2022-03-04", 1, "no")
 KINDS = ("csv", "pandas")
 
 
-def judged(odd, folder, *, kind="csv", schema=SCHEMA):
+def with_odd(odd, folder, *, kind="csv", schema=SCHEMA):
     """What is found between twelve records, one with a gap, and the same with an odd one among them."""
     dates = [f"2023-0{k % 9 + 1}-1{k % 10}" for k in range(12)]
     records = [(None if k == 3 else k / 2, "ABC"[k % 3], dates[k], k % 3, "yes" if k % 2 else "no") for k in range(12)]
     pair = Pair([*records[:5], odd, *records[5:]], records, 5, "record")
     tables = [build(kind, 0, pair, these, schema, folder, f"{k}")[0] for k, these in enumerate((pair.long, pair.short))]
     looks = [lambda t=table: look(t, schema=schema, person="p") for table in tables]
-    long, short = (this() for this in looks)
-    return [*differences(long, short, 5, "record"), *filter(None, [slower(*looks, long.seconds, short.seconds)])]
+    return judged(looks, 5, "record")[0]
 
 
 def test_without_a_planted_dependence_there_is_nothing_to_find(tmp_path):
     odd = [USUAL, ("", "Z", "", "", "no"), ("1,5", "NA", "04.03.2022", "x", "no"), (None, None, None, None, None)]
-    assert [judged(record, tmp_path, kind=kind) for record in odd for kind in KINDS] == [[]] * 8
-    assert judged(b"1;2;3;4;no;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;", tmp_path) == []
+    assert [with_odd(record, tmp_path, kind=kind) for record in odd for kind in KINDS] == [[]] * 8
+    assert with_odd(b"1;2;3;4;no;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;", tmp_path) == []
 
 
 def test_a_separator_by_a_line_of_data_is_found(tmp_path, monkeypatch):
@@ -188,8 +177,8 @@ def test_a_separator_by_a_line_of_data_is_found(tmp_path, monkeypatch):
         return marks.header_separator(path.read_bytes())
 
     monkeypatch.setattr(row_by_row, "file_separator", sniffed)
-    assert judged(USUAL, tmp_path) == []
-    assert judged(b"1;2;3;4;no" + b";" * 100, tmp_path)
+    assert with_odd(USUAL, tmp_path) == []
+    assert with_odd(b"1;2;3;4;no" + b";" * 100, tmp_path)
 
 
 def test_a_decimal_mark_by_all_cells_is_found(tmp_path, monkeypatch):
@@ -200,8 +189,8 @@ def test_a_decimal_mark_by_all_cells_is_found(tmp_path, monkeypatch):
         return numbers(column, marks.Marks(None, ",") if commas else given, plain_too=plain_too)
 
     monkeypatch.setattr(encoding, "numbers_or_nan", guessed)
-    assert judged(USUAL, tmp_path) == []
-    assert judged(("1,5", *USUAL[1:]), tmp_path)
+    assert with_odd(USUAL, tmp_path) == []
+    assert with_odd(("1,5", *USUAL[1:]), tmp_path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -215,8 +204,8 @@ def test_a_slot_that_depends_on_other_rows_is_found(kind, tmp_path, monkeypatch)
         return np.where(found == missing, missing, np.array([seen.index(str(c)) % 2 for c in column.to_pylist()]))
 
     monkeypatch.setattr(encoding, "class_places", fitted)
-    assert judged(USUAL, tmp_path, kind=kind) == []
-    assert any("other rows" in line for line in judged((3.5, "AA", "2022-03-04", 1, "no"), tmp_path, kind=kind))
+    assert with_odd(USUAL, tmp_path, kind=kind) == []
+    assert any("other rows" in line for line in with_odd((3.5, "AA", "2022-03-04", 1, "no"), tmp_path, kind=kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -232,31 +221,31 @@ def test_an_order_of_dates_by_all_cells_is_found(kind, tmp_path, monkeypatch):
         return seconds(encoding.pa.array([text[8:10] + text[4:8] + text[:4] for text in texts]), "mdy")
 
     monkeypatch.setattr(encoding, "date_seconds", guessed)
-    assert judged(USUAL, tmp_path, kind=kind) == []
-    assert any("other rows" in line for line in judged((3.5, "B", "31.12.2022", 1, "no"), tmp_path, kind=kind))
+    assert with_odd(USUAL, tmp_path, kind=kind) == []
+    assert any("other rows" in line for line in with_odd((3.5, "B", "31.12.2022", 1, "no"), tmp_path, kind=kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fill_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch):
     fill = encoding._fill
     monkeypatch.setattr(encoding, "_fill", lambda n, _, gaps, block: fill(n, float(np.nanmean(n)), gaps, block))
-    assert judged((4.5, "B", "2022-03-04", 1, "no"), tmp_path, kind=kind) != []
+    assert with_odd((4.5, "B", "2022-03-04", 1, "no"), tmp_path, kind=kind) != []
 
 
 def test_a_type_by_all_objects_is_found(tmp_path, monkeypatch):
     """As Arrow finds one: it refuses a column on account of a value, or makes texts of what were dates."""
     monkeypatch.setattr(row_by_row, "raw_cells", lambda column, *_: encoding.pa.array(column, from_pandas=True))
-    assert judged(USUAL, tmp_path, kind="pandas") == []
-    assert any("outcome" in line for line in judged(([1], *USUAL[1:]), tmp_path, kind="pandas"))
+    assert with_odd(USUAL, tmp_path, kind="pandas") == []
+    assert any("outcome" in line for line in with_odd(([1], *USUAL[1:]), tmp_path, kind="pandas"))
 
 
 def test_an_object_that_raises_an_exception_is_found(tmp_path, monkeypatch):
     """A moment before the first one that there is, once its zone is taken off."""
     early = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=14)))
     odd = (*USUAL[:2], early, *USUAL[3:])
-    assert judged(odd, tmp_path, kind="pandas") == []
+    assert with_odd(odd, tmp_path, kind="pandas") == []
     monkeypatch.setattr(raw_columns, "_text", lambda cell, spell: cell if isinstance(cell, str) else spell(cell))
-    assert any("outcome" in line for line in judged(odd, tmp_path, kind="pandas"))
+    assert any("outcome" in line for line in with_odd(odd, tmp_path, kind="pandas"))
 
 
 def test_points_between_thousands_are_for_files_alone(tmp_path):
