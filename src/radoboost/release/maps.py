@@ -6,11 +6,13 @@ same values to the last bit. First every input gets one number a row,
     v = ((clip(x, low, high) - shift) * factor) / divisor - offset       as columns are scaled
     v = sign(v) log(1 + |v|)                                             if it is logged
     v = clip(v, -limit, limit)                                           if it has a limit
+    v = the line through its two neighbours among levels                 if it has levels
 
-and then every term gives one column:
+then every direction, which is clip(sum of weight_k v_k over all inputs k - offset, -limit, limit), and then every term
+gives one column:
 
     linear     v
-    product    v w                                                       of two inputs, or one with itself
+    product    v w                                                       of two inputs or directions, or one with itself
     hat        max(0, 1 - |v - knot| / width)
     cosine     factor cos(sum of weight_k v_k over all inputs k + phase)
 
@@ -23,6 +25,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,6 +51,8 @@ _UNKNOWN = "the feature map has {what}, which this version does not know; upgrad
 class Input:
     """One column of the table as terms see it.
 
+    `levels` are the values of a function of [-1, 1] at equally spaced points, in ascending order: a column's ranks.
+
     >>> Input("age", shift=40.0, divisor=8.0, log=True).label
     'log(age)'
     """
@@ -61,10 +66,13 @@ class Input:
     log: bool = False
     factor: float = 1.0
     offset: float = 0.0
+    levels: tuple[float, ...] = ()
 
     @property
     def label(self) -> str:
         """What terms call it."""
+        if self.levels:
+            return f"rank({self.name})"
         return f"log({self.name})" if self.log else self.name
 
     @property
@@ -92,11 +100,51 @@ class Input:
             v = (((v + 0.0) - self.shift) * self.factor) / self.divisor - self.offset
             if self.log:
                 v = np.copysign(log1p(np.abs(v)), v)
-            return v if self.limit is None else np.minimum(np.maximum(v, -self.limit), self.limit)
+            if self.limit is not None:
+                v = np.minimum(np.maximum(v, -self.limit), self.limit)
+            return self._level(v) if self.levels else v
+
+    def _level(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The function that has the levels at equally spaced points, and is linear between them."""
+        levels = np.array(self.levels)
+        place = (v + 1.0) * ((len(levels) - 1) / 2)
+        k = np.minimum(np.where(place >= 0, place, 0.0).astype(np.int64), len(levels) - 2)
+        return np.asarray(levels[k] + (place - k) * (levels[k + 1] - levels[k]))
 
     def to_dict(self) -> dict[str, Any]:
         """The input as JSON data, without what is as usual."""
-        return {f.name: value for f in dataclasses.fields(self) if (value := getattr(self, f.name)) != f.default}
+        return _without_defaults(self)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A sum of all inputs, weighted and limited, for products to be made of.
+
+    >>> Direction("direction 1", (0.5, -0.5), offset=0.25).to_dict()
+    {'name': 'direction 1', 'weights': [0.5, -0.5], 'offset': 0.25}
+    """
+
+    name: str
+    weights: tuple[float, ...]
+    offset: float = 0.0
+    limit: float = 1.0
+
+    def apply(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The direction of rows whose inputs are given column-first: terms are added in the order of the inputs."""
+        total = np.zeros(inputs.shape[1])
+        for weight, row in zip(self.weights, inputs, strict=True):
+            total += weight * row
+        return np.asarray(np.minimum(np.maximum(total - self.offset, -self.limit), self.limit))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The direction as JSON data, without what is as usual."""
+        return _without_defaults(self)
+
+
+def _without_defaults(entry: Any) -> dict[str, Any]:
+    """The fields of an entry as JSON data, without those that are as usual."""
+    values = {f.name: getattr(entry, f.name) for f in dataclasses.fields(entry) if getattr(entry, f.name) != f.default}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -139,6 +187,8 @@ class Term:
 class FeatureMap:
     """Columns made of columns: `inputs`, and the `terms` made of them, one for each output.
 
+    Products may also be of `directions`, which are sums of inputs.
+
     >>> age = Input("age", shift=40.0, divisor=8.0)
     >>> square = FeatureMap((age,), (Term("linear", ("age",)), Term("product", ("age", "age"))))
     >>> square.output_names, square.apply(np.array([[44.0], [24.0]])).tolist()
@@ -147,10 +197,13 @@ class FeatureMap:
 
     inputs: tuple[Input, ...]
     terms: tuple[Term, ...]
+    directions: tuple[Direction, ...] = ()
 
     def __post_init__(self) -> None:
         _check_inputs(self.inputs)
-        _check_terms(self.terms, [entry.label for entry in self.inputs])
+        labels = [entry.label for entry in self.inputs]
+        _check_directions(self.directions, labels)
+        _check_terms(self.terms, labels, [entry.name for entry in self.directions])
         if double := repeated(self.output_names):
             raise ReleaseError(f"the feature map makes several columns of one name: {', '.join(map(repr, double))}")
 
@@ -187,15 +240,17 @@ class FeatureMap:
         return rows
 
     def _inputs(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """The numbers of all inputs, column-first."""
+        """The numbers of all inputs, column-first, and of all directions."""
         columns = values.T.astype(np.float64, order="C")
         place = {name: k for k, name in enumerate(self.input_names)}
-        return np.array([entry.apply(columns[place[entry.name]]) for entry in self.inputs])
+        inputs = np.array([entry.apply(columns[place[entry.name]]) for entry in self.inputs])
+        return np.vstack([inputs, *(entry.apply(inputs) for entry in self.directions)])
 
     @cached_property
     def _plan(self) -> list[tuple[str, int, list[int], Term]]:
         """Kind, place of the output and places of the inputs of every term but cosines."""
-        place = {entry.label: k for k, entry in enumerate(self.inputs)}
+        labels = [entry.label for entry in self.inputs] + [entry.name for entry in self.directions]
+        place = {label: k for k, label in enumerate(labels)}
         return [
             (term.kind, k, [place[label] for label in term.inputs], term)
             for k, term in enumerate(self.terms)
@@ -223,7 +278,7 @@ class FeatureMap:
         for start in range(0, len(places), step):
             some = slice(start, start + step)
             angles = np.zeros((len(places[some]), inputs.shape[1]))
-            for k, row in enumerate(inputs):
+            for k, row in enumerate(inputs[: len(self.inputs)]):
                 angles += weights[some, k : k + 1] * row
             outputs[places[some]] = factors[some] * cos(angles + phases[some])
 
@@ -238,7 +293,8 @@ class FeatureMap:
 
     def to_dict(self) -> dict[str, Any]:
         """The map as JSON data."""
-        return {"inputs": [entry.to_dict() for entry in self.inputs], "terms": [term.to_dict() for term in self.terms]}
+        parts: dict[str, Sequence[Any]] = {"inputs": self.inputs, "directions": self.directions, "terms": self.terms}
+        return {name: [entry.to_dict() for entry in entries] for name, entries in parts.items() if entries}
 
     @classmethod
     def from_dict(cls, entry: Any) -> "FeatureMap":
@@ -248,17 +304,23 @@ class FeatureMap:
         >>> FeatureMap.from_dict(data).to_dict() == data
         True
         """
-        if not isinstance(entry, Mapping) or set(entry) != {"inputs", "terms"}:
-            raise ReleaseError("a feature map must have inputs and terms, and nothing else; upgrade radoboost")
-        if not all(isinstance(entry[key], list) and entry[key] for key in ("inputs", "terms")):
-            raise ReleaseError("a feature map must have at least one input and one term")
+        if not isinstance(entry, Mapping) or not {"inputs", "terms"} <= set(entry) <= {"inputs", "directions", "terms"}:
+            raise ReleaseError(
+                "a feature map must have inputs and terms, and nothing else but directions; upgrade radoboost"
+            )
+        if not all(isinstance(part, list) and part for part in entry.values()):
+            raise ReleaseError("a feature map must have at least one input and one term, and no empty list")
         return cls(
             tuple(_entry(Input, item, {"name"}, _INPUT_FIELDS) for item in entry["inputs"]),
             tuple(_entry(Term, item, *_term_keys(item)) for item in entry["terms"]),
+            tuple(
+                _entry(Direction, item, {"name", "weights"}, _DIRECTION_FIELDS) for item in entry.get("directions", [])
+            ),
         )
 
 
 _INPUT_FIELDS = {f.name for f in dataclasses.fields(Input)}
+_DIRECTION_FIELDS = {f.name for f in dataclasses.fields(Direction)}
 
 
 def repeated(names: Sequence[str]) -> list[str]:
@@ -285,7 +347,7 @@ def _entry(cls: Any, item: Any, needed: set[str], known: set[str]) -> Any:
     """An input or a term from its JSON data; lists become tuples."""
     if not isinstance(item, Mapping) or not needed <= set(item) <= known:
         raise ReleaseError(_UNKNOWN.format(what=f"an entry {str(item)[:80]!r}"))
-    for key in ("inputs", "weights"):
+    for key in ("inputs", "weights", "levels"):
         if not isinstance(item.get(key, []), list):
             raise ReleaseError(_UNKNOWN.format(what=f"an entry {str(item)[:80]!r}"))
     return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in item.items()})
@@ -296,6 +358,7 @@ def _check_inputs(inputs: tuple[Input, ...]) -> None:
     for entry in inputs:
         numbers = [entry.shift, entry.divisor, entry.factor, entry.offset]
         numbers += [number for number in (entry.low, entry.high, entry.limit) if number is not None]
+        numbers += entry.levels
         if not isinstance(entry.name, str) or not isinstance(entry.log, bool) or not all(map(_finite, numbers)):
             raise ReleaseError(f"the input {entry.name!r} of the feature map needs a name and finite numbers")
         low, high = -math.inf if entry.low is None else entry.low, math.inf if entry.high is None else entry.high
@@ -304,14 +367,37 @@ def _check_inputs(inputs: tuple[Input, ...]) -> None:
             raise ReleaseError(
                 f"the input {entry.name!r} of the feature map needs low <= high, and divisor, factor and limit above 0"
             )
+        ascending = len(entry.levels) > 1 and all(first <= second for first, second in pairwise(entry.levels))
+        if entry.levels and (entry.limit != 1.0 or not ascending):
+            raise ReleaseError(
+                f"the input {entry.name!r} of the feature map has levels: they need the limit 1 and ascending numbers"
+            )
     if double := repeated([entry.label for entry in inputs]):
         raise ReleaseError(f"the feature map has several inputs of one name: {', '.join(map(repr, double))}")
 
 
-def _check_terms(terms: tuple[Term, ...], labels: list[str]) -> None:
+def _check_directions(directions: tuple[Direction, ...], labels: list[str]) -> None:
+    """Refuse directions with other weights than one for each input, or with the name of an input."""
+    for entry in directions:
+        numbers = [*entry.weights, entry.offset, entry.limit]
+        fits = isinstance(entry.name, str) and len(entry.weights) == len(labels) and all(map(_finite, numbers))
+        if not fits or entry.limit <= 0:
+            raise ReleaseError(
+                f"the direction {entry.name!r} of the feature map needs a name, {len(labels)} weights, finite numbers "
+                "and a limit above 0"
+            )
+    if double := repeated([*labels, *(entry.name for entry in directions)]):
+        raise ReleaseError(f"the feature map has directions and inputs of one name: {', '.join(map(repr, double))}")
+
+
+def _check_terms(terms: tuple[Term, ...], labels: list[str], directions: list[str]) -> None:
     """Refuse terms of unknown kinds, of inputs that are not there, or with numbers that cannot be used."""
-    known = set(labels)
-    if missing := list(dict.fromkeys(str(label) for term in terms for label in term.inputs if label not in known)):
+    known = set(labels), {*labels, *directions}
+    if missing := list(
+        dict.fromkeys(
+            str(label) for term in terms for label in term.inputs if label not in known[term.kind == "product"]
+        )
+    ):
         raise ReleaseError(
             f"the feature map has terms of inputs that it does not have: {', '.join(map(repr, missing))}"
         )
