@@ -208,8 +208,9 @@ def test_a_map_costs_its_width_and_nothing_else():
 def test_bounds_that_were_found_become_the_constants_of_the_map():
     values, labels = table(rows=3000)
     release = rb.craft(
-        values, labels, columns="hats", bounds="private", classes=(0, 1), mechanism=rb.Moments(epsilon=8.0), counts=None
-    )
+        values, labels, columns={"x0": ["linear", "hats"]}, bounds="private", classes=(0, 1),
+        mechanism=rb.Moments(epsilon=8.0), counts=None,
+    )  # fmt: skip
     assert release.mechanism["searched"] == ["x0", "x1", "x2"]
     for entry in release.map.inputs:
         assert entry.shift == entry.low and entry.divisor == entry.high - entry.low and entry.offset == 1.0

@@ -20,7 +20,8 @@ from radoboost.holder.mechanisms import moment_stages
 from radoboost.holder.mechanisms.drawn_rados import draw_rados
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID, SphereRows, SumProducts, WhitenedRows
-from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, WHITENING_FLOOR, Stages
+from radoboost.holder.mechanisms.moment_plan import LINEAR_ROUNDS, rounds_for
+from radoboost.holder.mechanisms.moment_stages import WHITENING_FLOOR, Stages
 from radoboost.holder.run import Run
 from radoboost.holder.runners.kept import InFile, InMemory, Keeping, KeptRows, MadeAgain
 from radoboost.holder.runners.threads import Threads
@@ -32,7 +33,7 @@ from radoboost.tables import open_table
 from radoboost.tables.labels import LabelRule
 
 BOUNDS = [[-3, 3]] * 3
-OPTIONS = {"bounds": BOUNDS, "classes": (0, 1), "n_rados": 50}
+OPTIONS = {"bounds": BOUNDS, "classes": (0, 1), "n_rados": 50, "columns": "linear"}
 
 
 @pytest.fixture
@@ -192,7 +193,7 @@ def test_the_statement_is_what_the_accountant_says(unit, sharpen, table):
     assert release.blocks["moment:C"].shape == (4, 4) and release.rados.shape == (50, 4)
     assert ("theta" in release.blocks) == sharpen
     if sharpen:
-        assert len(release.blocks["sharpened"]) in (FEW_ROUNDS[0], MANY_ROUNDS[0])
+        assert len(release.blocks["sharpened"]) in [rounds for _, rounds, _ in LINEAR_ROUNDS]
     assert any("protected" in sentence for sentence in statement.not_protected[:1]) or unit == "record"
 
 
@@ -230,7 +231,7 @@ def test_noise_is_there_and_of_the_size_that_is_claimed():
         means.append(made.blocks["sharpened"])
         np.testing.assert_array_equal(made.blocks["moment:C"], made.blocks["moment:C"].T)
     noise = made.noise()
-    in_rounds = [(np.ravel([mean[k] for mean in means]), noise["rounds"]) for k in range(made.rounds)]
+    in_rounds = [(np.ravel([mean[k] for mean in means]), noise["rounds"]) for k in range(made.plan.rounds)]
     for sample, std in (
         (diagonal, noise["second"]), (beside, noise["second"] / math.sqrt(2)), (total, noise["sum"]),
         (whitened, noise["whitened"]), (beside_whitened, noise["whitened"] / math.sqrt(2)), *in_rounds,
@@ -247,14 +248,13 @@ def test_what_follows_from_the_blocks_follows_from_them_as_released(unit, sharpe
     x, y = table
     mechanism = rb.Moments(1.0, unit=unit, sharpen=sharpen)
     release = rb.craft(x[:rows], y[:rows], mechanism=mechanism, **OPTIONS)
-    blocks, scales = release.blocks, mechanism.scales(FEW_ROUNDS[0] if sharpen else 0, Shape(4))
+    blocks, scales = release.blocks, mechanism.scales(8 if sharpen else 0, Shape(4))
     floor = noise_floor(scales["second"] / GRID**2, 4, WHITENING_FLOOR if sharpen else HESSIAN_FLOOR)
     a = moment_stages._snapped_root(blocks["moment:C"], floor)
     assert a.tobytes() == blocks["whitening"].tobytes()
     if sharpen:
-        few = np.trace(blocks["moment:C"]) * mechanism.distance(Shape(4)) / 4 < 100
-        rounds, eta = FEW_ROUNDS if few else MANY_ROUNDS
-        assert rounds == release.mechanism["rounds"] == len(blocks["sharpened"]) and few == (rows == 300)
+        rounds, eta = rounds_for("linear", np.trace(blocks["moment:C"]) * mechanism.distance(Shape(4)) / 4)
+        assert rounds == release.mechanism["rounds"] == len(blocks["sharpened"]) and (rounds == 8) == (rows == 300)
         hessian = inverse_power(blocks["moment:C2"], noise_floor(scales["whitened"] / GRID**2, 4, HESSIAN_FLOOR), 1.0)
         theta = moment_stages._snapped(4 * (hessian @ blocks["moment:b"][0]))
         assert theta.tobytes() == blocks["theta"][0].tobytes()
@@ -271,10 +271,10 @@ def test_the_number_of_rounds_follows_from_the_noisy_trace(table):
     seen = set()
     for _ in range(24):
         release = rb.craft(x[:limit], y[:limit], mechanism=mechanism, **OPTIONS)
-        few = np.trace(release.blocks["moment:C"]) * mechanism.distance(Shape(4)) / 4 < 100
-        assert release.mechanism["rounds"] == (FEW_ROUNDS if few else MANY_ROUNDS)[0]
-        seen.add(release.mechanism["rounds"])
-    assert seen == {FEW_ROUNDS[0], MANY_ROUNDS[0]}
+        rounds, _ = rounds_for("linear", np.trace(release.blocks["moment:C"]) * mechanism.distance(Shape(4)) / 4)
+        assert release.mechanism["rounds"] == rounds
+        seen.add(rounds)
+    assert seen == {8, 32}
 
 
 def test_standard_errors_stay_near_what_columns_allow_beside_a_constant_one(table):
@@ -351,7 +351,7 @@ def test_a_column_without_information_does_not_change_the_scores(rng):
     for spread in (1.0, 0.1, 0.01):
         x[:, 1] = np.clip(spread * rng.normal(size=20_000), -3, 3)
         release = rb.craft(
-            x, y, mechanism=rb.Moments(20.0, unit="label"), bounds=[[-3, 3]] * 2, classes=(0, 1), n_rados=5
+            x, y, mechanism=rb.Moments(20.0, unit="label"), bounds=[[-3, 3]] * 2, classes=(0, 1), columns="linear"
         )
         sizes.append(np.abs(rb.MomentsClassifier().fit_rados(release).decision_function(x)).mean())
     assert max(sizes) < 2 * min(sizes) and 0.5 < min(sizes) < 5  # the true log odds: 2.25 on average
@@ -396,7 +396,7 @@ def test_an_empty_table_falls_back_and_a_large_one_does_not(table):
 
 
 def test_rados_meet_the_released_moments(table):
-    release = rb.craft(*table, mechanism=rb.Moments(2.0), bounds=BOUNDS, classes=(0, 1), n_rados=400)
+    release = rb.craft(*table, mechanism=rb.Moments(2.0), **{**OPTIONS, "n_rados": 400})
     rados = release.rados.copy()
     rados[:, -1] *= release.mechanism["constant"]
     whitened = rados @ release.blocks["whitening"]

@@ -21,16 +21,13 @@ from radoboost.holder.declared import Declared, read_bounds
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked
+from radoboost.holder.mechanisms.bins import Binned, CountBins, EqualBins, Powers
 from radoboost.holder.mechanisms.moment_budget import EQUAL_BINS, POWER_BINS, SEARCHES, Shape
 from radoboost.holder.mechanisms.moment_passes import GRID
 from radoboost.holder.mechanisms.private_bounds import (
     FALLBACK,
     HELD,
     LEAST_PULL,
-    Binned,
-    CountBins,
-    EqualBins,
-    Powers,
     largest_power,
     rounded_outwards,
     shortest_run,
@@ -78,7 +75,7 @@ def test_every_number_is_in_one_of_the_equal_bins(value, low, width):
 
 def counted(x, y, kind, places, rows=None):
     source = open_table(np.asarray(x, dtype=np.float64).reshape(-1, 3), np.asarray(y, dtype=int), row_by_row=True)
-    task, parts, first = CountBins(RULE, len(source.features), places, kind), [], 0
+    task, parts, first = CountBins(RULE, len(source.features), places, kind, "bounds 1"), [], 0
     for batch in source.batches(rows):
         sums = task.empty()
         task.add(sums, first, batch)
@@ -115,16 +112,16 @@ def test_a_good_record_is_in_one_bin_of_each_searched_column(table, which, rows)
 
 
 def test_passes_can_be_pickled():
-    task = CountBins(RULE, 2, (1,), EqualBins(np.array([0.0]), np.array([1.0])), 2)
+    task = CountBins(RULE, 2, (1,), EqualBins(np.array([0.0]), np.array([1.0])), "bounds 2")
     again = pickle.loads(pickle.dumps(task))
-    assert (again.places, again.title, again.kind.high.tolist()) == ((1,), "looking for bounds, 2 of 4", [1.0])
+    assert (again.places, again.title, again.kind.high.tolist()) == ((1,), "looking for bounds 2", [1.0])
 
 
 # ---- noise, budget, order (B4, B5)
 
 
 def asked(bounds="private", **others):
-    options = {"n_rados": 10, "signature_key": make_key(None), "classes": (0, 1), **others}
+    options = {"n_rados": 10, "signature_key": make_key(None), "classes": (0, 1), "columns": "linear", **others}
     return Asked(declared=read_bounds(bounds), **options)
 
 
@@ -322,6 +319,7 @@ def test_chosen_columns_only(table, tmp_path):
     x, y = table
     frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(ill=y)
     options = {"label": "ill", "classes": (0, 1), "n_rados": 10, "mechanism": rb.Moments(1.0), "counts": None}
+    options["columns"] = "linear"
     declared = {"a": "private", "c": (0, 1), "b": "private"}
     template = {"radoboost_bounds": 1, "from_data": False, "label": "ill", "classes": [0, 1]}
     entries = {"a": {"low": "private", "high": "private"}, "c": {"low": 0, "high": 1}}
@@ -462,7 +460,9 @@ def test_releases_of_neighbours_look_alike_but_for_what_follows_from_noise(form,
 def test_a_mechanism_is_rebuilt_with_the_noise_of_its_searches(table):
     x, y = table
     mechanism = rb.Moments(4.0)
-    release = rb.craft(x, y, bounds="private", classes=(0, 1), n_rados=10, mechanism=mechanism, counts=None)
+    release = rb.craft(
+        x, y, bounds="private", classes=(0, 1), n_rados=10, mechanism=mechanism, columns="linear", counts=None
+    )
     again, rounds = rebuilt(release), release.mechanism["rounds"]
     shape = Shape(4, 3)
     assert again.scales(rounds, shape) == pytest.approx(mechanism.scales(rounds, shape), rel=1e-6)

@@ -37,7 +37,7 @@
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
-#                 moment_stages, moment_passes, private_bounds, drawn_rados
+#                 moment_plan, moment_columns, moment_stages, moment_passes, bins, private_bounds, drawn_rados
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
 #                 odd_cells);
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)

@@ -10,7 +10,13 @@ from radoboost.learner.model import Model
 from radoboost.privacy import delta_advice
 from radoboost.release import Release, Statement, percent_up, rounded_up
 from radoboost.release.maps import FeatureMap
-from radoboost.release.words import epsilon_text, figures_in_words, stages_in_words, statement_in_words
+from radoboost.release.words import (
+    epsilon_text,
+    figures_in_words,
+    plan_in_words,
+    stages_in_words,
+    statement_in_words,
+)
 
 if TYPE_CHECKING:
     from radoboost.adversary.audits import Audit
@@ -219,10 +225,11 @@ def _mapped(feature_map: FeatureMap | None) -> list[str]:
 
 def _made_by(mechanism: Mapping[str, Any], signatures: Mapping[str, Any]) -> list[str]:
     """How the rados were made: the mechanism, its noise, and the signatures."""
-    apart = ("noise", "noise_std", "noise_on", "rounds")
+    apart = ("noise", "noise_std", "noise_on", "rounds", "plan")
     noise = _noise(mechanism)
     return [
         *_field("mechanism", _named({key: value for key, value in mechanism.items() if key not in apart})),
+        *(_field("columns", plan_in_words(mechanism["plan"])) if "plan" in mechanism else []),
         *(_field("noise", noise) if noise else []),
         *_field("signatures", _named(signatures)),
     ]

@@ -25,10 +25,10 @@ from radoboost.adversary.canary import Canary, row_of_numbers
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Asked, Made, Moments
+from radoboost.holder.mechanisms.bins import Binned, CountBins
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
-from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS
-from radoboost.holder.mechanisms.private_bounds import Binned, CountBins
+from radoboost.holder.mechanisms.moment_plan import FEW_ROUNDS
 from radoboost.holder.run import Noise, Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Event
@@ -79,7 +79,7 @@ def attack_moments(
     knowledge = _Knowledge(canary, pairs, label_unit, engine)
     listening = _listening(run)
     statistics = np.empty((2, runs, len(STATISTICS)))
-    n_done, rounds = 0, FEW_ROUNDS[0] if mechanism.sharpen else 0
+    n_done, rounds = 0, FEW_ROUNDS if mechanism.sharpen else 0
     while n_done < runs and going():
         for which, table in enumerate(tables):
             listener = listening(table, engine, Threads(1), _key(key, which, n_done))
@@ -156,7 +156,7 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
     good = np.array([(rows["good"] - rows.get("unforeseen", 0.0) - others) * GRID])
     counted = log_ratio(good, np.full(1, 0.0 if knowledge.label_unit else GRID), noise["counts"] * GRID)
     searches = [
-        (bins - others * change, change * (not knowledge.label_unit), noise[f"bounds {task.number}"] * GRID)
+        (bins - others * change, change * (not knowledge.label_unit), noise[task.stage] * GRID)
         for (task, bins), change in zip(heard, _canary_bins(heard, values), strict=True)
     ]
     total, *means = (log_ratio(*part) for part in parts)

@@ -322,5 +322,6 @@ def _release(
         id=name,
         schema=schema,
         map=made.map,
+        block_columns=dict(made.block_columns),
         after_save=after_save,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import GRID
-from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS
+from radoboost.holder.mechanisms.moment_plan import FEW_ROUNDS
 from radoboost.holder.mechanisms.moments import Moments
 
 BEST_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4)
@@ -87,7 +87,7 @@ def _noise_on_sum(mechanism: Moments, shape: Shape) -> float:
     """
     if not mechanism.sharpen:
         return mechanism.scales(0, shape)["sum"] / GRID
-    rounds = FEW_ROUNDS[0]
+    rounds = FEW_ROUNDS
     return 2 * mechanism.scales(rounds, shape)["rounds"] / GRID / math.sqrt(rounds / 2)
 
 

@@ -9,7 +9,9 @@
     fourier      numbers, and random cosines of all of them together, the same for everyone
 
 or a mapping of column to some of the words linear, signed-log and hats, squares "age^2" and products "age*dose";
-columns that it does not name stay linear. Which outputs there are follows from the names of the columns alone, and the
+columns that it does not name stay linear. "auto" is what the mechanism prescribes. For `moments` that is a plan, as are
+quadratic, hats, ranks, both and fourier: `moment_plan`, and not this file, says what these mean there.
+ Which outputs there are follows from the names of the columns alone, and the
 constants are those that scale them: declared bounds, bounds that were found privately, or for plain releases means and
 standard deviations. Columns of 0 and 1 that belong to a group, the slots of a category, stay linear; they have no
 squares, and no products with others of their group.
@@ -32,6 +34,7 @@ from radoboost.tables.kinds import TERMS
 
 Columns = str | Mapping[str, Sequence[str]]
 WORDS = ("auto", "linear", "signed-log", "quadratic", "hats", "fourier")
+PLANNED = ("ranks", "both")  # words that only mean something to the mechanism moments
 LINEAR, LOG, LIMITED = "linear", "log", "limited"  # what becomes of a column before terms are made of it
 KNOTS, WIDTH = (-1.0, -0.5, 0.0, 0.5, 1.0), 0.5
 MOST_OUTPUTS = 1 << 14
@@ -44,14 +47,14 @@ _KEY = hashlib.sha256(b"radoboost/fourier").digest()  # public: these numbers pr
 
 
 def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
-    """What a caller asks for, with "auto" resolved; `terms` are those of a schema, by column.
+    """What a caller asks for; `terms` are those of a schema, by column, which "auto" leaves the choice to.
 
     >>> check_columns("auto", {}), check_columns("auto", {"age": ["hats"]})
-    ('linear', {'age': ('hats',)})
+    ('auto', {'age': ('hats',)})
     """
-    if isinstance(columns, str) and columns in WORDS:
+    if isinstance(columns, str) and columns in (*WORDS, *PLANNED):
         if columns == "auto":
-            return _unless_linear({name: tuple(words) for name, words in terms.items()})
+            return _unless_linear({name: tuple(words) for name, words in terms.items()}) if terms else "auto"
         if terms:
             raise ArgumentError(
                 f"the schema has terms of {listed(list(terms))}, and columns={columns!r} says otherwise; leave one of "
@@ -60,8 +63,8 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
         return columns
     if not isinstance(columns, Mapping):
         raise ArgumentError(
-            f"columns must be one of {', '.join(WORDS)}, or a mapping of column to a list of terms: {_TERM_WORDS}; it "
-            f"is {columns!r}"
+            f"columns must be one of {', '.join((*WORDS, *PLANNED))}, or a mapping of column to a list of terms: "
+            f"{_TERM_WORDS}; it is {columns!r}"
         )
     if terms:
         raise ArgumentError(f"the schema has terms of {listed(list(terms))}, and so has columns; leave one of them out")
@@ -117,9 +120,9 @@ def outline(
     terms += [Term("hat", (name,), knot=knot, width=WIDTH) for name in names if "hats" in words[name] for knot in KNOTS]
     if columns == "quadratic":
         labels = [(_label(*pair), groups.get(pair[0])) for pair in treatments]
-        terms += [Term("product", (first, second)) for first, second in _pairs(labels)]
+        terms += [Term("product", (first, second)) for first, second in pairs(labels)]
     elif columns == "fourier":
-        terms += _cosines(len(treatments))
+        terms += cosine_terms(n_cosines(len(treatments)), len(treatments))
     inputs = tuple(Input(name, log=treatment == LOG) for name, treatment in treatments)
     try:
         return treatments, FeatureMap(inputs, (*terms, *products))
@@ -168,7 +171,7 @@ def _label(name: str, treatment: str) -> str:
     return f"log({name})" if treatment == LOG else name
 
 
-def _pairs(labels: Sequence[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
+def pairs(labels: Sequence[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
     """All squares and products, but those within one group."""
     for k, (first, group) in enumerate(labels):
         for second, other in labels[k:]:
@@ -216,17 +219,24 @@ def _check_width(columns: Columns, count: int) -> None:
         )
 
 
-def _cosines(n_inputs: int) -> list[Term]:
-    """Random cosines of all inputs: the same for everybody, for weights and phases follow from a public key."""
-    count = min(MOST_COSINES, COSINES_PER_INPUT * n_inputs)
+def n_cosines(n_inputs: int) -> int:
+    """How many cosines there are of so many inputs, where they are asked for."""
+    return min(MOST_COSINES, COSINES_PER_INPUT * n_inputs)
+
+
+def cosine_terms(count: int, n_inputs: int, others: int = 0) -> list[Term]:
+    """Random cosines of inputs: the same for everybody, for weights and phases follow from a public key.
+
+    After the inputs that they are of there may be so many `others`.
+    """
     scale = round_scale_up(_SPREAD / math.sqrt(n_inputs) / _WEIGHT_UNIT)
     weights = (rounded_normals(_KEY, scale, 0, count, n_inputs) * _WEIGHT_UNIT).tolist()
     words = streams(_KEY, 1, [(0, 0, count)], np.empty(count, dtype="<u8"))
     phases = ((words >> np.uint64(11)) * 2.0**-53 * (2 * math.pi)).tolist()
     # Together they are about as long as the columns beside them.
-    factor = min(1.0, 0.5 * math.sqrt(2 * max(n_inputs, 4) / count))
+    factor = min(1.0, 0.5 * math.sqrt(2 * max(n_inputs, 4) / count)) if count else 1.0
     return [
-        Term("cosine", weights=tuple(row), phase=phase, factor=factor)
+        Term("cosine", weights=(*row, *[0.0] * others), phase=phase, factor=factor)
         for row, phase in zip(weights, phases, strict=True)
     ]
 

@@ -10,11 +10,28 @@ from radoboost.release import Statement, rounded_up
 _LENGTHS = "standard deviations, where one row counts 1 and has length 1"
 _STAGES = {  # what a stage of several is called, by its name in a release
     "counts": "numbers of rows",
+    "outline": "second moments of the table's own columns",
+    "ranks": "histograms of columns",
     "second": "second moments",
     "sum": "sum",
     "whitened": "whitened second moments",
     "rounds": "each of {rounds} mean rados",
 }
+
+
+def plan_in_words(plan: Mapping[str, Any]) -> str:
+    """Which columns a plan of the mechanism `moments` has.
+
+    >>> plan_in_words({"kind": "both", "ranks": True, "cosines": 40, "n_columns": 300})
+    'products, hats on ranks and cosines: 300 columns'
+    """
+    parts = ["products"] if plan["kind"] in ("products", "both") else []
+    parts += ["hats on ranks" if plan["ranks"] else "hats"] if plan["kind"] in ("hats", "both") else []
+    parts += ["cosines"] if plan["cosines"] else []
+    if not parts:
+        return f"the table's own: {plan['n_columns']:,} columns"
+    named = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    return f"{named}: {plan['n_columns']:,} columns"
 
 
 def statement_in_words(statement: Statement) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.mechanisms import Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
-from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS
+from radoboost.holder.mechanisms.moment_plan import LINEAR_ROUNDS, MOST_ROUNDS, WIDE_ROUNDS
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
 from radoboost.holder.noise import LARGEST_SCALE
 from radoboost.holder.signatures import AllSignatures, FeatureInterval
@@ -87,14 +87,13 @@ def _moments(release: Release) -> "_Released":
         n_searched=n_searched,
     )
     _expect_around(release, "drawn", hides_size=mechanism.hides_size)
-    if (parameters["rounds"], parameters["eta"]) not in (
-        (FEW_ROUNDS, MANY_ROUNDS) if mechanism.sharpen else ((0, 0.0),)
-    ):
+    known = [(rounds, eta) for _, rounds, eta in (*LINEAR_ROUNDS, *WIDE_ROUNDS)] if mechanism.sharpen else [(0, 0.0)]
+    if (parameters["rounds"], parameters["eta"]) not in known:
         raise ReleaseError(
             f"no release of moments has sharpen {mechanism.sharpen}, {parameters['rounds']!r} rounds and eta "
             f"{parameters['eta']!r}; get it again from its maker"
         )
-    for scale in mechanism.scales(MANY_ROUNDS[0] if mechanism.sharpen else 0).values():
+    for scale in mechanism.scales(MOST_ROUNDS if mechanism.sharpen else 0).values():
         if scale:
             noise_scale(scale / math.sqrt(2))  # off the diagonal, where it is least
             noise_scale(scale)

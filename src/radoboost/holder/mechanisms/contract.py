@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.declared import Declared
-from radoboost.holder.feature_maps import Columns, n_outputs
+from radoboost.holder.feature_maps import PLANNED, Columns, n_outputs
+from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import AllSignatures, SignatureSet
 from radoboost.privacy import Event
@@ -35,7 +36,7 @@ class Asked:
     `rows` is about how many rows there are, from public knowledge. `earlier` are earlier releases of the same table.
     `person` is the column that says whose row it is, and of each person at most `max_rows` rows contribute: which of
     them, a key from the operating system decides. A `choice_key` is for audits and tests. `columns` says which columns
-    the release has: "linear" are the table's own.
+    the release has: "linear" are the table's own, and what "auto" means is the mechanism's.
     """
 
     n_rados: int
@@ -55,16 +56,26 @@ class Asked:
     person: str | None = None
     max_rows: int = 1
     choice_key: bytes | None = field(default=None, repr=False)
-    columns: Columns = "linear"
+    columns: Columns = "auto"
 
     @property
     def groups(self) -> Mapping[str, str]:
         """The group of every declared column that is a slot of a category."""
         return {} if self.declared.schema is None else self.declared.schema.groups
 
+    @property
+    def fixed_columns(self) -> Columns:
+        """Which columns the release has, for mechanisms that make no plan: "auto" are the table's own."""
+        if self.columns in PLANNED:
+            raise ArgumentError(
+                f"columns={self.columns!r} follow from what the mechanism moments releases first; take that mechanism "
+                "(--epsilon), or other columns"
+            )
+        return "linear" if self.columns == "auto" else self.columns
+
     def width(self, features: Sequence[str]) -> int:
         """How many columns a private release of these features has, with the constant one."""
-        return n_outputs(self.columns, features, self.groups, bounded=True) + self.intercept
+        return n_outputs(self.fixed_columns, features, self.groups, bounded=True) + self.intercept
 
     @property
     def label_name(self) -> str:
@@ -99,7 +110,7 @@ class Circumstances:
     privately; with `columns_from_table` nobody declared which columns there are. With a `person`, the column that says
     whose row it is, what is protected is one person, of whom at most `max_rows` rows contribute. `schema` says where a
     schema came from: "declared" beforehand, or from the "table"; it is empty where there is none. With `mapped`, the
-    columns were made by a feature map.
+    columns were made by a feature map. `shape` is what the noise of `moments` depends on.
     """
 
     scale: str
@@ -114,6 +125,7 @@ class Circumstances:
     max_rows: int = 1
     schema: str = ""
     mapped: bool = False
+    shape: Shape | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +152,7 @@ class Made:
     signatures: Mapping[str, Any]
     counts: RowCounts
     map: FeatureMap | None = None
+    block_columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def counted(self) -> tuple[str, ...]:

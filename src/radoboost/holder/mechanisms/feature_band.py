@@ -74,7 +74,7 @@ class FeatureBand:
         check_scale(asked)
         if asked.signatures is not None:
             raise ArgumentError("FeatureBand brings its own signatures; leave signatures out")
-        if asked.columns != "linear":
+        if asked.fixed_columns != "linear":
             raise ArgumentError("FeatureBand is about a column as it is; leave columns out (--columns)")
 
     def make(self, asked: Asked, run: Run) -> Made:

@@ -6,7 +6,7 @@ once, on the paper's domains.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from radoboost.holder.mechanisms.moment_passes import CAP, GRID
 from radoboost.holder.noise import TOTAL_VARIATION, round_scale_up
@@ -16,12 +16,16 @@ COUNTS_SHARE = 0.01  # of the noisy counts of good and spoiled rows
 POWER_BINS, EQUAL_BINS = 130, 64  # of a column: powers of two from 2**-64 to 2**64, and zero; equal bins within them
 # Searches for bounds: how many bins a column has in each, and its part of their share.
 SEARCHES = ((POWER_BINS, 0.25), (EQUAL_BINS, 0.25), (EQUAL_BINS, 0.25), (EQUAL_BINS, 0.25))
+# By what is protected, and whether the classifier is sharpened.
 _SHARES = {
     ("record", True): {"second": 0.1, "sum": 0.1, "whitened": 0.1, "rounds": 0.7},
     ("record", False): {"second": 0.2, "sum": 0.5, "whitened": 0.3, "rounds": 0.0},
     ("label", True): {"second": 0.0, "sum": 0.3, "whitened": 0.0, "rounds": 0.7},
     ("label", False): {"second": 0.0, "sum": 1.0, "whitened": 0.0, "rounds": 0.0},
 }
+# Beyond the table's own columns their second moments are the outline, and those of the plan's columns come after.
+_BEYOND = {True: {"second": 0.1, "rounds": -0.1}, False: {"second": 0.1, "sum": -0.1}}
+_RANKS = {True: {"ranks": 0.1, "rounds": -0.1}, False: {"ranks": 0.1, "sum": -0.1}}
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Shape:
 
     `n_columns` counts the constant feature; `n_searched` are columns whose bounds are found privately; of one person,
     by the column `person`, at most `max_rows` rows contribute. Of `raw` tables, which a schema reads, rows that it does
-    not foresee are counted too.
+    not foresee are counted too. Where a plan may make other columns of these, there are `widest` at most, and
+    `rankable` of these may be ranked; once it is chosen there are `n_planned`, and `n_ranked` are ranked.
     """
 
     n_columns: int = 2
@@ -38,6 +43,15 @@ class Shape:
     max_rows: int = 1
     person: str = ""
     raw: bool = False
+    widest: int = 0
+    rankable: int = 0
+    n_planned: int = 0
+    n_ranked: int = 0
+
+    @property
+    def at_most(self) -> "Shape":
+        """With the plan that draws the most deviates."""
+        return replace(self, n_planned=self.widest, n_ranked=self.rankable)
 
 
 @dataclass(frozen=True)
@@ -77,25 +91,46 @@ def planned_stages(unit: str, sharpen: bool, bounds_share: float, shape: Shape, 
     >>> [stage.share for stage in planned_stages("record", True, 0.1, Shape(4), 8)]
     [0.01, 0.099, 0.099, 0.099, 0.693]
     """
-    d, record = shape.n_columns, unit == "record"
+    d, record = shape.n_planned or shape.n_columns, unit == "record"
     counts = COUNTS_SHARE if record else 0.0
     search = bounds_share if record and shape.n_searched else 0.0
     rest = 1 - counts - search
-    shares = {name: share * rest for name, share in _SHARES[unit, sharpen].items()}
+    shares = {name: share * rest for name, share in _shares(unit, sharpen, shape).items()}
     vector = GRID * (1 if record else 2)
-    k, pairs = shape.max_rows, d * (d + 1) // 2
+    k = shape.max_rows
     searches = [
         Stage(f"bounds {j + 1}", k * GRID * math.sqrt(shape.n_searched), search * share, bins * shape.n_searched)
         for j, (bins, share) in enumerate(SEARCHES if shape.n_searched else ())
     ]
+    first = [Stage("outline", k * GRID**2, shares["outline"], _pairs(shape.n_columns))] if shape.n_planned else []
+    if shape.n_ranked:
+        reach = k * GRID * math.sqrt(shape.n_ranked)
+        first.append(Stage("ranks", reach, shares["ranks"], EQUAL_BINS * shape.n_ranked))
     return (
         Stage("counts", k * GRID, counts, 2 + shape.raw),
         *searches,
-        Stage("second", k * GRID**2, shares["second"], pairs),
+        *first,
+        Stage("second", k * GRID**2, shares["second"], _pairs(d)),
         Stage("sum", k * vector, shares["sum"], d),
-        Stage("whitened", k * GRID**2, shares["whitened"], pairs),
+        Stage("whitened", k * GRID**2, shares["whitened"], _pairs(d)),
         Stage("rounds", k * CAP * vector, shares["rounds"], d, n_rounds),
     )
+
+
+def _shares(unit: str, sharpen: bool, shape: Shape) -> dict[str, float]:
+    """The share of each stage but counts and searches; that of the first moments is the same for every plan."""
+    shares = dict(_SHARES[unit, sharpen])
+    if shape.n_planned:
+        shares = {"outline": shares["second"], **shares, "second": 0.0}
+    moved = [_BEYOND[sharpen]] * (shape.n_planned > 0) + [_RANKS[sharpen]] * (shape.n_ranked > 0)
+    for moves in moved if unit == "record" else []:
+        for stage, share in moves.items():
+            shares[stage] = shares.get(stage, 0.0) + share
+    return {"ranks": 0.0, **shares}
+
+
+def _pairs(n_columns: int) -> int:
+    return n_columns * (n_columns + 1) // 2
 
 
 def released_noise(scales: Mapping[str, float]) -> dict[str, float]:
@@ -104,7 +139,7 @@ def released_noise(scales: Mapping[str, float]) -> dict[str, float]:
     >>> released_noise({"sum": 2.0**19, "second": 2.0**34, "whitened": 0.0})
     {'sum': 16.0, 'second': 16.0, 'whitened': 0.0}
     """
-    unit = {"second": GRID**2, "whitened": GRID**2}
+    unit = {"outline": GRID**2, "second": GRID**2, "whitened": GRID**2}
     return {stage: round_scale_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()}
 
 

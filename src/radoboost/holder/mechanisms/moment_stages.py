@@ -1,11 +1,11 @@
 """The stages of the mechanism `moments`: each is a noisy sum over rows, on which the next one builds.
 
-The constants were tuned once, on the paper's domains: floors of eigenvalues, how many mean rados there are, and how far
-each one goes.
+The constants were tuned once, on the paper's domains.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Protocol
 
@@ -16,15 +16,20 @@ from threadpoolctl import ThreadpoolController
 from radoboost import memory
 from radoboost.errors import TableError
 from radoboost.holder.counts import RowCounts
+from radoboost.holder.mechanisms.bins import CountBins, EqualBins
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, Stage, released_noise
+from radoboost.holder.mechanisms.moment_columns import plan_map, planned_columns, read_outline
 from radoboost.holder.mechanisms.moment_passes import GRID, MeanRado, SphereRows, SumProducts, WhitenedRows
+from radoboost.holder.mechanisms.moment_plan import Outlook, Plan, choose, rounds_for
 from radoboost.holder.passes import Readable
 from radoboost.holder.run import Noise, Run
 from radoboost.privacy import Event, Relation
+from radoboost.release.columns import CONSTANT
+from radoboost.release.maps import FeatureMap
 from radoboost.release.spectra import HESSIAN_FLOOR, inverse_power, noise_floor
+from radoboost.tables.mapped import mapped
 
 WHITENING_FLOOR = 0.75  # of eigenvalues, as a share of what noise alone could be
-FEW_ROUNDS, MANY_ROUNDS = (8, 1.0), (32, 4.0)  # how many mean rados, and how far each one goes
 MOST_SPOILED = 0.2  # of all rows: with more, most likely a declaration is wrong
 MOST_UNFORESEEN = 0.5  # of good rows: with more, most likely a line of the schema is wrong
 BY_DOCUMENTS = (
@@ -32,7 +37,6 @@ BY_DOCUMENTS = (
     "outside the promise)"
 )
 ONLY_A_LEDGER = "only a ledger counts them"
-_MANY = 100.0  # records for each column, in units of the noise: from here on there are many rounds
 _SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
 
 
@@ -119,67 +123,126 @@ def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float) -> No
 class Stages:
     """The stages of one release; their results are in `blocks`, and the noisy numbers of rows in `rows`.
 
-    Where bounds were searched for, `rows` were counted before, and all of it is booked.
+    Where bounds were searched for, `rows` were counted before, and all of it is booked. With an `outlook` the first
+    stage decides which columns there are: `plan`, and `map`, None where they are the table's own.
     """
 
     def __init__(
-        self, budget: Budget, shape: Shape, run: Run, sphere: SphereRows, rows: dict[str, float] | None = None
+        self,
+        budget: Budget,
+        shape: Shape,
+        run: Run,
+        sphere: SphereRows,
+        rows: dict[str, float] | None = None,
+        outlook: Outlook | None = None,
     ) -> None:
-        self._budget, self._shape, self._run, self._sphere = budget, shape, run, sphere
-        self.d = sphere.width
+        self._budget, self._shape, self._run, self._sphere, self._outlook = budget, shape, run, sphere, outlook
         self.counts = RowCounts.zeros(len(sphere.counted))
         self.rows = rows or {}
         self._searches = len(SEARCHES) if shape.n_searched else 0
-        self.rounds, self.eta = 0, 0.0
+        self.plan = Plan("linear", False, 0, sphere.width, 0, 0.0)
+        self.map: FeatureMap | None = None
         self.blocks: dict[str, NDArray[np.float64]] = {}
+        self.block_columns: dict[str, tuple[str, ...]] = {}
 
     def noise(self) -> dict[str, float]:
         """The noise of each stage, in units of what its block holds."""
-        return released_noise(self._budget.scales(self.rounds, self._shape))
+        return released_noise(self._scales())
 
     def run(self) -> None:
         """All stages, in order; linear algebra on one thread, so that its bits do not depend on how many there are."""
         with _linear_algebra().limit(limits=1, user_api="blas"):
             self._run_all()
 
+    def _scales(self) -> dict[str, float]:
+        """The noise of each stage of the plan, in grid steps."""
+        return self._budget.scales(self.plan.rounds, self._shape)
+
+    def _expect(self, passes: int) -> None:
+        self._run.expect(self._searches + passes)
+
     def _run_all(self) -> None:
         sharpen, run = self._budget.sharpen, self._run
-        run.expect(self._searches + 2 + (1 + FEW_ROUNDS[0]) * sharpen)
-        scales = self._budget.scales(FEW_ROUNDS[0] if sharpen else 0, self._shape)
+        self._expect(2 + 9 * sharpen)
         first = run.sum(self._sphere)
         self.counts = first.counts
         if not self.rows:
             self.rows = begin(self._budget, self._shape, run, self.counts)
-        run.add_noise(first, Noise("products", scales["second"], symmetric=True))
+        scale = self._scales()["second"]  # the same for every plan
+        run.add_noise(first, Noise("products", scale, symmetric=True))
         second = first.products / GRID**2
+        self._choose(second)
+        self._expect(2 + 2 * self.plan.beyond + self.plan.ranks + (1 + self.plan.rounds) * sharpen)
+        if self.plan.beyond:
+            second = self._go_beyond(second, scale / GRID**2)
+        self._whiten(second)
+
+    def _choose(self, second: NDArray[np.float64]) -> None:
+        """The plan, by the noisy second moments of the table's own columns (M11)."""
+        size = max(float(np.trace(second)), 0.0)
+        strength = size * self._budget.distance(self._shape) / self._shape.max_rows
+        outlook = self._outlook
+        if outlook is None:
+            width = self._sphere.width
+            self.plan = Plan("linear", False, 0, width, *rounds_for("linear", strength / width, self._budget.sharpen))
+        else:
+            self.plan = choose(outlook, size, strength, sharpen=self._budget.sharpen)
+        if self.plan.beyond:
+            n_ranked = len(outlook.numbers) if outlook is not None and self.plan.ranks else 0
+            self._shape = replace(self._shape, n_planned=self.plan.n_columns, n_ranked=n_ranked)
+
+    def _go_beyond(self, second: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+        """Let the table be seen through the columns of the plan; their noisy second moments (M12)."""
+        outlook, run, sphere = self._outlook, self._run, self._sphere
+        assert outlook is not None
+        names = [column.name for column in sphere.columns]
+        self.blocks["outline"], self.block_columns["outline"] = second, (*names, CONSTANT)
+        ranks = None
+        if self.plan.ranks:
+            ranks = self.blocks["ranks"] = self._ranks(outlook.numbers)
+            self.block_columns["ranks"] = outlook.numbers
+        self.map = plan_map(outlook, self.plan, sphere.columns, read_outline(second, noise), ranks)
+        run.source = mapped(run.source, self.map)
+        outputs = planned_columns(self.map)
+        self._sphere = SphereRows(run.engine, sphere.rule, outputs, sphere.intercept, sphere.columns)
+        scale = self._scales()["second"]
+        return run.noisy_sum(self._sphere, Noise("products", scale, symmetric=True)).products / GRID**2
+
+    def _ranks(self, numbers: Sequence[str]) -> NDArray[np.float64]:
+        """Noisy histograms of the numbers between their bounds, a column for each (M12)."""
+        by_name = {column.name: (k, *column.constants[:2]) for k, column in enumerate(self._sphere.columns)}
+        places, low, high = zip(*(by_name[name] for name in numbers), strict=True)
+        bins = EqualBins(np.array(low), np.array(high))
+        task = CountBins(self._sphere.rule, len(self._sphere.columns), places, bins, "ranks")
+        return self._run.noisy_sum(task, Noise("bins", self._scales()["ranks"])).bins.T / GRID
+
+    def _whiten(self, second: NDArray[np.float64]) -> None:
+        sharpen, run, width, scales = self._budget.sharpen, self._run, self._sphere.width, self._scales()
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
-        a = _snapped_root(second, noise_floor(scales["second"] / GRID**2, self.d, floor))
+        a = _snapped_root(second, noise_floor(scales["second"] / GRID**2, width, floor))
         edges = run.keep(WhitenedRows(self._sphere, a), self.counts.n_rows if sharpen else None)
         sums = run.noisy_sum(
-            SumProducts(run.engine, self.d),
+            SumProducts(run.engine, width),
             Noise("vector", scales["sum"]),
             Noise("products", scales["whitened"], symmetric=True),
             source=edges,
         )
         total, whitened = sums.vector / GRID, sums.products / GRID**2
-        self.blocks = {"moment:C": second, "whitening": a, "moment:b": total[None], "moment:C2": whitened}
+        self.blocks |= {"moment:C": second, "whitening": a, "moment:b": total[None], "moment:C2": whitened}
         if sharpen:
-            hessian = inverse_power(whitened, noise_floor(scales["whitened"] / GRID**2, self.d, HESSIAN_FLOOR), 1.0)
-            self._sharpen(edges, hessian, total, float(np.trace(second)))
+            hessian = inverse_power(whitened, noise_floor(scales["whitened"] / GRID**2, width, HESSIAN_FLOOR), 1.0)
+            self._sharpen(edges, hessian, total)
 
-    def _sharpen(self, edges: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64], size: float) -> None:
-        """Mean rados under the current logistic weights; how many, the first release decides (M6)."""
-        few = size * self._budget.distance(self._shape) / (self.d * self._shape.max_rows) < _MANY
-        self.rounds, self.eta = FEW_ROUNDS if few else MANY_ROUNDS
-        self._run.expect(self._searches + 3 + self.rounds)
-        scale = self._budget.scales(self.rounds, self._shape)["rounds"]
+    def _sharpen(self, edges: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Mean rados under the current logistic weights; how many, the plan says (M6)."""
+        rounds, eta, scale = self.plan.rounds, self.plan.eta, self._scales()["rounds"]
         theta = [_snapped(4 * hessian @ total)]
         means = []
-        for k in range(self.rounds):
-            task = MeanRado(self._run.engine, theta[-1], k + 1, self.rounds)
+        for k in range(rounds):
+            task = MeanRado(self._run.engine, theta[-1], k + 1, rounds)
             mean = self._run.noisy_sum(task, Noise("vector", scale), source=edges)
             means.append(mean.vector / GRID)
-            theta.append(_snapped(theta[-1] + 4 * self.eta * (hessian @ means[-1])))
+            theta.append(_snapped(theta[-1] + 4 * eta * (hessian @ means[-1])))
         self.blocks |= {"sharpened": np.array(means), "theta": np.array(theta)}
 
 

@@ -25,8 +25,10 @@ from radoboost.holder.mechanisms.claims import (
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question
 from radoboost.holder.mechanisms.drawn_rados import draw_rados
 from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
+from radoboost.holder.mechanisms.moment_columns import check_outlook, planned_columns
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, SphereRows
-from radoboost.holder.mechanisms.moment_stages import FEW_ROUNDS, MANY_ROUNDS, Stages, check_memory
+from radoboost.holder.mechanisms.moment_plan import AUTO, LINEAR_ROUNDS, MOST_ROUNDS, WORDS, Outlook
+from radoboost.holder.mechanisms.moment_stages import Stages, check_memory
 from radoboost.holder.mechanisms.person_claims import protected
 from radoboost.holder.mechanisms.private_bounds import bounds_in_words, check_rows_carry, find_bounds
 from radoboost.holder.mechanisms.records import (
@@ -45,6 +47,7 @@ from radoboost.release import RADOS, Statement
 from radoboost.tables.mapped import mapped
 
 UNITS = ("record", "label")
+_ROUNDING = 1 + 1e-12  # on mu, for what the shares of a plan may add up to beyond those of another; see `distance`
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Moments:
             raise ArgumentError("moments has no signatures for a seed to fix; leave the seed out")
         if not asked.subsets.by_coins:
             raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
-        check_declared(asked, may_search=True)
+        check_declared(replace(asked, columns="linear") if _is_planned(asked) else asked, may_search=True)
         if not asked.declared.all_private:
             names = declared_features(asked)
             by_place = [f"x{k}" for k in range(len(asked.declared.limits))]  # as the features of arrays are called
@@ -131,11 +134,11 @@ class Moments:
         """Stages, each with its noise, and rados drawn from what they released."""
         names, rule, rows = run.source.features, declared_rule(asked), None
         searched = asked.declared.searched(names)
-        shape = _shape(asked, names)
+        shape, outlook = _shape(asked, names), _outlook(asked, names)
         # All that the table's columns can be refused for comes before anything is spent.
         check_names(names, asked.intercept)
-        check_width(shape.n_columns)
-        check_memory(run, shape.n_columns)
+        check_width(max(shape.n_columns, shape.widest))
+        check_memory(run, max(shape.n_columns, shape.widest))
         columns_from_table = asked.declared.all_private and asked.features is None
         if searched:
             self._check_shape(asked, shape)
@@ -143,14 +146,18 @@ class Moments:
         if searched:
             found, rows = find_bounds(self, shape, run, rule, searched)
             asked = replace(asked, declared=asked.declared.with_found(found))
-        columns, through = released_columns(asked, names, 1.0)
-        inputs = None
+        columns, through = released_columns(replace(asked, columns="linear") if outlook else asked, names, 1.0)
+        inputs, feature_map = None, None
         if through is not None:
-            run.source, inputs = mapped(run.source, through.map), through.inputs
+            run.source, inputs, feature_map = mapped(run.source, through.map), through.inputs, through.map
         features = columns[: len(columns) - asked.intercept]
-        stages = Stages(self, shape, run, SphereRows(run.engine, rule, features, asked.intercept, inputs), rows)
+        sphere = SphereRows(run.engine, rule, features, asked.intercept, inputs)
+        stages = Stages(self, shape, run, sphere, rows, outlook)
         stages.run()
-        blocks = stages.blocks
+        blocks, plan = stages.blocks, stages.plan
+        if stages.map is not None:
+            feature_map = stages.map
+            columns = (*planned_columns(feature_map), columns[-1])
         rados = draw_rados(blocks["moment:b"][0], blocks["moment:C2"], blocks["whitening"], asked.n_rados)
         if asked.intercept:
             rados[:, -1] /= CONSTANT_VALUE  # for a constant of 1, as everywhere else
@@ -162,17 +169,19 @@ class Moments:
             classes=(rule.negative, rule.positive),
             circumstances=Circumstances(
                 "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched,
-                columns_from_table, asked.person, asked.max_rows, mapped=through is not None,
+                columns_from_table, asked.person, asked.max_rows, mapped=feature_map is not None, shape=shape,
             ),
             parameters={
                 **person_parameters(asked),
                 "unit": self.unit, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
-                "noise": stages.noise(), "rows": stages.rows, "rounds": stages.rounds, "eta": stages.eta,
+                "noise": stages.noise(), "rows": stages.rows, "rounds": plan.rounds, "eta": plan.eta,
+                **({"plan": {"word": outlook.word, **plan.to_dict()}} if outlook else {}),
                 **({"searched": list(searched)} if searched else {}),
             },
             signatures={"name": "drawn"},
             counts=replace(stages.counts, persons=persons),
-            map=None if through is None else through.map,
+            map=feature_map,
+            block_columns=stages.block_columns,
         )  # fmt: skip
 
     def stages(self, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
@@ -182,8 +191,8 @@ class Moments:
     @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, shape: Shape) -> float:
         """mu of the Gaussian mechanism that epsilon and delta allow for all stages together (M8)."""
-        most = self.stages(shape, MANY_ROUNDS[0] if self.sharpen else 0)
-        # As many deviates as the stages together may draw.
+        most = self.stages(shape.at_most, MOST_ROUNDS if self.sharpen else 0)
+        # As many deviates as the stages together may draw, whichever plan is chosen (M11).
         variation = TOTAL_VARIATION * sum(stage.deviates * stage.times for stage in most)
         mu = (1 - 1e-9) / gaussian_multiplier(self.epsilon, self.delta, self.relation, total_variation=variation)
         if max(stage.scale(mu) for stage in most) > LARGEST_SCALE:
@@ -206,17 +215,18 @@ class Moments:
         return composed(self.stages(shape, n_rounds), self.distance(shape), self.relation_for(shape), shape.person)
 
     def dearest(self, shape: Shape, *, but: Collection[str] = ()) -> Event:
-        """What the stages do, `but` some, with the largest number of mean rados, whichever is made (M6).
+        """What the stages do, `but` some, with the plan that draws the most deviates, whichever is chosen (M6, M11).
 
-        Any number of them has the same mu squared, and more of them draw more deviates: a larger total variation.
+        Any plan has the same mu squared, but for rounding; more columns and mean rados draw more deviates: a larger
+        total variation.
         """
-        stages = self.stages(shape, MANY_ROUNDS[0] if self.sharpen else 0)
+        stages = self.stages(shape.at_most, MOST_ROUNDS if self.sharpen else 0)
         kept = [stage for stage in stages if stage.name not in but]
-        return composed(kept, self.distance(shape), self.relation_for(shape), shape.person)
+        return composed(kept, self.distance(shape) * _ROUNDING, self.relation_for(shape), shape.person)
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
-        shape = Shape(
+        shape = circumstances.shape or Shape(
             circumstances.n_columns, len(circumstances.searched), circumstances.max_rows, circumstances.person or "",
             bool(circumstances.schema),
         )  # fmt: skip
@@ -261,18 +271,44 @@ class Moments:
         mechanism = cls(epsilon, question.delta, question.unit, question.sharpen)
         n_features = 1 if features is None else features
         shape = Shape(n_features + 1, n_features if question.private_bounds else 0)
-        few, many = (released_noise(mechanism.scales(rounds, shape)) for rounds, _ in (FEW_ROUNDS, MANY_ROUNDS))
-        rounds = {str(FEW_ROUNDS[0]): few["rounds"], str(MANY_ROUNDS[0]): many["rounds"]}
-        noise = {**few, "rounds": rounds if question.sharpen else 0.0}
+        by_rounds = {rounds: released_noise(mechanism.scales(rounds, shape)) for _, rounds, _ in LINEAR_ROUNDS}
+        rounds = {str(rounds): noise["rounds"] for rounds, noise in by_rounds.items()}
+        noise = {**by_rounds[MOST_ROUNDS], "rounds": rounds if question.sharpen else 0.0}
         expected = {} if rows is None or features is None else {"expected": _expected(mechanism, rows, shape)}
         return mechanism.dearest(shape), {"noise": noise, **expected}
+
+
+def _is_planned(asked: Asked) -> bool:
+    """Whether columns follow from what is released first: they are then the table's own at first."""
+    return asked.columns in tuple(WORDS) or (asked.columns == AUTO and asked.intercept)
+
+
+def _outlook(asked: Asked, features: Sequence[str]) -> Outlook | None:
+    """What a plan may be made of; None where which columns there are is fixed beforehand."""
+    if not _is_planned(asked):
+        return None
+    assert isinstance(asked.columns, str)
+    if not asked.intercept:
+        raise ArgumentError(
+            f"columns={asked.columns!r} are centred by the constant column; leave intercept as it is, or take "
+            "columns='linear'"
+        )
+    groups = {name: group for name, group in asked.groups.items() if name in features}
+    outlook = Outlook(tuple(features), groups, asked.columns)
+    check_outlook(outlook)
+    return outlook
 
 
 def _shape(asked: Asked, features: Sequence[str]) -> Shape:
     """What the noise depends on, with these features."""
     searched = asked.declared.searched(features)
-    raw = asked.declared.schema is not None
-    return Shape(asked.width(features), len(searched), asked.max_rows, asked.person or "", raw)
+    about = len(searched), asked.max_rows, asked.person or "", asked.declared.schema is not None
+    outlook = _outlook(asked, features)
+    if outlook is None:
+        return Shape(asked.width(features), *about)
+    n_columns = outlook.n_columns("linear")
+    widest = outlook.widest if outlook.widest > n_columns else 0
+    return Shape(n_columns, *about, widest, outlook.rankable)
 
 
 def _expected(mechanism: Moments, rows: int, shape: Shape) -> dict[str, Any]:

@@ -10,19 +10,17 @@ The constants were tuned once, on the paper's domains.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.counts import RowCounts
-from radoboost.holder.mechanisms.moment_budget import EQUAL_BINS, POWER_BINS, SEARCHES, Shape
+from radoboost.holder.mechanisms.bins import LEAST_POWER, CountBins, EqualBins, Powers
+from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape
 from radoboost.holder.mechanisms.moment_passes import GRID
 from radoboost.holder.mechanisms.moment_stages import Budget, begin
 from radoboost.holder.run import Noise, Run
-from radoboost.tables import Batch
 from radoboost.tables.labels import LabelRule
 
 FALLBACK = (-1.0, 1.0)  # of a column in which nothing but zeros was found
@@ -31,100 +29,6 @@ HELD = (0.9, 0.9, 0.9, 0.85)  # of all rows: how many the bins that a search fin
 _CAUTION = 1.5  # deviations of its noise by which a run of bins must hold more
 _ABOVE_NOISE = 4.0  # deviations of its noise by which powers of two must show that there is something
 _MOST_POWERS = 8  # values smaller than the largest by this many powers of two need no bins of their own
-_LEAST_POWER = -64
-
-
-# ---- bins: disjoint, and every number is in one (B1)
-
-
-@dataclass(frozen=True)
-class Powers:
-    """Bins by magnitude: the first for zero and what is below 2**-64, then one for each power of two.
-
-    The last one has all that is 2**64 or more.
-    """
-
-    n_bins = POWER_BINS
-
-    def numbers(self, values: NDArray[np.float64], column: int) -> NDArray[np.int64]:
-        """The bin of every value.
-
-        >>> Powers().numbers(np.array([0.0, 1e-30, 1.0, -1.5, 2.0, 1e300]), 0).tolist()
-        [0, 0, 65, 65, 66, 129]
-        """
-        exponents = np.frexp(values)[1].astype(np.int64)  # exact: |value| lies from 2**(e - 1) to below 2**e
-        return np.where(values == 0, 0, np.clip(exponents - _LEAST_POWER, 0, self.n_bins - 1))
-
-
-@dataclass(frozen=True, eq=False)
-class EqualBins:
-    """64 bins of one width from `low` to `high`, by column; the first and the last have what lies beyond."""
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-    n_bins = EQUAL_BINS
-
-    def numbers(self, values: NDArray[np.float64], column: int) -> NDArray[np.int64]:
-        """The bin of every value of a column.
-
-        >>> EqualBins(np.array([0.0]), np.array([64.0])).numbers(np.array([-1e300, 0.0, 1.5, 64.0, 99.0]), 0).tolist()
-        [0, 0, 1, 63, 63]
-        """
-        low, high = self.low[column], self.high[column]
-        places: NDArray[np.float64] = (np.clip(values, low, high) - low) / ((high - low) / self.n_bins)
-        return np.minimum(places.astype(np.int64), self.n_bins - 1)
-
-
-@dataclass
-class Binned:
-    """How many values of each column lie in each bin, times 2**15; and how many rows are good."""
-
-    bins: NDArray[np.int64]
-    counts: RowCounts
-
-    def merge(self, other: "Binned") -> "Binned":
-        """Those of both."""
-        return Binned(self.bins + other.bins, self.counts.merge(other.counts))
-
-
-@dataclass(frozen=True, eq=False)
-class CountBins:
-    """In which bins the values of some columns lie; only good rows count, and each counts once a column (B2)."""
-
-    rule: LabelRule
-    n_features: int
-    places: tuple[int, ...]
-    kind: Powers | EqualBins
-    number: int = 1
-
-    rows_at_a_time = None
-
-    @property
-    def title(self) -> str:
-        """Which of the searches it is."""
-        return f"looking for bounds, {self.number} of {len(SEARCHES)}"
-
-    @property
-    def worker_bytes(self) -> int:
-        """The counts, and room to add them."""
-        return 16 * len(self.places) * self.kind.n_bins
-
-    def empty(self) -> Binned:
-        """Zeros."""
-        return Binned(np.zeros((len(self.places), self.kind.n_bins), np.int64), RowCounts.zeros(self.n_features))
-
-    def add(self, sums: Binned, first_row: int, batch: Batch) -> None:
-        """Count the values of the good rows of a batch."""
-        with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
-            values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
-            good = signs != 0
-            for k in range(values.shape[1]):
-                good &= np.isfinite(values[:, k])
-            sums.counts.see(values, signs, good, batch)
-            for column, place in enumerate(self.places):
-                numbers = self.kind.numbers(values[good, place].astype(np.float64), column)
-                sums.bins[column] += GRID * np.bincount(numbers, minlength=self.kind.n_bins)
 
 
 # ---- what the noisy counts say
@@ -152,7 +56,7 @@ def largest_power(counts: NDArray[np.float64], held: float, noise: float) -> int
 
     Zeros lie within any bounds around zero, so they count for every run.
 
-    >>> largest_power(np.eye(POWER_BINS)[70] * 100, 90, noise=1.0), largest_power(np.zeros(POWER_BINS), 90, noise=1.0)
+    >>> largest_power(np.eye(130)[70] * 100, 90, noise=1.0), largest_power(np.zeros(130), 90, noise=1.0)
     (70, None)
     """
     zeros, others = counts[0], counts[1:]
@@ -196,7 +100,7 @@ def find_bounds(
     """
     features = run.source.features
     places = tuple(features.index(name) for name in searched)
-    task = CountBins(rule, len(features), places, Powers())
+    task = CountBins(rule, len(features), places, Powers(), "bounds 1")
     run.expect(len(SEARCHES) + 2)
     first = run.sum(task)
     rows = begin(budget, shape, run, first.counts)
@@ -204,11 +108,11 @@ def find_bounds(
     noises = [scales[f"bounds {j + 1}"] for j in range(len(SEARCHES))]
     run.add_noise(first, Noise("bins", noises[0]))
     tops = [largest_power(row, HELD[0] * rows["good"], noises[0] / GRID) for row in first.bins / GRID]
-    high = np.array([FALLBACK[1] if top is None else math.ldexp(1.0, top + _LEAST_POWER) for top in tops])
+    high = np.array([FALLBACK[1] if top is None else math.ldexp(1.0, top + LEAST_POWER) for top in tops])
     low = -high
     for j in range(1, len(SEARCHES)):
         last = j == len(SEARCHES) - 1
-        task = CountBins(rule, len(features), places, EqualBins(low.copy(), high.copy()), j + 1)
+        task = CountBins(rule, len(features), places, EqualBins(low.copy(), high.copy()), f"bounds {j + 1}")
         counts = run.noisy_sum(task, Noise("bins", noises[j])).bins / GRID
         for k, top in enumerate(tops):
             if top is not None:

@@ -121,10 +121,10 @@ def released_columns(asked: Asked, features: Sequence[str], step: float) -> tupl
     The map's constants are the bounds, declared or found privately, and its outputs have the bounds -1 and 1.
     """
     columns = declared_columns(asked, features, step)
-    if asked.columns == "linear":
+    if asked.fixed_columns == "linear":
         return columns, None
     inputs = columns[: len(features)]
-    feature_map = make_map(asked.columns, inputs, asked.groups)
+    feature_map = make_map(asked.fixed_columns, inputs, asked.groups)
     outputs = tuple(Column(name, "bounds", step, -1.0, 1.0) for name in feature_map.output_names)
     check_width(len(outputs) + asked.intercept)
     return (*outputs, *columns[len(features) :]), Through(feature_map, inputs)

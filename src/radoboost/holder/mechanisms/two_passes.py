@@ -42,7 +42,7 @@ def check_scale(asked: Asked) -> str:
     asked.refuse_person("this mechanism")
     LabelsSeen(asked.label_name, asked.classes)
     scale = resolve_scale(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
-    if scale == "none" and asked.columns != "linear":
+    if asked.fixed_columns != "linear" and scale == "none":
         raise ArgumentError("scale=None leaves columns as they are, and a feature map does not; leave one of them out")
     return scale
 
@@ -52,14 +52,14 @@ def through_map(asked: Asked, run: Run) -> tuple[Asked, Through | None]:
 
     What is asked for of the mapped table, and the map; None where columns stay as they are.
     """
-    if asked.columns == "linear":
+    if asked.fixed_columns == "linear":
         return asked, None
     features, groups, bounded = run.source.features, run.source.groups, check_scale(asked) == "bounds"
-    width = n_outputs(asked.columns, features, groups, bounded=bounded) + asked.intercept
+    width = n_outputs(asked.fixed_columns, features, groups, bounded=bounded) + asked.intercept
     check_memory(run.engine, asked.n_rados, width)  # all that can be refused by the names comes before the first pass
     facts = survey(asked, run, passes=3)
     inputs = make_columns(features, facts.scale, facts.limits, facts.exact, intercept=False)
-    feature_map = make_map(asked.columns, inputs, groups)
+    feature_map = make_map(asked.fixed_columns, inputs, groups)
     run.source = mapped(run.source, feature_map)
     limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
     return replace(asked, declared=Declared(limits)), Through(feature_map, inputs)

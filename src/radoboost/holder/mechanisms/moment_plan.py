@@ -1,0 +1,184 @@
+"""Which columns a release of `moments` has: a plan, chosen by what was declared and by what was released before.
+
+The first release, the noisy second moments of the table's own columns, is the outline of the table: its trace is about
+the number of rows, `size`, and `strength` is that in units of the noise that one row must be hidden in. These two
+numbers, and how many columns there are, decide whether the table carries more than its own columns:
+
+    linear      the table's own columns
+    hats        and five hats of each number
+    products    and squares and products of all columns
+    both        and hats and products; products of the leading directions, if there are many columns
+    cosines     and random cosines of all columns together
+
+Hats may be of ranks, for which a histogram of each column is released as well, and any plan may have random cosines
+besides. What the columns of a plan are is in `moment_columns`.
+
+The constants were tuned once, on the paper's domains.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from radoboost.holder.feature_maps import KNOTS, MOST_COSINES, n_cosines, pairs
+
+# Words that a caller may use, and the kind of plan that they ask for; "auto" leaves it to the rule.
+WORDS = {"hats": "hats", "ranks": "hats", "quadratic": "products", "both": "both", "fourier": "cosines"}
+AUTO = "auto"
+MOST_COLUMNS = 1024  # that the rule may choose
+MOST_FACTORS = 15  # of which plans of the kind "both" have all products
+_LINEAR_BELOW = 300.0  # strength
+_CARRIES = {"both": (20.0, 50.0), "products": (2.5, 30.0), "hats": (1.0, 20.0)}  # strength and size for each column
+_MOST_FOR_PRODUCTS = 20  # inputs
+_RANKS_FROM = 1000.0  # strength, divided by the root of the number of ranked columns
+_COSINES_FROM, _LEAST_COSINES = 3000.0, 30  # size, and how many there must be room for
+_ROOM_FOR_COSINES = (10.0, 12.0)  # strength and size for each column, cosines among them
+# How many mean rados and how far each one goes: the first whose limit is above strength for each column.
+LINEAR_ROUNDS = ((100.0, 8, 1.0), (300.0, 32, 4.0), (math.inf, 64, 8.0))
+WIDE_ROUNDS = ((10.0, 8, 1.0), (40.0, 16, 2.0), (100.0, 32, 2.0), (math.inf, 32, 4.0))
+FEW_ROUNDS = LINEAR_ROUNDS[0][1]
+MOST_ROUNDS = max(rounds for _, rounds, _ in (*LINEAR_ROUNDS, *WIDE_ROUNDS))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which columns a release has, and how its classifier is sharpened; everything follows from it and the outline.
+
+    `n_columns` counts the constant. `ranks` says whether hats are of ranks. `rounds` is how many mean rados there are,
+    and `eta` how far each one goes.
+    """
+
+    kind: str
+    ranks: bool
+    cosines: int
+    n_columns: int
+    rounds: int
+    eta: float
+
+    @property
+    def beyond(self) -> bool:
+        """Whether there are more columns than the table's own."""
+        return self.kind != "linear"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a plan depends on besides released numbers: the table's columns, some of which are slots of `groups`.
+
+    `word` is what was asked for: "auto", or one of `WORDS`.
+
+    >>> Outlook(("age", "dose"), {}).widest
+    300
+    """
+
+    names: tuple[str, ...]
+    groups: Mapping[str, str]
+    word: str = AUTO
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that are no slots: those that get hats."""
+        return tuple(name for name in self.names if name not in self.groups)
+
+    @cached_property
+    def n_products(self) -> int:
+        """How many squares and products there are of all columns."""
+        return sum(1 for _ in pairs([(name, self.groups.get(name)) for name in self.names]))
+
+    @property
+    def n_factors(self) -> int:
+        """How many columns or directions plans of the kind "both" have products of."""
+        return min(len(self.names), MOST_FACTORS)
+
+    def n_columns(self, kind: str, *, ranks: bool = False, cosines: int = 0) -> int:
+        """How many columns a plan has, with the constant."""
+        n_numbers, q = len(self.numbers), self.n_factors
+        both = self.n_products if len(self.names) <= MOST_FACTORS else q * (q + 1) // 2
+        hats = len(KNOTS) * n_numbers
+        extra = {"hats": hats, "products": self.n_products, "both": hats + both}.get(kind, 0)
+        return len(self.names) + 1 + extra + ranks * n_numbers + cosines
+
+    def possible(self) -> list[Plan]:
+        """Plans that have, among them, every column that any plan may have; rounds are as many as any has."""
+        if self.word != AUTO:
+            return [replace(choose(self, 0.0, 0.0), rounds=MOST_ROUNDS)]
+        plans = []
+        for kind in self.carried():
+            ranks = kind != "products" and self.n_columns(kind, ranks=True) <= MOST_COLUMNS
+            width = self.n_columns(kind, ranks=ranks)
+            cosines = max(0, MOST_COSINES - self.n_columns(kind))  # a plan without ranks has room for more of them
+            plans.append(Plan(kind, ranks, cosines, max(width, MOST_COSINES), MOST_ROUNDS, 0.0))
+        return plans or [Plan("linear", False, 0, self.n_columns("linear"), MOST_ROUNDS, 0.0)]
+
+    def carried(self) -> list[str]:
+        """The kinds that the rule may choose for so many columns, in the order in which it asks for them."""
+        left_out = {
+            "products": len(self.names) > _MOST_FOR_PRODUCTS,
+            "hats": not self.numbers,
+        }
+        return [kind for kind in _CARRIES if self.n_columns(kind) <= MOST_COLUMNS and not left_out.get(kind)]
+
+    @cached_property
+    def widest(self) -> int:
+        """The most columns, with the constant, that any plan may have."""
+        return max(plan.n_columns for plan in self.possible())
+
+    @property
+    def rankable(self) -> int:
+        """The most columns that may be ranked."""
+        return len(self.numbers) if any(plan.ranks for plan in self.possible()) else 0
+
+
+def choose(outlook: Outlook, size: float, strength: float, *, sharpen: bool = True) -> Plan:
+    """The plan of a table: by its noisy `size`, and that in units of noise, `strength`.
+
+    >>> choose(Outlook(("a", "b", "c"), {}), 20_000.0, 5000.0)
+    Plan(kind='both', ranks=False, cosines=275, n_columns=300, rounds=16, eta=2.0)
+    """
+    kind, ranks = _kind(outlook, size, strength)
+    width = outlook.n_columns(kind, ranks=ranks)
+    cosines = 0
+    if outlook.word == "fourier":
+        cosines = n_cosines(len(outlook.names))
+    elif outlook.word == AUTO and kind != "linear" and size >= _COSINES_FROM:
+        by_strength, by_size = (
+            number / least for number, least in zip((strength, size), _ROOM_FOR_COSINES, strict=True)
+        )
+        room = math.floor(min(MOST_COSINES, by_strength, by_size)) - width
+        cosines = room if room >= _LEAST_COSINES else 0
+    width += cosines
+    return Plan(kind, ranks, cosines, width, *rounds_for(kind, strength / width, sharpen))
+
+
+def _kind(outlook: Outlook, size: float, strength: float) -> tuple[str, bool]:
+    """The kind of plan, and whether its hats are of ranks."""
+    if outlook.word != AUTO:
+        return WORDS[outlook.word], outlook.word == "ranks"
+    n_inputs, kind = len(outlook.names), "linear"
+    if strength >= _LINEAR_BELOW:
+        for candidate in outlook.carried():
+            width, (least_strength, least_size) = outlook.n_columns(candidate), _CARRIES[candidate]
+            if strength >= least_strength * width and size >= least_size * width:
+                kind = candidate
+                break
+    ranked = kind == "hats" or (kind == "both" and n_inputs > MOST_FACTORS)
+    enough = 0 < _RANKS_FROM * math.sqrt(len(outlook.numbers)) <= strength
+    return kind, ranked and enough and outlook.n_columns(kind, ranks=True) <= MOST_COLUMNS
+
+
+def rounds_for(kind: str, strength: float, sharpen: bool = True) -> tuple[int, float]:
+    """How many mean rados there are at so much strength for each column, and how far each one goes.
+
+    >>> rounds_for("linear", 99.0), rounds_for("both", 50.0)
+    ((8, 1.0), (32, 2.0))
+    """
+    if not sharpen:
+        return 0, 0.0
+    steps = LINEAR_ROUNDS if kind == "linear" else WIDE_ROUNDS
+    return next((rounds, eta) for limit, rounds, eta in steps if strength < limit)
