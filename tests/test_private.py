@@ -277,7 +277,6 @@ def test_every_form_of_a_table_gives_the_same_sums(table, tmp_path, monkeypatch)
 
 # ---- no floating-point randomness on a private path
 
-DRAWN = "drawn_rados.py"  # of released numbers alone
 FLOAT_RANDOMNESS = re.compile(r"^(.*\.)?(random|default_rng|normal|standard_normal|gauss|normalvariate|randn)$")
 
 
@@ -285,11 +284,10 @@ def float_randomness(package):
     """Names in the files of the private path that could draw random floats."""
     found = []
     for file in sorted((package / "holder").rglob("*.py")):
-        if file.name != DRAWN:
-            for node in ast.walk(ast.parse(file.read_text())):
-                name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "module", None) or ""
-                names = [name, *(alias.name for alias in getattr(node, "names", ()) if hasattr(alias, "name"))]
-                found += [f"{file.name}: {name}" for name in names if FLOAT_RANDOMNESS.match(str(name))]
+        for node in ast.walk(ast.parse(file.read_text())):
+            name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "module", None) or ""
+            names = [name, *(alias.name for alias in getattr(node, "names", ()) if hasattr(alias, "name"))]
+            found += [f"{file.name}: {name}" for name in names if FLOAT_RANDOMNESS.match(str(name))]
     return found
 
 

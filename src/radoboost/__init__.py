@@ -22,7 +22,7 @@
 #                 labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns and dates;
 #                 json_schema, for editors; raw and carried: cells as they are; mapped: seen through a feature map
 #   release       what leaves the building, and its file; columns, and maps that make them, by polynomials; laws,
-#                 spectra; statements: checking, words; chain: several releases together
+#                 spectra; drawn: rados from moments; statements: checking, words; chain: several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
 #                 advance allows (filter), and the books of a table (ledger)
@@ -37,7 +37,7 @@
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
-#                 moment_plan, moment_columns, moment_stages, moment_passes, bins, private_bounds, drawn_rados
+#                 moment_plan, moment_columns, moment_stages, moment_passes, bins, private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
 #                 odd_cells);
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
     from radoboost.release.columns import Column
+    from radoboost.release.drawn import draw_rados
     from radoboost.release.maps import FeatureMap
     from radoboost.scoring import score
     from radoboost.tables.kinds import Category, Date, Left, Number
@@ -116,6 +117,7 @@ __version__ = version("radoboost")
 _HOMES = {
     "learner.boost": ("Rounds",),
     "release.columns": ("Column",),
+    "release.drawn": ("draw_rados",),
     "release.maps": ("FeatureMap",),
     "holder.craft": ("craft",),
     "errors": (
@@ -192,6 +194,7 @@ __all__ = [
     "TableError",
     "TooLargeError",
     "craft",
+    "draw_rados",
     "folds",
     "load",
     "load_model",

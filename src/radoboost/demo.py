@@ -132,7 +132,7 @@ def _craft_privately(files: dict[str, Path], table: pa.Table, say: Callable[[str
     release.save(output)
     statement = release.statement
     say(
-        f"Crafted {release.n_rados} rados into {output}, drawn from sums under noise: epsilon "
+        f"Crafted moments, which are sums under noise, into {output}: epsilon "
         f"{EPSILON:g} at delta {statement.delta:g}, for {statement.neighbours}. From even odds, "
         "anyone who guesses by it whether some patient was in the table is right at most "
         f"{100 * statement.best_guess:.0f} times in 100, whatever else they know."

@@ -13,6 +13,7 @@ from radoboost.release.maps import FeatureMap
 from radoboost.release.words import (
     epsilon_text,
     figures_in_words,
+    held_in_words,
     plan_in_words,
     stages_in_words,
     statement_in_words,
@@ -34,7 +35,7 @@ def describe(release: Release) -> str:
     4 rados of 2 features, from 3 examples
     """
     lines = [
-        f"{release.n_rados:,} rados of {len(release.columns):,} features, from {_examples(release.n_examples)}",
+        f"{held_in_words(release.n_rados)} of {len(release.columns):,} features, from {_examples(release.n_examples)}",
         *_field("classes", f"{release.classes[0]!r} is -1, {release.classes[1]!r} is +1"),
         *_mapped(release.map),
         *_made_by(release.mechanism, release.signatures),
@@ -74,7 +75,7 @@ def describe_model(model: Model) -> str:
         lines += ["learned from the examples themselves: nothing is promised about them"]
     else:
         lines += [
-            *_field("from", f"{model.release['n_rados']:,} rados of {_examples(model.release.get('n_examples'))}"),
+            *_field("from", f"{held_in_words(model.release['n_rados'])} of {_examples(model.release['n_examples'])}"),
             *_made_by(model.release["mechanism"], model.release["signatures"]),
             "",
             "A model tells no more than the release behind it. Of that release:",

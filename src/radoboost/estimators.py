@@ -36,6 +36,7 @@ from radoboost.learner.weak import WeakOracle, prudence
 from radoboost.privacy.ledger import Ledger
 from radoboost.release import Release, load
 from radoboost.release.columns import Column
+from radoboost.release.drawn import N_RADOS, draw_rados
 from radoboost.shells import LinearShell, boost_shell, chosen_oracle, unchanged_by_failure
 from radoboost.tables.columns import check_integers, row_place
 from radoboost.tuning import changed_mechanism, chosen_mechanism, mechanism_parameters, note_fit, note_score
@@ -51,7 +52,7 @@ class _RadoShell(LinearShell, ABC):
     def __init__(
         self,
         *,
-        n_rados: int = 1000,
+        n_rados: int | None = None,
         classes: Sequence[Any] | None = None,
         mechanism: Mechanism | str | None = None,
         signatures: SignatureSet | None = None,
@@ -179,13 +180,12 @@ class _RadoShell(LinearShell, ABC):
             del self.feature_names_in_
 
     def _check_rados(self, release: Release) -> None:
-        if release.n_rados < 2:
+        if len(release.rados) < 2:
             raise ReleaseError("the release has one rado only; learning needs at least two")
         if not release.rados.any():
             raise ReleaseError("every rado of the release is zero in all columns; there is nothing to learn from")
 
     def _learn_from(self, release: Release) -> None:
-        self._check_rados(release)
         theta, learner = self._learn(release)
         self.model_ = Model.from_release(release, theta, learner)
         self.release_ = release
@@ -214,8 +214,9 @@ class RadoBoostClassifier(_RadoShell):
     keep : "last" or "best"
         The iterate to keep: the last, or the one with the least exponential rado-risk.
     n_rados, mechanism, signatures, columns, scale, bounds, intercept
-        How `fit` crafts its release, as in `craft`. `fit_rados` does not use them. A mechanism may be given by name,
-        and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
+        How `fit` crafts its release, as in `craft`. `fit_rados` does not use them, but for `n_rados`: as many rados are
+        drawn from a release that has moments and no rados, 1000 by default, as `draw_rados` does. A mechanism may be
+        given by name, and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
     schema : Schema, its JSON data, or the file of one, optional
         What the columns of a raw table mean, as in `craft`. `fit` and `predict` then take raw tables, with text, dates
         and gaps. Without one `fit` takes numbers alone, as scikit-learn checks them.
@@ -228,7 +229,8 @@ class RadoBoostClassifier(_RadoShell):
         The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
         None takes signatures from the operating system; anything else makes them reproducible, and the statement
-        of `release_` says so.
+        of `release_` says so. In `fit_rados`: likewise for rados that are drawn from moments, which no statement is
+        about.
 
     Attributes
     ----------
@@ -263,7 +265,7 @@ class RadoBoostClassifier(_RadoShell):
         update: str = "multiplicative",
         clamp: float = 0.0,
         keep: str = "last",
-        n_rados: int = 1000,
+        n_rados: int | None = None,
         classes: Sequence[Any] | None = None,
         mechanism: Mechanism | str | None = None,
         signatures: SignatureSet | None = None,
@@ -296,12 +298,16 @@ class RadoBoostClassifier(_RadoShell):
         )
 
     def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        oracle, kappa = chosen_oracle(self.weak), self.kappa
+        oracle, kappa, drawn = chosen_oracle(self.weak), self.kappa, {}
+        if not release.n_rados:
+            release = draw_rados(release, N_RADOS if self.n_rados is None else self.n_rados, self.random_state)
+            drawn = {"drawn_rados": release.n_rados}
+        self._check_rados(release)
         if oracle is None:
             oracle, least = prudence(release.rados, rado_noise_std(release))
             kappa = max(kappa, least)
         boosted, learner = boost_shell(self, release.rados, oracle, kappa, self.update)
-        return boosted.theta, {"name": "boost", **learner}
+        return boosted.theta, {"name": "boost", **drawn, **learner}
 
 
 class MomentsClassifier(_RadoShell):
@@ -352,10 +358,6 @@ class MomentsClassifier(_RadoShell):
     (True, (2, 2))
     """
 
-    def _check_rados(self, release: Release) -> None:
-        if "moment:b" not in release.blocks:  # released moments are enough without rados
-            super()._check_rados(release)
-
     def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
         if "moment:b" in release.blocks:
             fit = learn_released_moments(release)
@@ -364,6 +366,7 @@ class MomentsClassifier(_RadoShell):
             if fit.standard_errors is not None:
                 learner["standard_errors"] = fit.standard_errors.tolist()
             return fit.theta, learner
+        self._check_rados(release)
         noise = noise_variance(release)
         fit = learn_moments(release.rados, noise, noise_uncertainty(release))
         self.shrinkage_, self.standard_errors_ = fit.shrinkage, None

@@ -113,8 +113,8 @@ def _listening(run: type[Run]) -> Any:
 
 
 def _make(mechanism: Moments, run: Run, declared: Declared) -> Made:
-    """What the mechanism makes of a table, in the way that `craft` calls it, with as few rados as possible."""
-    asked = Asked(n_rados=1, signature_key=bytes(32), declared=declared, classes=(0, 1))
+    """What the mechanism makes of a table, in the way that `craft` calls it, without rados."""
+    asked = Asked(n_rados=0, signature_key=bytes(32), declared=declared, classes=(0, 1))
     mechanism.check(asked)
     return mechanism.make(asked, run)
 

@@ -17,6 +17,7 @@ from radoboost.findings.documents import Document, document
 from radoboost.progress import Progress, silent
 from radoboost.release import Release, replacing, rounded_up
 from radoboost.release.columns import CONSTANT
+from radoboost.release.words import held_in_words
 
 HERE = "On this release"
 DEFAULT_SECONDS = 20.0
@@ -93,8 +94,9 @@ def _about(release: Release) -> str:
         if statement.epsilon < float("inf")
         else "nothing: its epsilon is infinite"
     )
+    what = held_in_words(release.n_rados).capitalize()
     return (
-        f"{release.n_rados:,} rados of {len(release.columns):,} columns, by the mechanism {statement.mechanism}, which "
+        f"{what} of {len(release.columns):,} columns, by the mechanism {statement.mechanism}, which "
         f"promises {epsilon}. Below is each attack with what the adversary was assumed to know, what it got from this "
         "release, and how far it gets on made-up tables of other sizes. An attack that fails proves nothing; the "
         "statement of the release is what is promised."

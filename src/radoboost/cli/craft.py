@@ -31,7 +31,14 @@ def craft(
         typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
     ],
     label: LabelOption = None,
-    n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados, at most 524,288.")] = 1000,
+    n_rados: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--n-rados",
+            help="How many rados, at most 524,288; 1000 by default, and none with the mechanism moments.",
+        ),
+    ] = None,
     mechanism: Annotated[
         str | None,
         typer.Option(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, check_output, default_output, print_model
+from radoboost.cli.shell import JsonFlag, check_output, default_output, print_model, say
 from radoboost.errors import ArgumentError
 
 _LEARNERS = {"moments": "MomentsClassifier", "boost": "RadoBoostClassifier"}
@@ -29,6 +29,10 @@ def learn(
         str | None,
         typer.Option(autocompletion=_complete_weak, help="Which feature boosting takes: strongest or median."),
     ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="Makes boosting reproducible where it draws rados from released moments."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The model; STEM.model.json by default."),
@@ -46,11 +50,14 @@ def learn(
 
     if learner not in _LEARNERS:
         raise ArgumentError(f"there is no learner {learner!r}; choose one of {', '.join(_LEARNERS)}")
-    options = {name: value for name, value in (("n_rounds", rounds), ("weak", weak)) if value is not None}
+    given = {"n_rounds": rounds, "weak": weak, "random_state": seed}
+    options = {name: value for name, value in given.items() if value is not None}
     if options and learner != "boost":
-        raise ArgumentError("--rounds and --weak are for boosting; add --learner boost")
+        raise ArgumentError("--rounds, --weak and --seed are for boosting; add --learner boost")
     place = output or default_output(str(release), "model.json")
     check_output(place, [str(release)])
     model = getattr(rb, _LEARNERS[learner])(**options).fit_rados(release).model_
     model.save(place)
+    if "drawn_rados" in model.learner:
+        say(f"rado: the release has no rados, so {model.learner['drawn_rados']:,} were drawn from its moments")
     print_model(model, place, as_json, f"wrote {place}")

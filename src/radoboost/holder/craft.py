@@ -18,6 +18,7 @@ from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
+from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
 from radoboost.holder.mechanisms.records import check_person, declared_features
 from radoboost.holder.raw_tables import check_missing, make_plainly
 from radoboost.holder.run import Run
@@ -29,6 +30,7 @@ from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import Release
 from radoboost.release.chain import chain
+from radoboost.release.drawn import draw_rados
 from radoboost.tables import Source, open_table
 from radoboost.tables.kinds import Date, Number
 from radoboost.tables.schema import Schema
@@ -53,7 +55,7 @@ def craft(
     mechanism: Mechanism | None = None,
     columns: Columns = "auto",
     scale: str | None = "auto",
-    n_rados: int = 1000,
+    n_rados: int | None = None,
     signatures: SignatureSet | None = None,
     intercept: bool = True,
     seed: int | None = None,
@@ -107,7 +109,7 @@ def craft(
         refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. A `DeltaWarning`
         says where delta is too large for so many.
     mechanism : Mechanism, optional
-        What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, for
+        What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, at
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
         paper's mechanism for the marginal of one column. `Plain()`, the default, promises nothing.
     columns : "auto", "linear", "signed-log", "quadratic", "hats", "fourier", or a mapping, optional
@@ -116,8 +118,9 @@ def craft(
         "auto" is what the schema says, and else "linear". `release.map` computes them, also from new rows.
     scale : "auto", "standard", "bounds" or None
         z-scores, [low, high] onto [-1, 1], or as is; "auto" is what the mechanism prescribes.
-    n_rados : int
-        How many rados: at most 524,288, and at most as many as there are signatures.
+    n_rados : int, optional
+        How many rados: at most 524,288, and at most as many as there are signatures. By default 1000, and none for
+        `Moments`: what it releases needs none, and `draw_rados` draws any number from it later.
     signatures : SignatureSet, optional
         The subsets to draw from; all of them by default.
     intercept : bool
@@ -162,7 +165,7 @@ def craft(
     asked = Asked(
         **declared,
         columns=check_columns(columns, _terms(declared["declared"].schema)),
-        n_rados=check_n_rados(n_rados),
+        n_rados=_wanted_rados(n_rados, protection),
         signature_key=make_key(seed),
         signatures=signatures,
         scale=scale,
@@ -191,7 +194,7 @@ def craft(
             options = {"missing": missing, "separator": separator, "decimal": decimal, "engine": machine}
             made, by_schema = _make_plainly(protection, table, y, asked, run_on, options)
     noted = None if books is None else partial(_note_digest, books, name)
-    return _release(protection, made, name, by_schema, noted)
+    return _release(protection, made, name, by_schema, noted, asked.n_rados)
 
 
 def _make_privately(
@@ -218,6 +221,11 @@ def _make_plainly(
         warnings.warn(SchemaWarning(plain.lines), stacklevel=3)
     warn_clipped(plain.made.counted, plain.made.counts.clipped, stacklevel=4)
     return plain.made, plain.schema
+
+
+def _wanted_rados(n_rados: int | None, mechanism: Mechanism) -> int:
+    """How many rados: as many as were asked for, or else as the mechanism makes by itself."""
+    return getattr(mechanism, "default_rados", DEFAULT_RADOS) if n_rados is None else check_n_rados(n_rados)
 
 
 def _advise_on_delta(delta: float, rows: int | None) -> None:
@@ -309,9 +317,11 @@ def _release(
     name: str,
     schema: Schema | None,
     after_save: Callable[[str], None] | None,
+    n_rados: int,
 ) -> Release:
+    """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
     origin = "" if schema is None else "table" if schema.from_data else "declared"
-    return Release(
+    release = Release(
         blocks=dict(made.blocks),
         columns=made.columns,
         classes=made.classes,
@@ -325,3 +335,4 @@ def _release(
         block_columns=dict(made.block_columns),
         after_save=after_save,
     )
+    return draw_rados(release, n_rados) if n_rados and not release.n_rados else release

@@ -29,13 +29,14 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, OutputError, ReleaseError, reason
 from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column, columns_from_json
-from radoboost.release.laws import law_of
+from radoboost.release.laws import NOISY_MOMENTS, law_of
 from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
 FORMATS = (1, 2)  # 2 where a schema or a feature map is in it, or a block has columns of its own
 BLOCK_COLUMN = "block"
 RADOS = "rados"
+_MOMENTS = {"moment:C", "whitening", "moment:b", "moment:C2"}
 _KEY = "radoboost"
 _ZEROS = "0" * 64
 _MARK = re.compile(rb'"sha256":"([0-9a-f]{64})"\}')
@@ -215,12 +216,17 @@ class Release:
     @property
     def rados(self) -> NDArray[np.float64]:
         """The rados, shape (n_rados, n_features): read-only, every value on its column's grid."""
+        if RADOS not in self.blocks:
+            raise ReleaseError(
+                "this release holds moments and no rados; draw some from it with draw_rados(release), or ask craft for "
+                "them with n_rados=1000 (-n 1000)"
+            )
         return self.blocks[RADOS]
 
     @property
     def n_rados(self) -> int:
-        """How many rados there are."""
-        return len(self.rados)
+        """How many rados there are; a release of noisy moments needs none."""
+        return len(self.blocks.get(RADOS, ()))
 
     @property
     def law(self) -> str:
@@ -341,9 +347,11 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
     own = {block["name"]: tuple(block["columns"]) for block in document["blocks"] if "columns" in block}
     names = [column.name for column in columns]
     stored = [BLOCK_COLUMN, *dict.fromkeys([*names, *(name for block in own.values() for name in block)])]
-    matches = RADOS in counts and table.column_names == stored and sum(counts.values()) == table.num_rows
+    matches = table.column_names == stored and sum(counts.values()) == table.num_rows
     if not matches or table.column(0).to_pylist() != [name for name in counts for _ in range(counts[name])]:
         raise ReleaseError("the rows and columns of the release are not those that its document describes")
+    if RADOS not in counts and (law_of(document["mechanism"]) != NOISY_MOMENTS or _MOMENTS - set(counts)):
+        raise ReleaseError("the release has no rados, and no moments from which they could be drawn")
     blocks, first = {}, 0
     for name, count in counts.items():
         blocks[name] = _read_block(table.slice(first, count), own.get(name, tuple(names)))

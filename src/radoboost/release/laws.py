@@ -8,9 +8,10 @@ LAWS = {
     "banded sums": "each rado is such a sum, and the sum of one binary column stays within a band",
     "noisy sums": "each rado is such a sum of clipped edge vectors, and has noise of its own",
     "sums of noisy rows": "each rado is the sum of edge vectors that have noise, one draw a row, over a random subset",
-    "noisy moments": "rados are drawn from noisy moments of whitened edge vectors, which are in the release",
+    "noisy moments": "noisy moments of whitened edge vectors; rados, if there are any, are drawn from them",
 }
 UNKNOWN = "unknown"
+NOISY_MOMENTS = "noisy moments"  # the one law that needs no rados
 _BEFORE = {  # by mechanism, for files written before there were laws
     "plain": "sums",
     "feature-band": "banded sums",

@@ -124,6 +124,15 @@ def stages_in_words(noise: Mapping[str, Any], rounds: int = 0) -> str:
     return f"{', '.join(parts)}: {_LENGTHS}"
 
 
+def held_in_words(n_rados: int) -> str:
+    """What a release holds: so many rados, or moments alone.
+
+    >>> held_in_words(1000), held_in_words(0)
+    ('1,000 rados', 'moments')
+    """
+    return f"{n_rados:,} rados" if n_rados else "moments"
+
+
 def epsilon_text(value: float | str | None) -> str:
     """Four digits, rounded up; JSON has a word, or null, for infinity.
 

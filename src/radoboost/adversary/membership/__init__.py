@@ -307,7 +307,7 @@ def membership_of(
     mechanism = rebuilt(release)
     return membership(
         mechanism,
-        n_rados=release.n_rados,
+        n_rados=max(1, release.n_rados),  # moments have none, and do not ask
         n_columns=len(release.columns),
         runs=runs,
         key=key,

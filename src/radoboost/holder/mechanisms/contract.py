@@ -25,6 +25,7 @@ from radoboost.release.chain import Earlier
 from radoboost.release.columns import Column
 from radoboost.release.maps import FeatureMap
 
+DEFAULT_RADOS = 1000
 CHANGED = "{name} had {before:,} rows at first and {after:,} when read again; do not change it while it is read"
 
 
@@ -32,7 +33,8 @@ CHANGED = "{name} had {before:,} rows at first and {after:,} when read again; do
 class Asked:
     """What the caller of `craft` asked for, checked as far as possible without a mechanism or a table.
 
-    `scale` may be "auto". Signatures are drawn by `signature_key`, and `seeded` says whether that follows from a seed.
+    `n_rados` is 0 where no rados are wanted. `scale` may be "auto". Signatures are drawn by `signature_key`, and
+    `seeded` says whether that follows from a seed.
     `rows` is about how many rows there are, from public knowledge. `earlier` are earlier releases of the same table.
     `person` is the column that says whose row it is, and of each person at most `max_rows` rows contribute: which of
     them, a key from the operating system decides. A `choice_key` is for audits and tests. `columns` says which columns
@@ -141,7 +143,7 @@ class Made:
     """What a mechanism made of a table: everything in a release but the statement.
 
     `counts` are for the holder's eyes, and are not in the release. They are of the table's columns, and so of what a
-    `map` takes, where there is one.
+    `map` takes, where there is one. `block_columns` names the columns of blocks that have columns of their own.
     """
 
     blocks: Mapping[str, NDArray[np.float64]]
@@ -162,7 +164,11 @@ class Made:
 
 
 class Mechanism(Protocol):
-    """What protects a release: frozen data that makes the release."""
+    """What protects a release: frozen data that makes the release.
+
+    One that makes another number of rados than `DEFAULT_RADOS` where nobody asks for a number has `default_rados`: 0 if
+    it makes none, and `craft` draws those that are asked for from the moments that it releases.
+    """
 
     @property
     def name(self) -> str:

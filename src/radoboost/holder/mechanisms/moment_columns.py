@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.feature_maps import KNOTS, WIDTH, cosine_terms, pairs
-from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE
+from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_plan import MOST_FACTORS, Outlook, Plan
 from radoboost.release.columns import Column
 from radoboost.release.maps import Direction, FeatureMap, Input, Term, repeated
@@ -142,7 +142,7 @@ def _terms(outlook: Outlook, plan: Plan) -> list[Term]:
 
 def planned_columns(feature_map: FeatureMap) -> tuple[Column, ...]:
     """The columns that a map makes, which lie in [-1, 1], without the constant one."""
-    return tuple(Column(name, "bounds", 1.0, -1.0, 1.0) for name in feature_map.output_names)
+    return tuple(Column(name, "bounds", 1 / GRID, -1.0, 1.0) for name in feature_map.output_names)
 
 
 def check_outlook(outlook: Outlook) -> None:

@@ -9,11 +9,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
-import numpy as np
-
 from radoboost.errors import ArgumentError
 from radoboost.holder.declared import check_names
-from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.claims import (
     COMMON,
     DEFAULT_DELTA,
@@ -23,7 +20,6 @@ from radoboost.holder.mechanisms.claims import (
     make_statement,
 )
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question
-from radoboost.holder.mechanisms.drawn_rados import draw_rados
 from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
 from radoboost.holder.mechanisms.moment_columns import check_outlook, planned_columns
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, SphereRows
@@ -43,7 +39,7 @@ from radoboost.holder.mechanisms.records import (
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
 from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, gaussian_multiplier
-from radoboost.release import RADOS, Statement
+from radoboost.release import Statement
 from radoboost.tables.mapped import mapped
 
 UNITS = ("record", "label")
@@ -55,8 +51,8 @@ class Moments:
     """Sum and second moment of whitened edge vectors, with noise; `sharpen` adds a few mean rados.
 
     `unit` is what is protected: a "record", or a "label" alone, which leaves the features unprotected. The cost does
-    not depend on the number of rados: those are drawn from the moments. Where bounds are found privately, that takes
-    `bounds_share` of mu squared.
+    not depend on the number of rados: those are drawn from the moments, by anyone who wants some. Where bounds are
+    found privately, that takes `bounds_share` of mu squared.
 
     >>> Moments(epsilon=1.0).scales(8)["sum"] > 400_000
     True
@@ -71,6 +67,7 @@ class Moments:
     name: ClassVar[str] = "moments"
     private: ClassVar[bool] = True
     law: ClassVar[str] = "noisy moments"
+    default_rados: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon, self.delta)
@@ -131,7 +128,7 @@ class Moments:
             )
 
     def make(self, asked: Asked, run: Run) -> Made:
-        """Stages, each with its noise, and rados drawn from what they released."""
+        """Stages, each with its noise; `craft` draws rados from what they release, if it is asked for any (M9)."""
         names, rule, rows = run.source.features, declared_rule(asked), None
         searched = asked.declared.searched(names)
         shape, outlook = _shape(asked, names), _outlook(asked, names)
@@ -146,7 +143,7 @@ class Moments:
         if searched:
             found, rows = find_bounds(self, shape, run, rule, searched)
             asked = replace(asked, declared=asked.declared.with_found(found))
-        columns, through = released_columns(replace(asked, columns="linear") if outlook else asked, names, 1.0)
+        columns, through = released_columns(replace(asked, columns="linear") if outlook else asked, names, 1 / GRID)
         inputs, feature_map = None, None
         if through is not None:
             run.source, inputs, feature_map = mapped(run.source, through.map), through.inputs, through.map
@@ -154,18 +151,14 @@ class Moments:
         sphere = SphereRows(run.engine, rule, features, asked.intercept, inputs)
         stages = Stages(self, shape, run, sphere, rows, outlook)
         stages.run()
-        blocks, plan = stages.blocks, stages.plan
+        plan = stages.plan
         if stages.map is not None:
             feature_map = stages.map
             columns = (*planned_columns(feature_map), columns[-1])
-        rados = draw_rados(blocks["moment:b"][0], blocks["moment:C2"], blocks["whitening"], asked.n_rados)
-        if asked.intercept:
-            rados[:, -1] /= CONSTANT_VALUE  # for a constant of 1, as everywhere else
-        step = grid_step(float(np.abs(rados).max()), "")
         n_rows = None if self.hides_size else stages.counts.n_rows
         return Made(
-            blocks={RADOS: np.rint(rados / step) * step, **blocks},
-            columns=tuple(replace(column, step=step) for column in columns),
+            blocks=stages.blocks,
+            columns=columns,
             classes=(rule.negative, rule.positive),
             circumstances=Circumstances(
                 "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched,
@@ -328,7 +321,7 @@ def _expected(mechanism: Moments, rows: int, shape: Shape) -> dict[str, Any]:
 
 _RECORD_PROMISES = (
     "Whether {} was in the table changes the probability of no outcome by more than a factor of "
-    "exp(epsilon), up to delta. This is about everything in the release together, and any number of rados.",
+    "exp(epsilon), up to delta. This is about everything in the release together, and all rados drawn from it.",
     "The number of examples is protected in the same sense, and is in the release only as a noisy figure.",
 )
 _RECORD_EXPOSED = ("What all records say together: that is what a release is for.",)
@@ -338,7 +331,7 @@ _SEVERAL_ROWS = (
 _LABEL_UNIT = "the label of one row; a person with k rows is protected as a group of k"
 _LABEL_PROMISES = (
     "Which of the two classes {} changes the probability of no outcome by more than a factor of "
-    "exp(epsilon), up to delta. This is about everything in the release together, and any number of rados.",
+    "exp(epsilon), up to delta. This is about everything in the release together, and all rados drawn from it.",
 )
 _LABEL_EXPOSED = (
     "Features are not protected at all: their second moments are in the release exactly, and so is the number of "
