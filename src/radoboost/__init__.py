@@ -30,8 +30,8 @@
 # The holder's side, from a table to a release:
 #
 #   holder        declared, feature_maps, counts, grid, keystream, subsets, signatures, noise
-#     engines     what is computed for a block of rows: reference and reference_rows first, then kernel, kernel_rows and
-#                 vectors
+#     engines     what is computed for a block of rows: reference and reference_rows first, then kernel, kernel_rows,
+#                 kernel_wide and vectors
 #                 passes: one sum over rows, as data; persons: which rows of each contribute
 #     runners     where passes run: threads, with kept rows
 #                 run: the table as a mechanism sees it

@@ -1,8 +1,8 @@
 """The passes of the mechanism `moments`: each is a sum of what records contribute.
 
 Given what earlier passes released, a record's contribution is a function of that record alone: the engine's row kernels
-go through columns in one order, and there is no matrix product before values are integers (M2). Sums of integers are
-exact, in whatever order (M3).
+go through columns in one order, and there is no matrix product but where every partial sum is exact (M2). Sums of
+integers are exact, in whatever order (M3).
 """
 
 from dataclasses import dataclass
