@@ -73,7 +73,10 @@ class Engine(Protocol):
         constant: float | None,
         grid: int,
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Rows scaled by their bounds and put on the sphere, as integers, and which are good; a bad row is zero."""
+        """Rows scaled by their bounds and put on the sphere, as integers, and which are good; a bad row is zero.
+
+        Values may lie row by row or column by column.
+        """
 
     def whiten(
         self, rows: NDArray[Any], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int

@@ -59,15 +59,19 @@ def sphere(
     n, f = values.shape
     rows = np.empty((f + (constant is not None), n), dtype=np.int32)
     good = np.empty(n, dtype=np.bool_)
-    _sphere(values.dtype.name)(values, signs, low, high, constant or 0.0, float(grid), rows, good)
+    if not values.flags.c_contiguous and not values.flags.f_contiguous:
+        values = np.ascontiguousarray(values)
+    layout = "C" if values.flags.c_contiguous else "F"
+    _sphere(values.dtype.name, layout)(values, signs, low, high, constant or 0.0, float(grid), rows, good)
     return rows, good
 
 
 @functools.cache
-def _sphere(kind: str) -> Callable[..., None]:
-    """Rows of float32 or float64 on the sphere."""
+def _sphere(kind: str, layout: str) -> Callable[..., None]:
+    """Rows of float32 or float64 on the sphere; they lie one after the other ("C"), or their columns do ("F")."""
+    by_column, table = layout == "F", types.Array(getattr(types, kind), 2, layout, readonly=True)
     signature = types.void(
-        matrix(kind), SIGNS, _FLOATS, _FLOATS, types.float64, types.float64, types.int32[:, ::1], types.boolean[::1]
+        table, SIGNS, _FLOATS, _FLOATS, types.float64, types.float64, types.int32[:, ::1], types.boolean[::1]
     )
 
     @njit(signature, **JIT)
@@ -79,9 +83,14 @@ def _sphere(kind: str) -> Callable[..., None]:
         for start in range(0, n, block):
             b = min(block, n - start)
             squares[:], flaws[:] = 0.0, 0.0
-            for i in range(b):
+            if by_column:
                 for k in range(f):
-                    scaled[k, i] = values[start + i, k]
+                    for i in range(b):
+                        scaled[k, i] = values[start + i, k]
+            else:
+                for i in range(b):
+                    for k in range(f):
+                        scaled[k, i] = values[start + i, k]
             for k in range(f):
                 column, floor, top = scaled[k], low[k], high[k]
                 width = top - floor
