@@ -11,6 +11,7 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 WITH_AN_AIM = (
     "audits",
+    "beyond_linear",
     "crafting",
     "hospital",
     "learning",
@@ -89,6 +90,23 @@ def test_crafting(benchmark, monkeypatch, ours, compiling, code):
     monkeypatch.setattr(module, "second_process", lambda: (3.0, compiling, 0.3))
     ends_with(module, code)
     assert len(kept["crafting"]["cases"]) == len(module.CASES)
+
+
+@pytest.mark.parametrize(("seconds", "mib", "code"), [(3.9, 2000.0, 0), (4.1, 2000.0, 1), (2.0, 2100.0, 1)])
+def test_beyond_linear(benchmark, monkeypatch, seconds, mib, code, capsys):
+    module, kept = benchmark("beyond_linear")
+    monkeypatch.setattr(sys, "argv", ["beyond_linear.py", "--rows", "300", "--columns", "hats"])
+
+    def timed(contenders, repeats):
+        contenders["ours"]()
+        return {module.PEER: 1.0, "linear": 0.1, "ours": seconds}
+
+    monkeypatch.setattr(module, "side_by_side", timed)
+    monkeypatch.setattr(module, "measured_memory", lambda rows, columns: mib)
+    ends_with(module, code)
+    assert kept["beyond_linear"]["ratio"] == seconds and kept["beyond_linear"]["made_columns"] > 28
+    assert any(title.endswith("mean rados") for title in kept["beyond_linear"]["seconds_of_passes"])
+    assert capsys.readouterr().err.count("falls short: hats") == code
 
 
 @pytest.mark.parametrize(("holds", "code"), [(True, 0), (False, 1)])

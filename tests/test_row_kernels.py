@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import oracles
-from radoboost.holder.engines import kernel_rows, reference_rows
+from radoboost.holder.engines import get_engine, kernel_rows, kernel_wide, reference_rows
 
 GRID, CAP = 1 << 15, 0.5
-ENGINES = (reference_rows, kernel_rows)
+ENGINES = (reference_rows, kernel_rows, get_engine("kernel"))
 WIDEST = np.finfo(np.float64).max
 SIZES = (0, 1, 31, 32, 33, 129, 256, 257, 600)  # around the ends of blocks
 
@@ -198,3 +198,86 @@ def test_threads_that_run_at_once_do_not_meet(rng):
     with ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(all_four, kernel_rows, *table) for _ in range(16)]:
             assert [s.tolist() for s in done.result()[1]] == expected
+
+
+# ---- many columns
+
+
+widths = st.one_of(st.integers(1, 520), st.sampled_from([63, 64, 65, 128, 300, 520]))
+
+
+def rows_of_all_lengths(rng, d, n):
+    """Rows on the sphere, as long as they can be: spread out, on an axis, zero, or with equal numbers."""
+    rows = short_rows(rng, d, n)
+    rows[:, rng.random(n) < 0.1] = 0
+    flat = rng.random(n) < 0.2
+    rows[:, flat] = rng.choice([-1, 1], (d, flat.sum())) * int(GRID / math.sqrt(d))
+    if n:
+        rows[:, 0], rows[rng.integers(d), 0] = 0, GRID
+    return rows
+
+
+def grid_matrix(rng, d, kind):
+    """Matrices on the grid of 2**-30 with entries up to 1; the last two are not, or are too large for any order."""
+    if kind == "ones":
+        return np.ones((d, d)) - 2.0**-30 * rng.integers(0, 2, (d, d))
+    a = np.rint(rng.uniform(-1, 1, (d, d)) * 2.0**30) * 2.0**-30
+    if kind == "near the identity":
+        a = np.rint((np.eye(d) * (1 - 2.0**-10) + a * 2.0**-10) * 2.0**30) * 2.0**-30
+    if kind == "zero":
+        a[:, : d // 2] = 0.0
+    return a * {"off the grid": 1 / 3, "large": 2.0**20}.get(kind, 1.0)
+
+
+MATRICES = ("ones", "near the identity", "any", "zero", "off the grid", "large")
+
+
+@settings(max_examples=40, deadline=None)
+@given(widths, st.integers(0, 60), st.integers(0, 2**32), st.sampled_from(MATRICES), st.booleans())
+def test_many_columns_have_the_integers_of_few_in_every_engine(d, n, seed, kind, narrow):
+    rng = np.random.default_rng(seed)
+    rows, signs = rows_of_all_lengths(rng, d, n), rng.choice(np.array([-1, 0, 1], np.int8), n)
+    a, theta = grid_matrix(rng, d, kind), np.rint(rng.normal(size=d) * 2.0 ** rng.integers(20, 50)) * 2.0**-20
+    if narrow:
+        rows = np.minimum(rows, 2**15 - 1).astype(np.int16)
+    expected = reference_rows.whiten(rows, a, signs, GRID)
+    sums = reference_rows.tilt(rows, theta, GRID, CAP), *reference_rows.products(rows)
+    for engine in ENGINES:
+        assert engine.whiten(rows, a, signs, GRID).tobytes() == expected.tobytes()
+        mine = engine.tilt(rows, theta, GRID, CAP), *engine.products(rows)
+        assert [s.tolist() for s in mine] == [s.tolist() for s in sums]
+
+
+def test_images_are_exact_whole_numbers(rng):
+    """BLAS has the integers of Python, where the longest rows meet the longest columns."""
+    d, n = 512, 9
+    rows = rows_of_all_lengths(rng, d, n)
+    for kind in MATRICES[:4]:
+        a = grid_matrix(rng, d, kind)
+        assert kernel_wide._largest_row(rows.astype(float)) * kernel_wide._largest_column(a) <= kernel_wide._REACH
+        exact = (a * 2.0**30).astype(np.int64).astype(object).T @ rows.astype(object)
+        assert ((a.T @ rows.astype(float)) * 2.0**30).astype(np.int64).tolist() == exact.tolist()
+
+
+def test_rows_and_matrices_beyond_the_exact_go_one_column_after_another(rng, monkeypatch):
+    calls = []
+    monkeypatch.setattr(kernel_rows, "whiten", lambda rows, *rest: calls.append(rest) or np.zeros(rows.shape, np.int32))
+    rows, signs = rows_of_all_lengths(rng, 64, 5), np.ones(5, np.int8)
+    for kind, ordered in (("ones", 0), ("any", 0), ("off the grid", 1), ("large", 1)):
+        calls.clear()
+        kernel_wide.whiten(rows, grid_matrix(rng, 64, kind), signs, GRID)
+        assert len(calls) == ordered
+    calls.clear()
+    kernel_wide.whiten(rows * 2**8, grid_matrix(rng, 64, "ones"), signs, GRID)  # far beyond the sphere
+    assert len(calls) == 1
+    for spoilt in (np.nan, np.inf, 1e300, 5e-324):
+        a = grid_matrix(rng, 64, "any")
+        a[3, 5] = spoilt
+        assert kernel_wide._largest_column(a) * GRID > kernel_wide._REACH
+
+
+def test_sums_of_products_of_many_rows_are_exact():
+    """All as large as can be, and more rows than are summed in float64 at a time."""
+    rows = np.full((64, (1 << 16) + 5), -(2**15), dtype=np.int16)
+    products, sums = kernel_wide.products(rows)
+    assert (products == rows.shape[1] * 2**30).all() and (sums == -rows.shape[1] * 2**15).all()

@@ -21,8 +21,9 @@
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells, marks, sparse,
 #                 labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns and dates;
 #                 json_schema, for editors; raw and carried: cells as they are; mapped: seen through a feature map
-#   release       what leaves the building, and its file; columns, and maps that make them, by polynomials; laws,
-#                 spectra; drawn: rados from moments; statements: checking, words; chain: several releases together
+#   release       what leaves the building, and its file; columns, and maps that make them, by polynomials, or
+#                 compiled: map_kernel; laws, spectra; drawn: rados from moments; statements: checking, words; chain:
+#                 several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
 #                 advance allows (filter), and the books of a table (ledger)
@@ -30,8 +31,8 @@
 # The holder's side, from a table to a release:
 #
 #   holder        declared, feature_maps, counts, grid, keystream, subsets, signatures, noise
-#     engines     what is computed for a block of rows: reference and reference_rows first, then kernel, kernel_rows and
-#                 vectors
+#     engines     what is computed for a block of rows: reference and reference_rows first, then kernel, kernel_rows,
+#                 kernel_wide and vectors
 #                 passes: one sum over rows, as data; persons: which rows of each contribute
 #     runners     where passes run: threads, with kept rows
 #                 run: the table as a mechanism sees it

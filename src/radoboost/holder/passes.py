@@ -81,7 +81,7 @@ class Readable(Protocol):
 
 
 class RowPass(Protocol):
-    """Rows of integers, each made of one row of the table."""
+    """Rows of integers, each made of one row of the table, or of rows that another such pass made."""
 
     @property
     def title(self) -> str:
@@ -95,8 +95,8 @@ class RowPass(Protocol):
     def rows_at_a_time(self) -> int | None:
         """About how many rows a batch should have."""
 
-    def rows(self, batch: Batch) -> NDArray[np.int32]:
-        """The rows of a batch, column-first: shape (width, rows)."""
+    def rows(self, batch: Any) -> NDArray[Any]:
+        """The rows of a batch, column-first: shape (width, rows), in 16 or 32 bits."""
 
 
 def merged(parts: Iterable[S]) -> S:

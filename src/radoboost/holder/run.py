@@ -113,9 +113,13 @@ class Run:
         self._plane = 1
         return RowNoise(self._noise_key(), round_scale_up(scale))
 
-    def keep(self, task: RowPass, n_rows: int | None) -> Readable:
-        """The rows that `task` makes, about `n_rows` of them, kept for later passes; None if there will be only one."""
-        return self._runner.keep(self.source, task, n_rows)
+    def keep(self, task: RowPass, n_rows: int | None, source: Readable | None = None) -> Readable:
+        """The rows that `task` makes, about `n_rows` of them, kept for later passes; None if there will be only one.
+
+        They are made of the table's, or of those of `source`; if they are kept, they take the place of rows that were
+        kept there.
+        """
+        return self._runner.keep(self.source if source is None else source, task, n_rows)
 
     def _noise_for(self, array: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
         if not noise.symmetric:

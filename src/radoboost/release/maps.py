@@ -22,16 +22,19 @@ that what a row gives depends on nothing but that row.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError
+from radoboost.numba_cache import prepare_cache
 from radoboost.release.polynomials import cos, log1p
 
 # What each kind of term has besides its kind: how many inputs, and which numbers. A cosine is of all inputs.
@@ -44,6 +47,7 @@ KINDS: dict[str, tuple[int, tuple[str, ...]]] = {
 _BLOCK_ROWS = 1 << 12  # whose inputs are made at a time
 _BLOCK_VALUES = 1 << 17  # outputs that are made at a time: they stay in the cache until they are put row by row
 _COSINES = 1 << 13  # so many at a time: few enough for the cache, and many enough for NumPy
+_MANY = 1 << 23  # values that pay for loading a compiler
 _UNKNOWN = "the feature map has {what}, which this version does not know; upgrade radoboost"
 
 
@@ -229,15 +233,33 @@ class FeatureMap:
 
         What is not finite is NaN in every output that is made of it. No row changes what another one gives.
         """
-        rows = np.empty((len(values), len(self.terms)))
-        step = max(64, _BLOCK_VALUES // len(self.terms))
-        with np.errstate(all="ignore"):
-            for first in range(0, len(values), _BLOCK_ROWS):
-                inputs = self._inputs(values[first : first + _BLOCK_ROWS])
-                for start in range(0, inputs.shape[1], step):
-                    block = inputs[:, start : start + step]
-                    rows[first + start : first + start + block.shape[1]] = self._outputs(block).T
+        rows, start = np.empty((len(values), len(self.terms))), 0
+        for block in self.blocks(values):
+            rows[start : start + block.shape[1]] = block.T
+            start += block.shape[1]
         return rows
+
+    def blocks(self, values: NDArray[Any], rows: int | None = None) -> Iterator[NDArray[np.float64]]:
+        """The outputs column-first, so many rows at a time: they stay in the cache, and the next ones take their place.
+
+        Compiled code makes them where it pays; it has the bits of the NumPy code here.
+
+        >>> age = FeatureMap((Input("age"),), (Term("linear", ("age",)),))
+        >>> [block.tolist() for block in age.blocks(np.array([[4.0], [5.0], [6.0]]), 2)]
+        [[[4.0, 5.0]], [[6.0]]]
+        """
+        step = max(64, _BLOCK_VALUES // len(self.terms)) if rows is None else rows
+        kernel = _kernel(len(values) * len(self.terms))
+        yield from self._blocks(values, step) if kernel is None else kernel.blocks(self, values, step)
+
+    def _blocks(self, values: NDArray[Any], step: int) -> Iterator[NDArray[np.float64]]:
+        for first in range(0, len(values), _BLOCK_ROWS):
+            with np.errstate(all="ignore"):
+                inputs = self._inputs(values[first : first + _BLOCK_ROWS])
+            for start in range(0, inputs.shape[1], step):
+                with np.errstate(all="ignore"):
+                    outputs = self._outputs(inputs[:, start : start + step])
+                yield outputs
 
     def _inputs(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """The numbers of all inputs, column-first, and of all directions."""
@@ -317,6 +339,18 @@ class FeatureMap:
                 _entry(Direction, item, {"name", "weights"}, _DIRECTION_FIELDS) for item in entry.get("directions", [])
             ),
         )
+
+
+def _kernel(n_values: int) -> ModuleType | None:
+    """The compiled code, if it pays for so many values and there is a compiler."""
+    if n_values < _MANY and "numba" not in sys.modules:
+        return None
+    prepare_cache()
+    try:
+        from radoboost.release import map_kernel
+    except ImportError:
+        return None
+    return map_kernel
 
 
 _INPUT_FIELDS = {f.name for f in dataclasses.fields(Input)}

@@ -25,10 +25,10 @@ LN2_LOW = float.fromhex("0x1.ef35793c7673p-45")
 COS_SERIES = tuple((-1) ** (n // 2) / math.factorial(n) for n in range(18, 2, -2))
 SIN_SERIES = tuple((-1) ** (n // 2) / math.factorial(n) for n in range(17, 3, -2))
 LOG_SERIES = tuple(2 / n for n in range(23, 1, -2))
-_ONE = 0x3FF << 52  # the bits of 1.0
-_ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of the float64 nearest to sqrt(1/2)
-_FRACTION = (1 << 52) - 1
-_HIGH_HALF = ~((1 << 27) - 1)  # leaves 26 bits of the 53: the square of such a number is exact
+ONE = 0x3FF << 52  # the bits of 1.0
+ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of the float64 nearest to sqrt(1/2)
+FRACTION = (1 << 52) - 1
+HIGH_HALF = ~((1 << 27) - 1)  # leaves 26 bits of the 53: the square of such a number is exact
 
 
 @np.errstate(all="ignore")
@@ -44,10 +44,10 @@ def log1p(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     u = 1.0 + x
     rest = np.where(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
-    bits = u.view(np.int64) + (_ONE - _ROOT_HALF)
+    bits = u.view(np.int64) + (ONE - ROOT_HALF)
     k = ((bits >> 52) - 1023).astype(np.float64)
     near = k == 0.0
-    f = np.where(near, x, ((bits & _FRACTION) + _ROOT_HALF).view(np.float64) - 1.0)
+    f = np.where(near, x, ((bits & FRACTION) + ROOT_HALF).view(np.float64) - 1.0)
     half_square, half_square_rest = _half_square(f)
     s = f / (2.0 + f)
     z = s * s
@@ -119,7 +119,7 @@ def _sine(r: NDArray[np.float64], low: NDArray[np.float64]) -> NDArray[np.float6
 
 def _half_square(f: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """f^2 / 2 as the sum of two float64: that of the upper half of f, which is exact, and the rest."""
-    upper = (f.view(np.int64) & _HIGH_HALF).view(np.float64)
+    upper = (f.view(np.int64) & HIGH_HALF).view(np.float64)
     return 0.5 * (upper * upper), 0.5 * ((f - upper) * (f + upper))
 
 

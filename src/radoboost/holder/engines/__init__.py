@@ -73,12 +73,15 @@ class Engine(Protocol):
         constant: float | None,
         grid: int,
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Rows scaled by their bounds and put on the sphere, as integers, and which are good; a bad row is zero."""
+        """Rows scaled by their bounds and put on the sphere, as integers, and which are good; a bad row is zero.
+
+        Values may lie row by row or column by column.
+        """
 
     def whiten(
-        self, rows: NDArray[np.int32], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int
+        self, rows: NDArray[Any], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int
     ) -> NDArray[np.int32]:
-        """Rows on the sphere mapped by `a`, put on the sphere again, and multiplied by their signs."""
+        """Rows on the sphere, int16 or int32, mapped by `a`, put on the sphere again, and multiplied by their signs."""
 
     def tilt(self, rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) -> NDArray[np.int64]:
         """The sum of rows under the logistic weights of theta, capped; rows are int16 or int32."""

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from radoboost.holder.engines import kernel_rows
+from radoboost.holder.engines import kernel_rows, kernel_wide
 from radoboost.holder.engines.vectors import (
     SCAN_COLUMNS,
     add_chosen,
@@ -425,8 +425,8 @@ class Kernel:
         """Totals, twice while they are put together, the keystream buffer, and the survey's bins if all are used."""
         return 16 * n_rados * sum(_panel_lanes(n_columns)) + max(_WORD_BYTES, 8 * n_rados) + 32 * _BINS * n_columns
 
-    sphere, whiten = staticmethod(kernel_rows.sphere), staticmethod(kernel_rows.whiten)
-    tilt, products = staticmethod(kernel_rows.tilt), staticmethod(kernel_rows.products)
+    sphere, whiten = staticmethod(kernel_rows.sphere), staticmethod(kernel_wide.whiten)
+    tilt, products = staticmethod(kernel_rows.tilt), staticmethod(kernel_wide.products)
 
 
 def _table_bits(n_rados: int) -> int:

@@ -29,16 +29,17 @@ _MOST_SQUARES = np.uint32(2**31 - 1)  # where sums of squares of 16-bit numbers 
 _TILE = 4  # products are made by tiles of 2 x 4
 _C13, _C12, _C11, _C10, _C9, _C8, _C7, _C6, _C5, _C4, _C3, _C2, _C1, _C0 = EXP_SERIES
 
-_JIT: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
-_ANY_ORDER: dict[str, Any] = {**_JIT, "fastmath": {"reassoc", "contract"}}
-_FLOATS, _SIGNS = types.Array(types.float64, 1, "C", readonly=True), types.Array(types.int8, 1, "C", readonly=True)
+JIT: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
+_ANY_ORDER: dict[str, Any] = {**JIT, "fastmath": {"reassoc", "contract"}}
+_FLOATS, SIGNS = types.Array(types.float64, 1, "C", readonly=True), types.Array(types.int8, 1, "C", readonly=True)
 
 
-def _matrix(kind: str) -> Any:
-    return types.Array(getattr(types, kind), 2, "C", readonly=True)
+def matrix(kind: str, readonly: bool = True) -> Any:
+    """The type of a matrix whose rows lie one after the other."""
+    return types.Array(getattr(types, kind), 2, "C", readonly=readonly)
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _block_rows(n_columns):  # type: ignore[no-untyped-def]
     least, most = _BLOCK_ROWS
     return min(max(_BLOCK_NUMBERS // max(n_columns, 1) // 16 * 16, least), most)
@@ -58,18 +59,22 @@ def sphere(
     n, f = values.shape
     rows = np.empty((f + (constant is not None), n), dtype=np.int32)
     good = np.empty(n, dtype=np.bool_)
-    _sphere(values.dtype.name)(values, signs, low, high, constant or 0.0, float(grid), rows, good)
+    if not values.flags.c_contiguous and not values.flags.f_contiguous:
+        values = np.ascontiguousarray(values)
+    layout = "C" if values.flags.c_contiguous else "F"
+    _sphere(values.dtype.name, layout)(values, signs, low, high, constant or 0.0, float(grid), rows, good)
     return rows, good
 
 
 @functools.cache
-def _sphere(kind: str) -> Callable[..., None]:
-    """Rows of float32 or float64 on the sphere."""
+def _sphere(kind: str, layout: str) -> Callable[..., None]:
+    """Rows of float32 or float64 on the sphere; they lie one after the other ("C"), or their columns do ("F")."""
+    by_column, table = layout == "F", types.Array(getattr(types, kind), 2, layout, readonly=True)
     signature = types.void(
-        _matrix(kind), _SIGNS, _FLOATS, _FLOATS, types.float64, types.float64, types.int32[:, ::1], types.boolean[::1]
+        table, SIGNS, _FLOATS, _FLOATS, types.float64, types.float64, types.int32[:, ::1], types.boolean[::1]
     )
 
-    @njit(signature, **_JIT)
+    @njit(signature, **JIT)
     def kernel(values, signs, low, high, constant, grid, rows, good):  # type: ignore[no-untyped-def]
         f, (d, n) = len(low), rows.shape
         block = _block_rows(d)
@@ -78,9 +83,14 @@ def _sphere(kind: str) -> Callable[..., None]:
         for start in range(0, n, block):
             b = min(block, n - start)
             squares[:], flaws[:] = 0.0, 0.0
-            for i in range(b):
+            if by_column:
                 for k in range(f):
-                    scaled[k, i] = values[start + i, k]
+                    for i in range(b):
+                        scaled[k, i] = values[start + i, k]
+            else:
+                for i in range(b):
+                    for k in range(f):
+                        scaled[k, i] = values[start + i, k]
             for k in range(f):
                 column, floor, top = scaled[k], low[k], high[k]
                 width = top - floor
@@ -99,32 +109,32 @@ def _sphere(kind: str) -> Callable[..., None]:
             for i in range(b):
                 norm = np.sqrt(squares[i])
                 factors[i] = grid / (norm if norm > LEAST_NORM else LEAST_NORM)
-            _truncate(scaled, factors, squares, b)
+            truncate(scaled, 0, factors, squares, b)
             for i in range(b):
                 good[start + i] = signs[start + i] != 0 and flaws[i] == 0.0
                 factors[i] = 1.0 if good[start + i] and squares[i] <= grid * grid else 0.0
-            _store(scaled, factors, rows, start, b)
+            store(scaled, 0, factors, rows, start, b)
 
     return kernel  # type: ignore[no-any-return]
 
 
-@njit(**_JIT)
-def _truncate(columns, factors, squares, b):  # type: ignore[no-untyped-def]
-    """Multiply rows by their factors and truncate them; their squared norms, exact below 2**53, go to `squares`."""
+@njit(**JIT)
+def truncate(columns, first, factors, squares, b):  # type: ignore[no-untyped-def]
+    """Multiply b rows by their factors and truncate them; their squared norms, exact below 2**53, go to `squares`."""
     squares[:] = 0.0
     for k in range(len(columns)):
-        column = columns[k]
+        column = columns[k, first : first + b]
         for i in range(b):
             x = np.trunc(column[i] * factors[i])
             column[i] = x
             squares[i] += x * x
 
 
-@njit(**_JIT)
-def _store(columns, signs, rows, start, b):  # type: ignore[no-untyped-def]
+@njit(**JIT)
+def store(columns, first, signs, rows, start, b):  # type: ignore[no-untyped-def]
     """Whole numbers times their signs as integers; where a sign is 0 the result is 0, whatever the number."""
     for k in range(len(columns)):
-        column, target = columns[k], rows[k, start : start + b]
+        column, target = columns[k, first : first + b], rows[k, start : start + b]
         for i in range(b):
             target[i] = np.int32(column[i] * signs[i] if signs[i] != 0.0 else 0.0)
 
@@ -132,17 +142,18 @@ def _store(columns, signs, rows, start, b):  # type: ignore[no-untyped-def]
 # ---- whitening
 
 
-def whiten(rows: NDArray[np.int32], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int) -> NDArray[np.int32]:
+def whiten(rows: NDArray[Any], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int) -> NDArray[np.int32]:
     edges = np.empty(rows.shape, dtype=np.int32)
-    _whiten()(rows, a, signs, float(grid), edges)
+    _whiten(rows.dtype.name)(rows, a, signs, float(grid), edges)
     return edges
 
 
 @functools.cache
-def _whiten() -> Callable[..., None]:
-    signature = types.void(_matrix("int32"), _matrix("float64"), _SIGNS, types.float64, types.int32[:, ::1])
+def _whiten(kind: str) -> Callable[..., None]:
+    """Edge vectors of rows of int16 or int32."""
+    signature = types.void(matrix(kind), matrix("float64"), SIGNS, types.float64, types.int32[:, ::1])
 
-    @njit(signature, **_JIT)
+    @njit(signature, **JIT)
     def kernel(rows, a, signs, grid, edges):  # type: ignore[no-untyped-def]
         d, n = rows.shape
         block = _block_rows(d)
@@ -162,15 +173,15 @@ def _whiten() -> Callable[..., None]:
                     squares[i] += image[i] * image[i]
             for i in range(b):
                 factors[i] = grid / np.sqrt(squares[i]) if squares[i] > 0.0 else 0.0
-            _truncate(images, factors, squares, b)
+            truncate(images, 0, factors, squares, b)
             for i in range(b):
                 factors[i] = np.float64(signs[start + i]) if squares[i] <= grid * grid else 0.0
-            _store(images, factors, edges, start, b)
+            store(images, 0, factors, edges, start, b)
 
     return kernel  # type: ignore[no-any-return]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _widen(rows, start, b, wide):  # type: ignore[no-untyped-def]
     for k in range(len(rows)):
         column, source = wide[k], rows[k, start : start + b]
@@ -178,7 +189,7 @@ def _widen(rows, start, b, wide):  # type: ignore[no-untyped-def]
             column[i] = source[i]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _add_two_images(wide, a, j, x, y, b):  # type: ignore[no-untyped-def]
     """Columns j and j + 1 of the rows times a: four terms at a time, added one after another."""
     d = len(wide)
@@ -196,7 +207,7 @@ def _add_two_images(wide, a, j, x, y, b):  # type: ignore[no-untyped-def]
             y[i] += y0 * r0[i]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _add_image(wide, a, j, x, b):  # type: ignore[no-untyped-def]
     for k in range(len(wide)):
         x0, r0 = a[k, j], wide[k]
@@ -222,7 +233,7 @@ def _tilt(kind: str) -> Callable[..., None]:
     add_parts = _add_narrow_parts if kind == "int16" else _add_parts
     norm_type = np.uint32 if kind == "int16" else np.float64
     signature = types.void(
-        _matrix(kind),
+        matrix(kind),
         types.Array(types.float64, 1, "C", readonly=True),
         types.float64,
         types.float64,
@@ -230,7 +241,7 @@ def _tilt(kind: str) -> Callable[..., None]:
         types.int64[::1],
     )
 
-    @njit(signature, **_JIT)
+    @njit(signature, **JIT)
     def kernel(rows, theta, grid, cap, most, total):  # type: ignore[no-untyped-def]
         d, n = rows.shape
         weights, inverse = np.empty(_TILT_ROWS, np.float32), 1.0 / grid
@@ -259,7 +270,7 @@ def _tilt(kind: str) -> Callable[..., None]:
     return kernel  # type: ignore[no-any-return]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _score(rows, theta, start, b, scores):  # type: ignore[no-untyped-def]
     """Dot products of a block of rows with theta: four terms at a time, added one after another."""
     d, end = len(rows), start + b
@@ -276,7 +287,7 @@ def _score(rows, theta, start, b, scores):  # type: ignore[no-untyped-def]
             scores[i] += np.float64(r0[i]) * t0
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _exp(x, scratch, b):  # type: ignore[no-untyped-def]
     """Replace the first numbers of x by their exponentials."""
     for i in range(b):
@@ -293,7 +304,7 @@ def _exp(x, scratch, b):  # type: ignore[no-untyped-def]
         bits[i] += exponents[i] << 52
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _add_parts(rows, weights, start, b, squares, sums):  # type: ignore[no-untyped-def]
     """Sums of the truncated products of rows and weights, and the squared norm of each row of them."""
     squares[:] = 0.0
@@ -306,7 +317,7 @@ def _add_parts(rows, weights, start, b, squares, sums):  # type: ignore[no-untyp
         sums[j] = total
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _add_narrow_parts(rows, weights, start, b, squares, sums):  # type: ignore[no-untyped-def]
     """The same of 16-bit rows, all in 32 bits: two squares are at most 2**31, and their sum stops at 2**31 - 1."""
     d, end = len(rows), start + b
@@ -344,7 +355,7 @@ def products(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _products(kind: str) -> Callable[..., None]:
     """Sums over rows of int16 or int32; those of products are right on the diagonal and above."""
 
-    @njit(types.void(_matrix(kind), types.int64[:, ::1], types.int64[::1]), **_ANY_ORDER)
+    @njit(types.void(matrix(kind), types.int64[:, ::1], types.int64[::1]), **_ANY_ORDER)
     def kernel(rows, total, sums):  # type: ignore[no-untyped-def]
         d, n = rows.shape
         block = _block_rows(d)

@@ -50,7 +50,7 @@ def sphere(
 
 
 @np.errstate(all="ignore")
-def whiten(rows: NDArray[np.int32], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int) -> NDArray[np.int32]:
+def whiten(rows: NDArray[Any], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int) -> NDArray[np.int32]:
     """Rows times the matrix `a`, put on the sphere again, times their signs.
 
     >>> whiten(np.array([[60], [80]], np.int32), np.array([[1.0, 0.0], [0.0, 0.5]]), np.array([-1], np.int8), 100)

@@ -1,8 +1,8 @@
 """The passes of the mechanism `moments`: each is a sum of what records contribute.
 
 Given what earlier passes released, a record's contribution is a function of that record alone: the engine's row kernels
-go through columns in one order, and there is no matrix product before values are integers (M2). Sums of integers are
-exact, in whatever order (M3).
+go through columns in one order, and there is no matrix product but where every partial sum is exact (M2). Sums of
+integers are exact, in whatever order (M3).
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from radoboost.holder.passes import counted_columns, counted_values
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.mapped import value_blocks
 
 GRID = 2**15  # an edge vector has at most this norm, in integers
 CONSTANT_VALUE = 0.5  # of the constant feature, before rows are projected to the sphere
@@ -26,6 +27,7 @@ CAP = 0.5  # on the logistic weight of a record
 
 
 _MOST_ROWS, _MOST_NUMBERS = 1 << 15, 1 << 21
+_BLOCK_NUMBERS = 1 << 17  # that a feature map makes at a time
 
 
 def column_rows(width: int) -> int:
@@ -124,7 +126,7 @@ class SphereRows:
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop, also not while it is converted
             values = batch.values()
             signs = self.rule.signs_or_zero(batch.labels)
-            rows, good = self._put_on_sphere(values, signs)
+            rows, good = self.put_on_sphere(values, signs)
             products, vector = self.engine.products(rows)
             sums.products += products
             sums.vector += vector
@@ -144,11 +146,12 @@ class SphereRows:
     def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """The rows of a batch, and which are good."""
         with np.errstate(all="ignore"):
-            return self._put_on_sphere(batch.values(), self.rule.signs_or_zero(batch.labels))
+            return self.put_on_sphere(batch.values(), self.rule.signs_or_zero(batch.labels))
 
-    def _put_on_sphere(
+    def put_on_sphere(
         self, values: NDArray[Any], signs: NDArray[np.int8]
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Rows of values, and which are good."""
         constant = CONSTANT_VALUE if self.intercept else None
         return self.engine.sphere(values, signs, *self._limits, constant, GRID)
 
@@ -184,13 +187,77 @@ class WhitenedRows:
 
 
 @dataclass(frozen=True, eq=False)
+class SphereEdges:
+    """Edge vectors of rows on the sphere: the integers of SphereRows times their labels (M1).
+
+    Products do not depend on the labels, and whitening is odd: so these rows serve both, and no label is read again.
+    """
+
+    sphere: SphereRows
+
+    title = "making columns"
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """As many as on the sphere."""
+        return self.sphere.rows_at_a_time
+
+    @property
+    def width(self) -> int:
+        """That of the rows on the sphere."""
+        return self.sphere.width
+
+    def rows(self, batch: Batch) -> NDArray[Any]:
+        """The edge vectors of a batch; where a feature map makes the columns, a few rows at a time."""
+        signs = self.sphere.rule.signs_or_zero(batch.labels)
+        edges, start = np.empty((self.width, batch.n_rows), np.int16), 0
+        with np.errstate(all="ignore"):
+            for values in value_blocks(batch, self.block_rows):
+                there = slice(start, start + len(values))
+                rows = self.sphere.put_on_sphere(values, signs[there])[0] * signs[there]
+                if edges.dtype == np.int16 and (rows == GRID).any():  # 16 bits do not hold it
+                    edges = edges.astype(np.int32)
+                edges[:, there] = rows
+                start = there.stop
+        return edges
+
+    @property
+    def block_rows(self) -> int:
+        """As many as stay in the cache."""
+        return max(64, _BLOCK_NUMBERS // self.width)
+
+
+@dataclass(frozen=True, eq=False)
+class Whiten:
+    """Edge vectors mapped by `a` and put on the sphere again, as integers, of edge vectors on the sphere (M2)."""
+
+    engine: Engine
+    a: NDArray[np.float64]
+
+    title = "whitening rows"
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """As many as on the sphere."""
+        return column_rows(self.width)
+
+    @property
+    def width(self) -> int:
+        """That of the rows on the sphere."""
+        return len(self.a)
+
+    def rows(self, batch: Rows) -> NDArray[np.int32]:
+        """The edge vectors of a batch of rows that have their signs already."""
+        return self.engine.whiten(batch.rows(), self.a, np.ones(batch.n_rows, np.int8), GRID)
+
+
+@dataclass(frozen=True, eq=False)
 class SumProducts:
     """Sums of integer rows and of their products (M3)."""
 
     engine: Engine
     width: int
-
-    title = "whitened moments"
+    title: str = "whitened moments"
 
     @property
     def rows_at_a_time(self) -> int:

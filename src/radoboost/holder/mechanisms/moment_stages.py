@@ -4,7 +4,7 @@ The constants were tuned once, on the paper's domains.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Protocol
@@ -19,9 +19,17 @@ from radoboost.holder.counts import RowCounts
 from radoboost.holder.mechanisms.bins import CountBins, EqualBins
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, Stage, released_noise
 from radoboost.holder.mechanisms.moment_columns import plan_map, planned_columns, read_outline
-from radoboost.holder.mechanisms.moment_passes import GRID, MeanRado, SphereRows, SumProducts, WhitenedRows
+from radoboost.holder.mechanisms.moment_passes import (
+    GRID,
+    MeanRado,
+    SphereEdges,
+    SphereRows,
+    SumProducts,
+    Whiten,
+    WhitenedRows,
+)
 from radoboost.holder.mechanisms.moment_plan import Outlook, Plan, choose, rounds_for
-from radoboost.holder.passes import Readable
+from radoboost.holder.passes import Readable, RowPass
 from radoboost.holder.run import Noise, Run
 from radoboost.privacy import Event, Relation
 from radoboost.release.columns import CONSTANT
@@ -173,9 +181,14 @@ class Stages:
         second = first.products / GRID**2
         self._choose(second)
         self._expect(2 + 2 * self.plan.beyond + self.plan.ranks + (1 + self.plan.rounds) * sharpen)
-        if self.plan.beyond:
-            second = self._go_beyond(second, scale / GRID**2)
-        self._whiten(second)
+        if not self.plan.beyond:
+            self._whiten(second, lambda a: WhitenedRows(self._sphere, a), None)
+            return
+        self._go_beyond(second, scale / GRID**2)
+        kept = run.keep(SphereEdges(self._sphere), self.counts.n_rows)
+        task, scale = SumProducts(run.engine, self.plan.n_columns, "second moments"), self._scales()["second"]
+        sums = run.noisy_sum(task, Noise("products", scale, symmetric=True), source=kept)
+        self._whiten(sums.products / GRID**2, lambda a: Whiten(run.engine, a), kept)
 
     def _choose(self, second: NDArray[np.float64]) -> None:
         """The plan, by the noisy second moments of the table's own columns (M11)."""
@@ -191,8 +204,8 @@ class Stages:
             n_ranked = len(outlook.numbers) if outlook is not None and self.plan.ranks else 0
             self._shape = replace(self._shape, n_planned=self.plan.n_columns, n_ranked=n_ranked)
 
-    def _go_beyond(self, second: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
-        """Let the table be seen through the columns of the plan; their noisy second moments (M12)."""
+    def _go_beyond(self, second: NDArray[np.float64], noise: float) -> None:
+        """Let the table be seen through the columns of the plan (M12)."""
         outlook, run, sphere = self._outlook, self._run, self._sphere
         assert outlook is not None
         names = [column.name for column in sphere.columns]
@@ -205,8 +218,6 @@ class Stages:
         run.source = mapped(run.source, self.map)
         outputs = planned_columns(self.map)
         self._sphere = SphereRows(run.engine, sphere.rule, outputs, sphere.intercept, sphere.columns)
-        scale = self._scales()["second"]
-        return run.noisy_sum(self._sphere, Noise("products", scale, symmetric=True)).products / GRID**2
 
     def _ranks(self, numbers: Sequence[str]) -> NDArray[np.float64]:
         """Noisy histograms of the numbers between their bounds, a column for each (M12)."""
@@ -216,11 +227,17 @@ class Stages:
         task = CountBins(self._sphere.rule, len(self._sphere.columns), places, bins, "ranks")
         return self._run.noisy_sum(task, Noise("bins", self._scales()["ranks"])).bins.T / GRID
 
-    def _whiten(self, second: NDArray[np.float64]) -> None:
+    def _whiten(
+        self,
+        second: NDArray[np.float64],
+        whitened_by: Callable[[NDArray[np.float64]], RowPass],
+        kept: Readable | None,
+    ) -> None:
+        """Edge vectors whitened by the noisy second moments, from the table or from kept rows, and what they tell."""
         sharpen, run, width, scales = self._budget.sharpen, self._run, self._sphere.width, self._scales()
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
         a = _snapped_root(second, noise_floor(scales["second"] / GRID**2, width, floor))
-        edges = run.keep(WhitenedRows(self._sphere, a), self.counts.n_rows if sharpen else None)
+        edges = run.keep(whitened_by(a), self.counts.n_rows if sharpen else None, source=kept)
         sums = run.noisy_sum(
             SumProducts(run.engine, width),
             Noise("vector", scales["sum"]),

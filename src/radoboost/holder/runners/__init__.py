@@ -24,5 +24,6 @@ class Runner(Protocol):
     def keep(self, source: Readable, task: RowPass, n_rows: int | None) -> Readable:
         """A source of the rows that `task` makes, kept where they were made for later passes.
 
-        There are about `n_rows` of them; None means a single pass, for which nothing need be kept.
+        There are about `n_rows` of them; None means a single pass, for which nothing need be kept. Where the source is
+        rows that were kept before, these may take their place: then reading that source again takes longer.
         """

@@ -1,9 +1,11 @@
 """Rows of integers, made once and kept for later passes: in memory, in a file, or not at all.
 
 The file has no name and is gone with the process. Rows are kept in 16 bits if they fit. A value of exactly 2**15 does
-not: its batch is then kept in 32 bits.
+not: its batch is then kept in 32 bits. Rows that are made of kept ones take their place, so that there is room for one
+set of them only.
 """
 
+import math
 import mmap
 import os
 import shutil
@@ -20,14 +22,16 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.holder.passes import Readable, RowPass
-from radoboost.tables import Batch
+
+Share = Callable[[Callable[[Any, tuple[int, Any]], None]], object]
 
 
 class RowBatch(NamedTuple):
-    """Rows of integers, column-first; calling `rows` gets them."""
+    """Rows of integers, column-first; calling `rows` gets them. Kept ones have a ticket."""
 
     n_rows: int
     rows: Callable[[], NDArray[Any]]
+    ticket: Any = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,9 @@ class Place(Protocol):
     def put(self, rows: NDArray[Any]) -> Any:
         """Keep an array, and return a ticket for it."""
 
+    def replace(self, ticket: Any, rows: NDArray[Any]) -> Any:
+        """Keep an array in place of the one that a ticket is for, and return a ticket for it."""
+
     def seal(self) -> None:
         """Prepare for reading, once everything was put."""
 
@@ -72,6 +79,13 @@ class InMemory:
     def put(self, rows: NDArray[Any]) -> NDArray[Any]:
         """The array is its own ticket."""
         return rows
+
+    def replace(self, ticket: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+        """The same memory, if the new array fits."""
+        if (ticket.shape, ticket.dtype) != (rows.shape, rows.dtype):
+            return self.put(rows)
+        ticket[...] = rows
+        return ticket
 
     def seal(self) -> None:
         """There is nothing to do."""
@@ -95,6 +109,14 @@ class InFile:
         """Write the array behind the others."""
         with self._lock:
             start, self._end = self._end, self._end + rows.nbytes
+        return self._write(start, rows)
+
+    def replace(self, ticket: tuple[int, tuple[int, ...], Any], rows: NDArray[Any]) -> tuple[int, tuple[int, ...], Any]:
+        """Write over the array that was there, if the new one is no longer."""
+        start, shape, kind = ticket
+        return self._write(start, rows) if rows.nbytes <= math.prod(shape) * kind.itemsize else self.put(rows)
+
+    def _write(self, start: int, rows: NDArray[Any]) -> tuple[int, tuple[int, ...], Any]:
         view, done = rows.data.cast("B"), 0
         while done < len(view):
             done += os.pwrite(self._file, view[done:], start + done)
@@ -113,17 +135,32 @@ class InFile:
 
 
 class KeptRows:
-    """A source of kept rows."""
+    """A source of kept rows; `again` makes the same rows anew."""
 
-    def __init__(self, source: Readable, place: Place, tickets: list[tuple[int, Any]]) -> None:
-        self.name, self.features = source.name, source.features
-        self._place, self._tickets = place, tickets
+    def __init__(self, again: "MadeAgain", place: Place, tickets: list[tuple[int, Any]]) -> None:
+        self.name, self.features = again.name, again.features
+        self.again, self.place = again, place
+        self._tickets: list[tuple[int, Any]] | None = tickets
         self.n_rows: int | None = sum(count for count, _ in tickets)
 
     def batches(self, rows: int | None = None) -> Iterator[RowBatch]:
         """All rows, as they were kept."""
+        if self._tickets is None:
+            yield from self.again.batches(rows)
+            return
         for count, ticket in self._tickets:
-            yield RowBatch(count, partial(self._place.get, ticket))
+            yield RowBatch(count, partial(self.place.get, ticket), ticket)
+
+    def hand_over(self) -> "KeptRows":
+        """The same rows, for something that will replace them; from now on this source makes them again."""
+        taken = KeptRows(self.again, self.place, self._tickets or [])
+        self._tickets = None
+        return taken
+
+    @property
+    def handed_over(self) -> bool:
+        """Whether other rows have taken the place of these."""
+        return self._tickets is None
 
     def expected_rows(self, rows_read: int) -> int | None:
         """As many as there are."""
@@ -135,51 +172,47 @@ class MadeAgain:
 
     def __init__(self, source: Readable, task: RowPass) -> None:
         self.name, self.features, self.n_rows = source.name, source.features, source.n_rows
-        self._source, self._task = source, task
+        self.source, self.task = source, task
 
     def batches(self, rows: int | None = None) -> Iterator[RowBatch]:
         """All rows, made now."""
-        for batch in self._source.batches(rows):
-            yield RowBatch(batch.n_rows, partial(self._task.rows, batch))
+        for batch in self.source.batches(rows):
+            yield RowBatch(batch.n_rows, partial(self.task.rows, batch))
 
     def expected_rows(self, rows_read: int) -> int | None:
         """As many as the table has."""
-        return self._source.expected_rows(rows_read)
+        return self.source.expected_rows(rows_read)
 
 
-def keep_rows(
-    source: Readable,
-    task: RowPass,
-    place: Place,
-    share: Callable[[Callable[[Any, tuple[int, Batch]], None]], object],
-) -> "KeptRows | MadeAgain":
+def keep_rows(again: MadeAgain, place: Place, share: Share) -> "KeptRows | MadeAgain":
     """Make all rows and keep them; `share` calls the function that it gets with every numbered batch, in threads.
 
-    If there turns out to be too little room, rows are made again in every pass: their number must not decide whether a
-    release comes out.
+    Rows that are made of kept ones replace them. If there turns out to be too little room, rows are made again in every
+    pass: their number must not decide whether a release comes out.
     """
     tickets: dict[int, tuple[int, Any]] = {}
 
-    def add(_: Any, job: tuple[int, Batch]) -> None:
+    def add(_: Any, job: tuple[int, Any]) -> None:
         first, batch = job
         if batch.n_rows:  # an empty batch has the number of the next one
-            tickets[first] = batch.n_rows, place.put(narrowed(task.rows(batch)))
+            rows, old = narrowed(again.task.rows(batch)), getattr(batch, "ticket", None)
+            tickets[first] = batch.n_rows, place.put(rows) if old is None else place.replace(old, rows)
 
     try:
         share(add)
         place.seal()
     except (OSError, MemoryError):
         tickets.clear()
-        return MadeAgain(source, task)
-    return KeptRows(source, place, [tickets[first] for first in sorted(tickets)])
+        return again
+    return KeptRows(again, place, [tickets[first] for first in sorted(tickets)])
 
 
-def narrowed(rows: NDArray[np.int32]) -> NDArray[Any]:
+def narrowed(rows: NDArray[Any]) -> NDArray[Any]:
     """The same rows in 16 bits, if they fit.
 
     >>> narrowed(np.array([[-(2**15), 7]], np.int32)).dtype, narrowed(np.array([[2**15, 7]], np.int32)).dtype
     (dtype('int16'), dtype('int32'))
     """
     limits = np.iinfo(np.int16)
-    fits = rows.size == 0 or (rows.max() <= limits.max and rows.min() >= limits.min)
+    fits = rows.dtype == np.int16 or rows.size == 0 or (rows.max() <= limits.max and rows.min() >= limits.min)
     return np.ascontiguousarray(rows, dtype=np.int16 if fits else np.int32)

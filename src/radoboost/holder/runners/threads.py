@@ -15,7 +15,7 @@ from radoboost import memory
 from radoboost.errors import ArgumentError
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.passes import Pass, Readable, RowPass, S, merged
-from radoboost.holder.runners.kept import Keeping, MadeAgain, keep_rows
+from radoboost.holder.runners.kept import Keeping, KeptRows, MadeAgain, Place, keep_rows
 from radoboost.progress import Progress, silent
 from radoboost.tables import Batch
 
@@ -53,11 +53,20 @@ class Threads:
 
     def keep(self, source: Readable, task: RowPass, n_rows: int | None) -> Readable:
         """The rows in memory, or else in a file that has no name, or else made again whenever they are read."""
-        place = None if n_rows is None else self._keeping.place(2 * n_rows * task.width)
-        if place is None:
+        if n_rows is None:
             return MadeAgain(source, task)
+        if isinstance(source, KeptRows) and not source.handed_over:
+            # Where that comes to nothing, the rows that they are made of are gone: these are made again, too.
+            again = MadeAgain(source.again, task)
+            place: Place = source.place
+            source = source.hand_over()
+        else:
+            found, again = self._keeping.place(2 * n_rows * task.width), MadeAgain(source, task)
+            if found is None:
+                return again
+            place = found
         batches = self._numbered(source, task.title, task.rows_at_a_time)
-        rows = keep_rows(source, task, place, lambda add: share_out(batches, [None] * self.threads, add))
+        rows = keep_rows(again, place, lambda add: share_out(batches, [None] * self.threads, add))
         self._done += 1
         return rows
 

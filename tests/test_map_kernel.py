@@ -1,0 +1,168 @@
+"""Compiled feature maps have the bits of the NumPy code, whatever the blocks, and are loaded only where they pay."""
+
+import math
+import pickle
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from radoboost.holder.engines import ENGINES, get_engine
+from radoboost.release import map_kernel, maps, polynomials
+from radoboost.release.maps import Direction, FeatureMap, Input, Term
+from radoboost.tables import open_table
+from radoboost.tables.mapped import mapped, value_blocks
+
+NAMES = ("a", "b", "c", "d", "e")
+special = st.sampled_from([0.0, -0.0, 1e300, -1e300, 1.7e308, 5e-324, math.inf, -math.inf, math.nan])
+numbers = st.one_of(st.floats(-9, 9), st.floats(-1, 1), special)
+small = st.floats(-3, 3)
+above_zero = st.sampled_from([2.0**-4, 0.3, 1.0, 7.5, 1e-300])
+
+
+@st.composite
+def inputs(draw, name):
+    low = draw(st.none() | small)
+    high = draw(st.none() | st.floats(0.0 if low is None else low, 9.0))
+    levels = draw(st.just(()) | st.lists(small, min_size=2, max_size=9).map(lambda some: tuple(sorted(some))))
+    limit = 1.0 if levels else draw(st.none() | above_zero)
+    log = draw(st.booleans())
+    return Input(name, draw(small), draw(above_zero), low, high, limit, log, draw(above_zero), draw(small), levels)
+
+
+@st.composite
+def all_maps(draw):
+    entries = tuple(draw(inputs(name)) for name in NAMES[: draw(st.integers(1, len(NAMES)))])
+    weights = st.tuples(*[small | st.just(1e6)] * len(entries))
+    directions = tuple(
+        Direction(f"direction {k + 1}", draw(weights), draw(small), draw(above_zero))
+        for k in range(draw(st.integers(0, 3)))
+    )
+    labels = st.sampled_from([entry.label for entry in entries])
+    factors = labels | st.sampled_from([entry.name for entry in directions]) if directions else labels
+    term = st.one_of(
+        st.builds(Term, st.just("linear"), st.tuples(labels)),
+        st.builds(Term, st.just("product"), st.tuples(factors, factors)),
+        st.builds(Term, st.just("hat"), st.tuples(labels), knot=small, width=above_zero),
+        st.builds(Term, st.just("cosine"), weights=weights, phase=small, factor=above_zero),
+    )
+    terms = draw(st.lists(term, min_size=1, max_size=12))
+    unique = {other if other.kind == "cosine" else other.name(0): other for other in terms}
+    return FeatureMap(entries, tuple(unique.values()), directions)
+
+
+def same_bits(ours, theirs):
+    """NaN is NaN, whatever its bits; everything else is equal to the last bit."""
+    np.testing.assert_array_equal(np.isnan(ours), np.isnan(theirs))
+    good = ~np.isnan(ours)
+    np.testing.assert_array_equal(ours[good].view(np.int64), theirs[good].view(np.int64))
+
+
+def by_numpy(feature_map, values):
+    return np.concatenate([block.T for block in feature_map._blocks(values, 64)] or [np.empty((0, 1))])
+
+
+@settings(max_examples=150, deadline=None)
+@given(all_maps(), st.data(), st.integers(0, 2**32), st.sampled_from([1, 3, 64, 437]))
+def test_the_bits_are_those_of_numpy(feature_map, data, seed, step):
+    width = len(feature_map.input_names)
+    values = np.random.default_rng(seed).normal(size=(300, width)) * 2
+    some = data.draw(st.lists(st.tuples(*[numbers] * width), max_size=9))
+    values[: len(some)] = np.array(some).reshape(-1, width)
+    blocks = [block.T.copy() for block in map_kernel.blocks(feature_map, values, step)]
+    assert [len(block) for block in blocks[:-1]] == [step] * (len(blocks) - 1)
+    same_bits(np.concatenate(blocks), by_numpy(feature_map, values))
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    same_bits(next(map_kernel.blocks(feature_map, single, 300)).T, by_numpy(feature_map, single))
+
+
+hard = [k * math.pi / 4 for k in range(-40, 41)] + [2.0**20, -(2.0**20), 2.0**21, 1e300, 4 * math.atan(1) * 2**17]
+
+
+@given(st.lists(st.floats(-1e6, 1e6) | special, min_size=1, max_size=200))
+@example(hard)
+@example([float(np.nextafter(x, 9e9)) for x in hard])
+def test_cosine_and_logarithm_have_the_bits_of_numpy(some):
+    x = np.array(some)
+    scratch = np.empty((6, len(x)))
+    y = x.copy()
+    map_kernel._cos(y, 1.0, *scratch)
+    same_bits(y, polynomials.cos(x))
+    y = x.copy()
+    map_kernel._log(y, *scratch)
+    same_bits(y, np.copysign(polynomials.log1p(np.abs(x)), x))
+
+
+def wide_map(rng, n_inputs=28, n_cosines=40):
+    weights = [tuple(row) for row in (np.rint(rng.normal(size=(n_cosines, n_inputs)) * 2**20) / 2**20).tolist()]
+    entries = tuple(Input(f"x{k}", low=-1.0, high=1.0, limit=1.0) for k in range(n_inputs))
+    terms = [Term("linear", (entry.label,)) for entry in entries]
+    terms += [Term("hat", (entry.label,), knot=0.5 * k, width=0.5) for entry in entries for k in range(-2, 3)]
+    terms += [Term("cosine", weights=row, phase=0.25, factor=0.3) for row in weights]
+    return FeatureMap(entries, tuple(terms))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_blocks_go_to_the_sphere_as_they_are(engine, rng):
+    """Column by column, and no longer than the next block: rows on the sphere are those of the whole batch."""
+    feature_map = wide_map(rng)
+    x, y = rng.uniform(-1.1, 1.1, (1000, 28)), rng.integers(0, 2, 1000)
+    x[3, 4] = np.nan
+    (batch,) = mapped(open_table(x, y, row_by_row=True), feature_map).batches(5000)
+    width = len(feature_map.terms)
+    engine, signs, low, high = get_engine(engine), np.ones(1000, np.int8), -np.ones(width), np.ones(width)
+    whole, good = engine.sphere(batch.values(), signs, low, high, 0.5, 2**15)
+    parts, start = [], 0
+    for block in value_blocks(batch, 64):
+        assert block.flags.f_contiguous and block.shape[1] == width
+        parts.append(engine.sphere(block, signs[: len(block)], low, high, 0.5, 2**15)[0])
+        start += len(block)
+    assert start == 1000 and np.hstack(parts).tobytes() == whole.tobytes() and good.sum() == 999
+    every_second = np.repeat(batch.values(), 2, axis=1)[:, ::2]  # neither way
+    assert engine.sphere(every_second, signs, low, high, 0.5, 2**15)[0].tobytes() == whole.tobytes()
+
+
+def test_threads_share_a_map(rng):
+    feature_map, values = wide_map(rng), rng.uniform(-1, 1, (500, 28))
+    expected = by_numpy(feature_map, values)
+    with ThreadPoolExecutor(4) as pool:
+        for result in [pool.submit(feature_map.apply, values) for _ in range(12)]:
+            same_bits(result.result(), expected)
+    copy = pickle.loads(pickle.dumps(feature_map))
+    assert copy == feature_map
+    same_bits(copy.apply(values), expected)
+
+
+def test_a_signalling_nan_is_no_reason_to_stop(rng):
+    values = rng.uniform(-1, 1, (50, 28)).astype(np.float32)
+    values.view(np.uint32)[3, 1] = 0x7F800001
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for make in (map_kernel.blocks, FeatureMap._blocks):
+            (block,) = make(wide_map(rng), values, 64)
+            assert np.isnan(block[1, 3]) and not np.isnan(block[0]).any()
+
+
+def test_few_values_do_not_load_a_compiler():
+    script = (
+        "import sys, numpy as np; from radoboost.release import maps; from radoboost.release.maps import *;"
+        "m = FeatureMap((Input('a'),), (Term('product', ('a', 'a')),));"
+        "m.apply(np.ones((9, 1))); assert 'numba' not in sys.modules; maps._MANY = 5;"
+        "assert m.apply(np.full((9, 1), 3.0)).tolist() == [[9.0]] * 9; assert 'numba' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_without_a_compiler_numpy_does_it(rng, monkeypatch):
+    feature_map, values = wide_map(rng, 3, 2), rng.uniform(-1, 1, (50, 3))
+    expected = feature_map.apply(values)
+    monkeypatch.setitem(sys.modules, "radoboost.release.map_kernel", None)
+    monkeypatch.delattr("radoboost.release.map_kernel")
+    assert maps._kernel(1 << 40) is None
+    same_bits(feature_map.apply(values), expected)
