@@ -84,8 +84,7 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
     """
     scale = budget.scales(0, shape)["counts"]
     if scale:
-        (stage,) = (stage for stage in budget.stages(shape, 0) if stage.name == "counts")
-        run.book(stage.event(budget.distance(shape), budget.relation_for(shape), shape.person))
+        run.book(budget.dearest(shape, but={stage.name for stage in budget.stages(shape.at_most, 0)} - {"counts"}))
     clean = counts.n_rows - counts.spoiled - counts.unforeseen * shape.raw
     exact = GRID * np.array([[clean, counts.spoiled, *([counts.unforeseen] * shape.raw)]])
     good, spoiled, *unforeseen = ((exact + run.noise(scale, exact.shape))[0] / GRID).tolist()
