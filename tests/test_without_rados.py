@@ -187,7 +187,22 @@ def test_a_file_of_moments_must_have_all_of_them(release, saved):
 
 def test_the_command_line(release, saved, tmp_path, examples):
     run = CliRunner().invoke
-    result = run(app, ["learn", str(saved), "--learner", "boost", "--rounds", "20", "--seed", "1", "--json"])
+    result = run(
+        app,
+        [
+            "learn",
+            str(saved),
+            "--learner",
+            "boost",
+            "--rounds",
+            "20",
+            "--seed",
+            "1",
+            "--json",
+            "-o",
+            str(tmp_path / "m.model.json"),
+        ],
+    )
     assert result.exit_code == 0, result.output
     assert "the release has no rados, so 1,000 were drawn from its moments" in result.stderr
     assert json.loads(result.stdout)["learner"]["drawn_rados"] == 1000
