@@ -22,7 +22,8 @@ STEP = 2.0**-15
 def moments():
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
-    return rb.craft(x, y, mechanism=rb.Moments(1.0), bounds=[[-3, 3]] * 3, classes=(0, 1), counts=None)
+    declared = {"bounds": [[-3, 3]] * 3, "classes": (0, 1), "counts": None, "columns": "linear"}
+    return rb.craft(x, y, mechanism=rb.Moments(1.0), **declared)
 
 
 @pytest.fixture
@@ -149,6 +150,19 @@ def test_rados_that_are_called_symmetric_are_refused(moments, saved):
         rb.load(saved)
 
 
+def test_every_plan_of_moments_comes_back_to_the_bit_and_gives_rados(tmp_path):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(2000, 3))
+    declared = {"bounds": [[-3, 3]] * 3, "classes": (0, 1), "counts": None, "mechanism": rb.Moments(3.0)}
+    for word in ("hats", "ranks", "quadratic", "both", "fourier"):
+        release = rb.craft(x, x[:, 0] * x[:, 1] > 0, columns=word, **declared)
+        place = tmp_path / f"{word}.rado.parquet"
+        release.save(place)
+        assert same(rb.load(place), release)
+        assert symmetric_names(place) == ["outline", "moment:C", "whitening", "moment:C2"]
+        assert rb.draw_rados(release, 5).rados.shape == (5, len(release.columns))
+
+
 def test_columns_of_blocks_travel_from_the_mechanism_to_the_file(monkeypatch, tmp_path):
     make = rb.Moments.make
 
@@ -158,7 +172,7 @@ def test_columns_of_blocks_travel_from_the_mechanism_to_the_file(monkeypatch, tm
         return dataclasses.replace(made, blocks={"outline": np.eye(2), **made.blocks}, block_columns=own)
 
     monkeypatch.setattr(rb.Moments, "make", with_outline)
-    declared = {"bounds": [[-3, 3]] * 2, "classes": (0, 1), "counts": None, "n_rados": 5}
+    declared = {"bounds": [[-3, 3]] * 2, "classes": (0, 1), "counts": None, "n_rados": 5, "columns": "linear"}
     release = rb.craft(np.array([[0.0, 1.0], [1.0, 0.5]]), [0, 1], mechanism=rb.Moments(1.0), **declared)
     release.save(tmp_path / "m.rado.parquet")
     again = rb.load(tmp_path / "m.rado.parquet")

@@ -22,7 +22,7 @@ from radoboost.holder.mechanisms import MECHANISMS
 from radoboost.release import read_statement
 from test_release import resealed
 
-DECLARED = {"bounds": [[-3, 3]] * 3, "classes": (0, 1), "counts": None}
+DECLARED = {"bounds": [[-3, 3]] * 3, "classes": (0, 1), "counts": None, "columns": "linear"}
 ASKED = {"plain": {}, "feature-band": {"feature": "x0", "epsilon": 6.0, "delta": 0.01}}
 
 
