@@ -177,7 +177,7 @@ class Model:
             )
         if self.map is not None:
             step = max(1, _MAPPED_VALUES // len(self.columns))
-            parts = [self._total(self.map.apply(rows[k : k + step])) for k in range(0, len(rows), step)]
+            parts = [self._total(block.T) for block in self.map.blocks(rows, step)]
             return np.concatenate([np.zeros(0), *parts])
         return self._total(rows)
 
