@@ -9,7 +9,7 @@ from scipy.special import expit
 
 import radoboost as rb
 from radoboost.holder.mechanisms.moment_passes import GRID
-from radoboost.holder.mechanisms.score_counts import CELLS, ScoreCounts
+from radoboost.holder.mechanisms.score_counts import ScoreCounts
 from radoboost.learner.link import Link, fitted_link, score_link
 from radoboost.release.columns import Column
 from radoboost.release.scores import EDGES, weights_and_unit
@@ -29,7 +29,7 @@ def counted(x, y, weights, unit):
     for batch in open_table(x, np.asarray(y), row_by_row=True).batches():
         task.add(sums, first, batch)
         first += batch.n_rows
-    return sums.vector
+    return sums.cells.ravel()
 
 
 def cell(row, label, weights, unit):
@@ -49,7 +49,7 @@ def test_every_row_is_in_the_cell_of_plain_python_and_moves_nothing_else(rng):
     y = rng.integers(0, 2, 500)
     y[9] = 7
     weights, unit = [1.0, -2.0, 0.5, 0.25], 1.3
-    expected = np.zeros(CELLS, np.int64)
+    expected = np.zeros(12, np.int64)
     for row, label in zip(x.tolist(), y.tolist(), strict=True):
         place = cell(row, label, weights, unit)
         if place is not None:
@@ -68,7 +68,7 @@ def test_every_row_is_in_the_cell_of_plain_python_and_moves_nothing_else(rng):
 def exact_counts(scores, labels, unit):
     sizes = np.searchsorted(np.array(EDGES) * unit, np.abs(scores), side="right")
     places = (2 * (scores > 0) + (labels > 0)) * 3 + sizes
-    return np.bincount(places, minlength=CELLS).reshape(2, 2, 3).astype(float)
+    return np.bincount(places, minlength=12).reshape(2, 2, 3).astype(float)
 
 
 @pytest.mark.parametrize(("up", "down", "bend"), [(1.0, 1.0, 0.0), (0.5, 0.5, 0.1), (0.6, 1.0, 0.02), (2.0, 2.0, 0.3)])
@@ -94,12 +94,8 @@ def test_probabilities_follow_the_link_in_shells_models_and_files(rng, tmp_path)
     x = np.clip(rng.normal(size=(3000, 3)), -3, 3)
     y = np.where(rng.random(3000) < expit(2 * x[:, 0]), "a", "b")  # the positive class comes first by name
     release = rb.craft(x, y, mechanism=rb.Moments(3.0), bounds=BOUNDS, classes=("b", "a"), n_rados=5)
-    _, unit = weights_and_unit(release.blocks, release.mechanism, release.columns)
-    counts = np.array([[[90, 40, 5], [70, 15, 1]], [[60, 10, 1], [99, 60, 9]]]) * 10.0
-    noise = {**release.mechanism["noise"], "scores": 20.0}
-    release = replace(
-        release, mechanism={**release.mechanism, "noise": noise, "score_unit": unit, "scores": counts.tolist()}
-    )
+    counts = np.array([[90, 40, 5], [70, 15, 1], [60, 10, 1], [99, 60, 9]]) * 10.0
+    release = replace(release, blocks={**release.blocks, "scores": counts})
     clf = rb.MomentsClassifier().fit_rados(release)
     link = score_link(release)
     assert clf.model_.link == link and link.up != link.down
@@ -121,9 +117,28 @@ def test_older_releases_keep_their_theta(rng):
     x = np.clip(rng.normal(size=(3000, 3)), -3, 3)
     y = (x[:, 0] > 0).astype(int)
     release = rb.craft(x, y, mechanism=rb.Moments(3.0), bounds=BOUNDS, classes=(0, 1), n_rados=5)
-    kept = {key: value for key, value in release.mechanism.items() if key not in ("scores", "score_unit")}
-    release = replace(release, mechanism=kept)
+    blocks = {name: block for name, block in release.blocks.items() if name != "scores"}
+    own = {name: names for name, names in release.block_columns.items() if name != "scores"}
+    release = replace(release, blocks=blocks, block_columns=own)
     model = rb.MomentsClassifier().fit_rados(release).model_
     weights, _ = weights_and_unit(release.blocks, release.mechanism, release.columns)
     np.testing.assert_allclose(model.theta, weights, atol=2.0**-20)
     assert model.link.scale == 1
+
+
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("sharpen", [True, False])
+@pytest.mark.parametrize(("columns", "intercept"), [("auto", True), ("hats", True), ("linear", False)])
+def test_released_counts_are_those_of_the_scores_that_the_blocks_give(unit, sharpen, columns, intercept, rng):
+    """At epsilon 1000 the noise is below 2: 6 of its deviations have a chance of 2e-9."""
+    x = np.clip(rng.normal(size=(2000, 3)), -3, 3)
+    y = (rng.random(2000) < expit(2 * x[:, 0])).astype(int)
+    mechanism = rb.Moments(1000.0, unit=unit, sharpen=sharpen)
+    release = rb.craft(x, y, mechanism=mechanism, bounds=BOUNDS, classes=(0, 1), columns=columns, intercept=intercept)
+    weights, size = weights_and_unit(release.blocks, release.mechanism, release.columns)
+    assert size == release.mechanism["score_unit"]
+    model = rb.Model(weights, release.columns, (0, 1), {"name": "by hand"}, map=release.map)
+    exact = exact_counts(model.scores(x), np.where(y > 0, 1, -1), size).reshape(4, 3)
+    noise = release.mechanism["noise"]["scores"]
+    assert 0 < noise < 2
+    assert np.abs(release.blocks["scores"] - exact).max() < 6 * noise

@@ -199,6 +199,7 @@ def test_the_statement_is_what_the_accountant_says(unit, sharpen, table):
 def test_shares_add_up_to_the_budget():
     """For both numbers of rounds, from the noise that is really there."""
     reach = {"counts": GRID, "second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": CAP * GRID}
+    reach["scores"] = GRID
     for unit, double in (("record", 1), ("label", 2)):
         for sharpen, counts in ((True, (8, 32)), (False, (0,))):
             mechanism = rb.Moments(2.0, 1e-5, unit=unit, sharpen=sharpen)
@@ -206,7 +207,8 @@ def test_shares_add_up_to_the_budget():
                 scales = mechanism.scales(n_rounds, Shape(6))
                 squares = 0.0
                 for stage, scale in scales.items():
-                    sensitivity = reach[stage] * (double if stage in ("sum", "rounds") else 1)
+                    more = {"sum": double, "rounds": double, "scores": math.sqrt(double)}
+                    sensitivity = reach[stage] * more.get(stage, 1)
                     times = n_rounds if stage == "rounds" else 1
                     squares += times * (sensitivity / scale) ** 2 if scale else 0.0
                 assert squares == pytest.approx(mechanism.distance(Shape(6)) ** 2, rel=1e-12)
@@ -327,7 +329,7 @@ def test_standard_errors_are_those_of_the_noise(unit, sharpen, epsilon, table, m
     """Over 40 releases that differ in the noise after the whitening.
 
     A standard deviation of 40 normal numbers is within a factor of 1.9 but for a chance of 1e-7 (chi-square). What is
-    added to that is for the derivative of mean rados, which is that of a model.
+    added to that is for the derivative of mean rados, which is that of a model. They are given the scale of the link.
     """
     real = run_module.rounded_normals
 
@@ -337,8 +339,8 @@ def test_standard_errors_are_those_of_the_noise(unit, sharpen, epsilon, table, m
     monkeypatch.setattr(run_module, "rounded_normals", same_whitening)
     mechanism = rb.Moments(epsilon, unit=unit, sharpen=sharpen)
     fits = [learn_released_moments(rb.craft(*table, mechanism=mechanism, **OPTIONS)) for _ in range(40)]
-    claimed = np.sqrt(np.mean([fit.standard_errors**2 for fit in fits], axis=0))
-    ratios = np.std([fit.theta for fit in fits], axis=0, ddof=1) / claimed
+    claimed = np.sqrt(np.mean([(fit.standard_errors / fit.link.scale) ** 2 for fit in fits], axis=0))
+    ratios = np.std([fit.theta / fit.link.scale for fit in fits], axis=0, ddof=1) / claimed
     assert (np.abs(np.log2(ratios)) < (1.2 if sharpen else 0.95)).all()
 
 

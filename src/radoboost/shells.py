@@ -58,7 +58,8 @@ class LinearShell(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, by the model's link from the score."""
-        log_odds = self._sign * self.model_.log_odds(self._sign * self.decision_function(X))
+        scores = self.decision_function(X)
+        log_odds = self._sign * self.model_.log_odds(self._sign * scores)
         return np.column_stack([expit(-log_odds), expit(log_odds)])
 
     @property

@@ -74,8 +74,8 @@ class Link:
 def score_link(release: Release) -> Link:
     """The link of the scores that follow from released moments: by the counts in it, or without any, for older ones."""
     mechanism = release.mechanism
-    if "scores" in mechanism:
-        counts = np.array(mechanism["scores"], dtype=np.float64)
+    if "scores" in release.blocks:
+        counts = release.blocks["scores"].reshape(2, 2, len(EDGES) + 1)
         return fitted_link(counts, float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]))
     _, unit = weights_and_unit(release.blocks, mechanism, release.columns)
     guess = fitted_link(np.zeros((2, 2, len(EDGES) + 1)), 0.0, unit)
