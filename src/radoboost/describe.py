@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from radoboost.learner.model import Model
+from radoboost.learner.uncertainty import little_in_words
 from radoboost.privacy import delta_advice
 from radoboost.release import Release, Statement, percent_up, rounded_up
 from radoboost.release.maps import FeatureMap
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _SHOWN_COLUMNS = 12
+_SAID_APART = ("standard_errors", "empty_chance", "noise_share", "effects")
 
 
 def describe(release: Release) -> str:
@@ -66,11 +68,11 @@ def describe_model(model: Model) -> str:
     count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
     lines = [
         f"a linear classifier over {count}: positive scores mean {positive!r}, the others {negative!r}",
-        *_field("learner", _named({key: value for key, value in model.learner.items() if key != "standard_errors"})),
+        *_field("learner", _named({key: value for key, value in model.learner.items() if key not in _SAID_APART})),
         *_mapped(model.map),
     ]
-    if model.learner.get("fell_back_to_majority"):
-        lines += ["             an empty table might have given this release: the noisy majority, whatever the row"]
+    if "empty_chance" in model.learner:
+        lines += _field("doubt", little_in_words(model.learner["empty_chance"], model.learner["noise_share"]))
     if model.release is None or model.statement is None:
         lines += ["learned from the examples themselves: nothing is promised about them"]
     else:

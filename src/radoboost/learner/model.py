@@ -1,6 +1,8 @@
 """The classifier as data: one weight a column, what the columns mean, and which release it came from.
 
-    score = sum of theta_k value_k over the columns k          P(positive) = 1 / (1 + exp(-score))
+    score = sum of theta_k value_k over the columns k          P(positive) = 1 / (1 + exp(-log odds))
+
+The log odds are the score itself, or what the model's link makes of it.
 
 The file is JSON for people: every column stands on a line of its own. A score is summed column by column, so it
 depends on its row alone, however rows are batched.
@@ -20,13 +22,14 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason
+from radoboost.learner.link import Link
 from radoboost.learner.rows import score_rows
 from radoboost.release import Release, Statement, check_map, read_map, read_schema, read_statement, replacing
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
-VERSIONS = (1, 2)  # 2 where a schema or a feature map is in it
+VERSIONS = (1, 2, 3)  # 2 where a schema or a feature map is in it, 3 where a link is
 _KEY = "radoboost_model"
 _DENSE_ROWS = 8192
 _MAPPED_VALUES = 1 << 20  # in memory at a time
@@ -38,7 +41,7 @@ class Model:
 
     `learner` says how theta was learned; `release` says what it was learned from, with the `statement` about that.
     Both are None for a classifier that was learned from examples. A `schema` says how rows of a raw table become
-    numbers, and a `map` how the columns are made of those.
+    numbers, and a `map` how the columns are made of those. A `link` says how probable the positive class is at a score.
 
     >>> import radoboost as rb
     >>> age = rb.Column("age", "standard", step=2.0**-20, mean=40.0, std=8.0)
@@ -55,6 +58,7 @@ class Model:
     statement: Statement | None = None
     schema: Schema | None = None
     map: FeatureMap | None = None
+    link: Link | None = None
 
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64)
@@ -65,12 +69,14 @@ class Model:
         object.__setattr__(self, "theta", theta)
 
     @classmethod
-    def from_release(cls, release: Release, theta: NDArray[np.float64], learner: Mapping[str, Any]) -> "Model":
+    def from_release(
+        cls, release: Release, theta: NDArray[np.float64], learner: Mapping[str, Any], link: Link | None = None
+    ) -> "Model":
         """A classifier learned from a release, with what the release says about itself."""
         document = release.to_dict()
         origin = {"n_rados": release.n_rados, **{k: document[k] for k in ("n_examples", "mechanism", "signatures")}}
         statement, schema = release.statement, release.schema
-        return cls(theta, release.columns, release.classes, learner, origin, statement, schema, release.map)
+        return cls(theta, release.columns, release.classes, learner, origin, statement, schema, release.map, link)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -141,8 +147,12 @@ class Model:
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
         """The probabilities of `classes` for each row of a raw table, in any form that `decision_function` takes."""
-        scores = self._raw_scores(table)
-        return np.column_stack([expit(-scores), expit(scores)])
+        log_odds = self.log_odds(self._raw_scores(table))
+        return np.column_stack([expit(-log_odds), expit(log_odds)])
+
+    def log_odds(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log odds of the positive class at each score: by the link, or else the scores themselves."""
+        return scores if self.link is None else self.link.log_odds(scores)
 
     def _raw_scores(self, table: Any) -> NDArray[np.float64]:
         scores, filled = score_rows(self, table)
@@ -195,16 +205,24 @@ class Model:
                 k += 1
         return np.where(np.isfinite(total), total, np.nan)
 
+    @property
+    def _version(self) -> int:
+        """The least version that can read the model's file."""
+        if self.link is not None:
+            return 3
+        return 1 if self.schema is None and self.map is None else 2
+
     def to_dict(self) -> dict[str, Any]:
         """The model as the JSON data that its file holds."""
         return {
-            _KEY: 1 if self.schema is None and self.map is None else 2,
+            _KEY: self._version,
             "classes": {"negative": self.classes[0], "positive": self.classes[1]},
             "learner": dict(self.learner),
             "release": None if self.release is None else dict(self.release),
             "statement": None if self.statement is None else self.statement.to_dict(),
             **({} if self.schema is None else {"schema": self.schema.to_dict()}),
             **({} if self.map is None else {"map": self.map.to_dict()}),
+            **({} if self.link is None else {"link": self.link.to_dict()}),
             "columns": [
                 {"name": column.name, "theta": float(theta), **column.to_dict()}
                 for theta, column in zip(self.theta, self.columns, strict=True)
@@ -294,6 +312,7 @@ def _parse(document: Mapping[str, Any]) -> Model:
         None if statement is None else read_statement(statement),
         read_schema(document, columns, feature_map),
         feature_map,
+        Link.from_dict(document["link"]) if "link" in document else None,
     )
     if not np.isfinite([*model.coef, *(model._line(k)[1] for k in range(len(columns)))]).all():
         raise ModelError("some coefficients are too large for float64")
