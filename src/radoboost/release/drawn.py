@@ -5,6 +5,7 @@ here: by the data holder if `craft` is asked for rados, and else by anyone who h
 """
 
 import math
+import secrets
 from dataclasses import replace
 from typing import Any
 
@@ -93,4 +94,4 @@ def _generator(random_state: Any) -> np.random.Generator:
         raise ArgumentError(
             f"random_state must be None, a whole number from 0 on, a RandomState or a Generator; it is {random_state!r}"
         )
-    return np.random.default_rng(random_state)
+    return np.random.default_rng(secrets.randbits(128) if random_state is None else random_state)
