@@ -68,11 +68,13 @@ def test_curves_and_pairs_have_the_shape_of_the_truth(rng):
     assert min(low_low, high_high) > pair.band > 0 > max(low_high, high_low)
 
 
-@pytest.mark.parametrize("columns", ["linear", "quadratic"])
+@pytest.mark.parametrize("columns", ["linear", "quadratic", "hats", "both"])
 def test_bands_are_those_of_the_noise(columns, rng, monkeypatch):
-    """Over 40 releases that differ in the noise after the whitening: within a factor of 2.3, as standard errors are.
+    """Over 40 releases that differ in the noise after the whitening.
 
-    Hats add up to 1, so that single weights vary by a hundred times as much as the curve.
+    A standard deviation of 40 normal numbers is within a factor of 1.9 but for a chance of 1e-7; the rest is for the
+    derivative of mean rados, which is that of a model. Hats add up to 1: were directions that no row has not taken out,
+    bands would be ten times as wide.
     """
     x, y = table(rng, rows=5000)
     real = run_module.rounded_normals
@@ -92,7 +94,7 @@ def test_bands_are_those_of_the_noise(columns, rng, monkeypatch):
     effects = np.array([np.array(curve.effects) / scale for curve, scale in curves])
     bands = np.array([np.array(curve.band) / scale for curve, scale in curves])
     ratios = 2 * effects.std(axis=0, ddof=1) / np.sqrt(np.square(bands).mean(axis=0))
-    assert (np.abs(np.log2(ratios)) < 1.2).all()
+    assert (np.abs(np.log2(ratios)) < 1.7).all()
 
 
 def test_categories_are_bars(rng):

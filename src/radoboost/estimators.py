@@ -25,7 +25,6 @@ from radoboost.holder.feature_maps import Columns
 from radoboost.holder.grid import edge_integers, make_columns, resolve_scale
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.signatures import SignatureSet
-from radoboost.learner.effects import parts_of, read_effects
 from radoboost.learner.model import Model
 from radoboost.learner.moments import (
     learn_moments,
@@ -362,8 +361,7 @@ class MomentsClassifier(_RadoShell):
 
     def _learn(self, release: Release) -> Model:
         if "moment:b" in release.blocks:
-            parts = parts_of(release.columns, release.map, release.schema)
-            fit = learn_released_moments(release, [part.kept for part in parts])
+            fit = learn_released_moments(release)
             self.shrinkage_, self.standard_errors_ = 0.0, fit.standard_errors
             assert fit.uncertainty is not None
             doubt = fit.uncertainty
@@ -376,8 +374,7 @@ class MomentsClassifier(_RadoShell):
                 "noise_share": doubt.noise_share,
                 "standard_errors": doubt.standard_errors.tolist(),
             }
-            effects = read_effects(release, fit.theta, parts, doubt.covariances)
-            return Model.from_release(release, fit.theta, learner, fit.link, effects)
+            return Model.from_release(release, fit.theta, learner, fit.link, fit.effects)
         self._check_rados(release)
         noise = noise_variance(release)
         fit = learn_moments(release.rados, noise, noise_uncertainty(release))

@@ -23,6 +23,8 @@ from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
 NUMBER, CATEGORY, PAIR, DIRECTIONS, COSINES = "number", "category", "pair", "directions", "cosines"
+POINTS = 65  # along a curve: the ends of the bins of ranks are among them
+_DEPENDENT = 1e-9  # of the largest singular value: what is less is 0
 _DIGITS = 6  # of means and variances that are kept
 
 
@@ -122,6 +124,43 @@ class Effects:
             raise ModelError("what the model keeps about its effects is not of its columns")
         variances, means, deviations = map(tuple, numbers)
         return cls(tuple(covariances), variances, means, deviations)
+
+
+def basis_of(
+    part: Part, at: Mapping[str, NDArray[np.float64]], columns: Sequence[Column], feature_map: FeatureMap | None
+) -> NDArray[np.float64]:
+    """The values of a part's columns where some inputs have these values, and all others say nothing."""
+    features = [column for column in columns if column.scale != "constant"]
+    names: Sequence[str] = [column.name for column in features] if feature_map is None else feature_map.input_names
+    neutral = [column.neutral for column in features] if feature_map is None else feature_map.neutral
+    rows = np.tile(np.array(neutral, dtype=np.float64), (len(next(iter(at.values()))), 1))
+    for name, values in at.items():
+        rows[:, names.index(name)] = values
+    outputs = rows if feature_map is None else feature_map.apply(rows)
+    return np.column_stack([columns[k].apply(outputs[:, k]) for k in part.places])
+
+
+def dependencies(
+    parts: Sequence[Part], columns: Sequence[Column], feature_map: FeatureMap | None, constant: float | None
+) -> NDArray[np.float64]:
+    """Sums of columns that are 0 in every row, whatever the table, one a column of the matrix.
+
+    Hats of a column add up to 1, and hats times their knots to the column itself. That follows from the map alone.
+    """
+    found = [np.zeros((len(columns), 0))]
+    for part in parts:
+        if part.kind != NUMBER or len(part.places) == 1:
+            continue
+        values = np.linspace(*limits_of(part.names[0], columns, feature_map), POINTS)
+        basis, places = basis_of(part, {part.names[0]: values}, columns, feature_map), list(part.places)
+        if constant is not None:
+            basis, places = np.column_stack([basis, np.full(len(values), constant)]), [*places, len(columns) - 1]
+        _, lengths, vectors = np.linalg.svd(basis, full_matrices=True)
+        rank = int((lengths > _DEPENDENT * lengths[0]).sum())
+        block = np.zeros((len(columns), len(places) - rank))
+        block[places] = vectors[rank:].T
+        found.append(block)
+    return np.column_stack(found)
 
 
 def read_effects(

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.learner.effects import CATEGORY, COSINES, NUMBER, PAIR, Part, limits_of, parts_of
+from radoboost.learner.effects import CATEGORY, COSINES, NUMBER, PAIR, POINTS, Part, basis_of, limits_of, parts_of
 from radoboost.learner.model import Model
 from radoboost.release.maps import Input
 
-_POINTS = 65  # along a curve: the ends of the bins of ranks are among them
 _BAND = 2.0  # standard errors
 
 
@@ -130,13 +129,7 @@ class _Reader:
         return constant + float(model.theta[: len(model.effects.means)] @ np.array(model.effects.means))
 
     def _basis(self, part: Part, at: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-        """The values of a part's columns where some inputs have these values, and all others say nothing."""
-        model, length = self.model, len(next(iter(at.values())))
-        rows = np.tile(model.neutral, (length, 1))
-        for name, values in at.items():
-            rows[:, model.input_names.index(name)] = values
-        outputs = rows if model.map is None else model.map.apply(rows)
-        return np.column_stack([model.columns[k].apply(outputs[:, k].astype(np.float64)) for k in part.places])
+        return basis_of(part, at, self.model.columns, self.model.map)
 
     def _effect(
         self, k: int, part: Part, basis: NDArray[np.float64], masses: NDArray[np.float64] | None = None
@@ -152,7 +145,7 @@ class _Reader:
 
     def _curve(self, k: int, part: Part) -> Curve:
         (name,) = part.names
-        values = np.linspace(*limits_of(name, self.model.columns, self.model.map), _POINTS)
+        values = np.linspace(*limits_of(name, self.model.columns, self.model.map), POINTS)
         masses = self._masses(name, values)
         effects, band, mean = self._effect(k, part, self._basis(part, {name: values}), masses)
         self.average += mean
