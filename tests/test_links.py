@@ -116,7 +116,7 @@ def test_probabilities_follow_the_link_in_shells_models_and_files(rng, tmp_path)
 def test_older_releases_keep_their_theta(rng):
     x = np.clip(rng.normal(size=(3000, 3)), -3, 3)
     y = (x[:, 0] > 0).astype(int)
-    release = rb.craft(x, y, mechanism=rb.Moments(3.0), bounds=BOUNDS, classes=(0, 1), n_rados=5)
+    release = rb.craft(x, y, mechanism=rb.Moments(3.0), bounds=BOUNDS, classes=(0, 1), columns="linear")
     blocks = {name: block for name, block in release.blocks.items() if name != "scores"}
     own = {name: names for name, names in release.block_columns.items() if name != "scores"}
     release = replace(release, blocks=blocks, block_columns=own)

@@ -47,7 +47,7 @@
 #
 # Anyone's side, from a release to a classifier:
 #
-#   learner       risks, weak, boost, moments with groups, uncertainty and link, model, rows, predict
+#   learner       risks, weak, boost, moments with groups, uncertainty and link, effects, model, rows, predict, explain
 #
 # Both in one process:
 #
@@ -57,7 +57,8 @@
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn, with demo_picture; hospital: a raw table to try
 #                 things on
-#   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
+#   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages; what a
+#                 model does: explained
 #   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, rates. With keys
 #                 known: reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak;
 #                 membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and the page on a
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         TooLargeError,
     )
     from radoboost.estimators import AdaBoostSSClassifier, MomentsClassifier, RadoBoostClassifier
+    from radoboost.findings.explained import explain
     from radoboost.holder.craft import craft
     from radoboost.holder.guessing import schema_template
     from radoboost.holder.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
@@ -122,6 +124,7 @@ _HOMES = {
     "release.drawn": ("draw_rados",),
     "release.maps": ("FeatureMap",),
     "holder.craft": ("craft",),
+    "findings.explained": ("explain",),
     "errors": (
         "ArgumentError",
         "BudgetError",
@@ -199,6 +202,7 @@ __all__ = [
     "TooLargeError",
     "craft",
     "draw_rados",
+    "explain",
     "folds",
     "load",
     "load_model",

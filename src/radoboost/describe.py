@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from radoboost.findings.explained import effect_lines
+from radoboost.learner.explain import explain_model
 from radoboost.learner.model import Model
 from radoboost.learner.uncertainty import little_in_words
 from radoboost.privacy import delta_advice
@@ -99,7 +101,7 @@ def describe_model(model: Model) -> str:
     lines += [f"theta weighs scaled columns; coefficients and intercept are in the units of {units}"]
     if errors is not None:
         lines += ["± is the standard deviation by the declared noise, given the whitening that was released"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *effect_lines(explain_model(model))])
 
 
 def describe_account(answer: Mapping[str, Any]) -> str:

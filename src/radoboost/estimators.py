@@ -25,7 +25,6 @@ from radoboost.holder.feature_maps import Columns
 from radoboost.holder.grid import edge_integers, make_columns, resolve_scale
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.signatures import SignatureSet
-from radoboost.learner.link import Link
 from radoboost.learner.model import Model
 from radoboost.learner.moments import (
     learn_moments,
@@ -189,13 +188,12 @@ class _RadoShell(LinearShell, ABC):
             raise ReleaseError("every rado of the release is zero in all columns; there is nothing to learn from")
 
     def _learn_from(self, release: Release) -> None:
-        theta, learner, link = self._learn(release)
-        self.model_ = Model.from_release(release, theta, learner, link)
+        self.model_ = self._learn(release)
         self.release_ = release
 
     @abstractmethod
-    def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any], Link | None]:
-        """The weights, how they were learned, and how probable the positive class is at a score."""
+    def _learn(self, release: Release) -> Model:
+        """The model, which says how it was learned."""
 
 
 class RadoBoostClassifier(_RadoShell):
@@ -300,7 +298,7 @@ class RadoBoostClassifier(_RadoShell):
             random_state=random_state,
         )
 
-    def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any], Link | None]:
+    def _learn(self, release: Release) -> Model:
         oracle, kappa, drawn = chosen_oracle(self.weak), self.kappa, {}
         if not release.n_rados:
             release = draw_rados(release, N_RADOS if self.n_rados is None else self.n_rados, self.random_state)
@@ -310,7 +308,7 @@ class RadoBoostClassifier(_RadoShell):
             oracle, least = prudence(release.rados, rado_noise_std(release))
             kappa = max(kappa, least)
         boosted, learner = boost_shell(self, release.rados, oracle, kappa, self.update)
-        return boosted.theta, {"name": "boost", **drawn, **learner}, None
+        return Model.from_release(release, boosted.theta, {"name": "boost", **drawn, **learner})
 
 
 class MomentsClassifier(_RadoShell):
@@ -361,7 +359,7 @@ class MomentsClassifier(_RadoShell):
     (True, (2, 2))
     """
 
-    def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any], Link | None]:
+    def _learn(self, release: Release) -> Model:
         if "moment:b" in release.blocks:
             fit = learn_released_moments(release)
             self.shrinkage_, self.standard_errors_ = 0.0, fit.standard_errors
@@ -376,13 +374,13 @@ class MomentsClassifier(_RadoShell):
                 "noise_share": doubt.noise_share,
                 "standard_errors": doubt.standard_errors.tolist(),
             }
-            return fit.theta, learner, fit.link
+            return Model.from_release(release, fit.theta, learner, fit.link, fit.effects)
         self._check_rados(release)
         noise = noise_variance(release)
         fit = learn_moments(release.rados, noise, noise_uncertainty(release))
         self.shrinkage_, self.standard_errors_ = fit.shrinkage, None
         treatment = {"noise_variance": noise, "floor": fit.floor} if noise else {"shrinkage": fit.shrinkage}
-        return fit.theta, {"name": "moments", **treatment}, None
+        return Model.from_release(release, fit.theta, {"name": "moments", **treatment})
 
 
 class AdaBoostSSClassifier(LinearShell):

@@ -9,7 +9,6 @@ instead, and the remaining eigenvalues are raised to a floor.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost import memory
 from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.learner.effects import Effects, dependencies, parts_of, read_effects
 from radoboost.learner.groups import settling
 from radoboost.learner.link import Link, score_link
 from radoboost.learner.uncertainty import Curvature, Uncertainty, measure
@@ -33,7 +33,8 @@ class MomentFit:
 
     `shrinkage` says how far it was shrunk: 0 is not at all, 1 is to the identity. `floor` is the least that an
     eigenvalue may be once noise was subtracted; 0 without noise. For noisy moments, `uncertainty` says what the noise
-    that the release declares does to theta, and `link` how probable the positive class is at a score.
+    that the release declares does to theta, `link` how probable the positive class is at a score, and `effects` what a
+    model keeps to explain itself.
     """
 
     theta: NDArray[np.float64]
@@ -41,6 +42,7 @@ class MomentFit:
     floor: float = 0.0
     uncertainty: Uncertainty | None = None
     link: Link | None = None
+    effects: Effects | None = None
 
     @property
     def standard_errors(self) -> NDArray[np.float64] | None:
@@ -81,27 +83,41 @@ def noise_uncertainty(release: Release) -> float:
     return math.sqrt(d / release.n_rados)
 
 
-def learn_released_moments(release: Release, groups: Sequence[Sequence[int]] = ()) -> MomentFit:
+def learn_released_moments(release: Release) -> MomentFit:
     """theta from the moments that a release of the mechanism `moments` holds.
 
     They are of rows that were put on the sphere, whitened, and put on the sphere again. Theta is for rows as they are,
     so it is divided by how far a typical row was stretched, as far as the moments say. What the moments do not tell
-    about categories is settled (`learner.groups`). However little there is, theta is what the moments say: shrinking it
-    by the noise, towards zero or towards the noisy class balance, was measured, and gives more errors. `groups` are
-    places of columns whose weights' covariances are wanted.
+    about categories is settled (`learner.groups`), and of weights that add up to 0 in every row, such as those of all
+    hats of a column against the constant, there is none. However little there is, theta is what the moments say:
+    shrinking it by the noise, towards zero or towards the noisy class balance, was measured, and gives more errors.
     """
     from threadpoolctl import threadpool_limits
 
+    mechanism, blocks, columns = release.mechanism, release.blocks, release.columns
+    parts = parts_of(columns, release.map, release.schema)
+    constant = float(mechanism["constant"]) if columns[-1].scale == "constant" else None
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
-        mechanism, blocks = release.mechanism, release.blocks
-        floor = noise_floor(mechanism["noise"]["whitened"], len(release.columns), HESSIAN_FLOOR)
-        curvature = Curvature.of(blocks["moment:C2"], floor)
-        whitened = whitened_theta(blocks, mechanism)
-        to_columns = settling(release) @ column_factors(blocks, mechanism, release.columns)
-        link = score_link(release)
-        doubt = measure(release, curvature, link.scale * to_columns, whitened, groups)
-        return MomentFit(link.scale * (to_columns @ whitened), 0.0, 0.0, doubt, link)
+        curvature = Curvature.of(
+            blocks["moment:C2"], noise_floor(mechanism["noise"]["whitened"], len(columns), HESSIAN_FLOOR)
+        )
+        whitened, link = whitened_theta(blocks, mechanism), score_link(release)
+        nothing = dependencies(parts, columns, release.map, constant)
+        to_columns = link.scale * _without(nothing, constant) @ settling(release)
+        to_columns = to_columns @ column_factors(blocks, mechanism, columns)
+        doubt = measure(release, curvature, to_columns, whitened, [part.kept for part in parts], nothing)
+        theta = to_columns @ whitened
+        return MomentFit(theta, 0.0, 0.0, doubt, link, read_effects(release, theta, parts, doubt.covariances))
+
+
+def _without(nothing: NDArray[np.float64], constant: float | None) -> NDArray[np.float64]:
+    """The matrix that takes out of theta what adds up to 0 in every row; there the constant column counts as 1."""
+    sums = nothing.copy()
+    if constant is not None:
+        sums[-1] *= constant
+    span = np.linalg.qr(sums)[0]
+    return np.asarray(np.eye(len(nothing)) - span @ span.T)
 
 
 def learn_moments(rados: ArrayLike, noise: float = 0.0, uncertainty: float | None = None) -> MomentFit:

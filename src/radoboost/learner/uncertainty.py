@@ -58,12 +58,17 @@ def measure(
     to_columns: NDArray[np.float64],
     whitened: NDArray[np.float64],
     groups: Sequence[Sequence[int]] = (),
+    nothing: NDArray[np.float64] | None = None,
 ) -> Uncertainty:
-    """The uncertainty of theta = `to_columns` times `whitened`; `groups` are places of columns."""
+    """The uncertainty of theta = `to_columns` times `whitened`; `groups` are places of columns.
+
+    `nothing` are sums of columns that are 0 in every row, whatever the table (see `_Curved`).
+    """
     d, roots = len(whitened), np.sqrt(curvature.values)
     outwards = np.vstack([to_columns @ curvature.vectors, np.diag(roots)])
     variances, covariances = np.zeros(2 * d), [np.zeros((len(group), len(group))) for group in groups]
-    for response in _responses(release, curvature, outwards):
+    curved = _Curved.of(release, curvature, np.zeros((d, 0)) if nothing is None else nothing)
+    for response in _responses(release, curvature, outwards, curved):
         variances += np.square(response).sum(axis=1)
         for group, covariance in zip(groups, covariances, strict=True):
             part = response[list(group)]
@@ -114,7 +119,38 @@ def noisy_size(release: Release) -> tuple[float, float]:
     return size, math.sqrt(d * (noise["second"] ** 2 + noise["whitened"] ** 2)) / 2
 
 
-def _responses(release: Release, curvature: Curvature, outwards: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+@dataclass(frozen=True, eq=False)
+class _Curved:
+    """The second moment of whitened rows as far as it is known, in the eigenvectors of the noisy one.
+
+    Noise makes eigenvalues too large, but not their sum. And it mixes directions that no row has with those of rows, so
+    that a weight which nothing pinned down would seem to move scores. What is 0 in every row is known from the feature
+    map: `nothing` spans these directions, and is taken out.
+    """
+
+    values: NDArray[np.float64]
+    nothing: NDArray[np.float64]
+    size: float
+
+    @classmethod
+    def of(cls, release: Release, curvature: Curvature, nothing: NDArray[np.float64]) -> "_Curved":
+        """From sums of columns that are 0 in every row: a row's whitened image has none of their images."""
+        whole = max(float(curvature.values.sum()), LEAST)
+        size = min(max(noisy_size(release)[0], LEAST), whole)
+        images = curvature.vectors.T @ np.linalg.solve(release.blocks["whitening"], nothing)
+        return cls(curvature.values * (size / whole), np.linalg.qr(images)[0], size)
+
+    def times(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows times the second moment."""
+        return self._without(self._without(rows) * self.values)
+
+    def _without(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return rows - (rows @ self.nothing) @ self.nothing.T
+
+
+def _responses(
+    release: Release, curvature: Curvature, outwards: NDArray[np.float64], curved: _Curved
+) -> Iterator[NDArray[np.float64]]:
     """How far one standard deviation of each noise moves `outwards` times theta, given the whitening that was released.
 
     A matrix for each noise vector: everything is in the eigenvectors of the second moment. Without sharpening theta is
@@ -130,9 +166,6 @@ def _responses(release: Release, curvature: Curvature, outwards: NDArray[np.floa
         yield gain * math.hypot(noise["sum"], noise["whitened"] * float(np.linalg.norm(pull)) / math.sqrt(2))
         yield (gain @ pull)[:, None] * noise["whitened"] / math.sqrt(2)
         return
-    whole = max(float(curvature.values.sum()), LEAST)
-    size = min(max(noisy_size(release)[0], LEAST), whole)
-    w = curvature.values * (size / whole)  # noise makes eigenvalues too large, but not their sum
     back = np.zeros_like(outwards)
     for k in reversed(range(rounds)):
         if k >= rounds // 2:
@@ -140,15 +173,15 @@ def _responses(release: Release, curvature: Curvature, outwards: NDArray[np.floa
         yield 4 * eta * noise["rounds"] * back * h
         theta = release.blocks["theta"][k]
         inner = curvature.vectors.T @ theta
-        squares = float(inner @ (w * inner))
+        pulled = curved.times(inner)
+        squares = float(inner @ pulled)
         if squares > 0:
-            slopes = _derivative(float(total @ theta) / size, squares / size)
-            along, across = (
-                min(slope, 1 / (2 * eta)) for slope in slopes
-            )  # steeper ones, and the rounds would not have settled
-            direction = w * inner / math.sqrt(squares)
+            slopes = _derivative(float(total @ theta) / curved.size, squares / curved.size)
+            # Were they steeper, the rounds would not have settled.
+            along, across = (min(slope, 1 / (2 * eta)) for slope in slopes)
+            direction, scaled = pulled / math.sqrt(squares), back * h
             back = back - 4 * eta * (
-                across * back * (h * w) + np.outer(back @ (h * direction), (along - across) * direction)
+                across * curved.times(scaled) + np.outer(scaled @ direction, (along - across) * direction)
             )
     yield 4 * noise["sum"] * back * h
 
