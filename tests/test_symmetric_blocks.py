@@ -56,7 +56,8 @@ def test_second_moments_and_whitening_are_stored_by_half(moments, saved):
     rows = [row for row in table.to_pylist() if row.pop("block") == "moment:C"]
     second = moments.blocks["moment:C"]
     for i, row in enumerate(rows):
-        assert list(row.values()) == [None if j < i else second[i, j] for j in range(4)]
+        values = [row[name] for name in moments.feature_names]
+        assert values == [None if j < i else second[i, j] for j in range(4)]
     assert same(rb.load(saved), moments)
 
 
@@ -65,7 +66,7 @@ def test_it_comes_back_to_the_bit_with_columns_of_its_own(moments, saved):
     outline = symmetric(rng, 3)
     outline[0, 2] = outline[2, 0] = -0.0
     blocks = {"outline": outline, **moments.blocks}
-    own = {"outline": ("one", "x1", "two")}  # of which one is a column of the release as well
+    own = {"outline": ("one", "x1", "two"), **moments.block_columns}  # x1 is a column of the release as well
     release = dataclasses.replace(moments, blocks=blocks, block_columns=own)
     release.save(saved)
     again = rb.load(saved)
@@ -168,7 +169,7 @@ def test_columns_of_blocks_travel_from_the_mechanism_to_the_file(monkeypatch, tm
 
     def with_outline(self, asked, run):
         made = make(self, asked, run)
-        own = {"outline": ("x0", "(constant)"), "theta": ("p", "q", "r")}
+        own = {**made.block_columns, "outline": ("x0", "(constant)"), "theta": ("p", "q", "r")}
         return dataclasses.replace(made, blocks={"outline": np.eye(2), **made.blocks}, block_columns=own)
 
     monkeypatch.setattr(rb.Moments, "make", with_outline)
