@@ -86,6 +86,7 @@ def describe_model(model: Model) -> str:
             "",
             *_stated(model.statement, model.release.get("n_examples")),
         ]
+    lines += ["", *effect_lines(explain_model(model))]
     thetas = [theta for theta, column in zip(model.theta, model.columns, strict=True) if column.scale != "constant"]
     by_weight = sorted(range(len(names)), key=lambda k: -abs(thetas[k]))
     errors = model.learner.get("standard_errors")
@@ -101,7 +102,7 @@ def describe_model(model: Model) -> str:
     lines += [f"theta weighs scaled columns; coefficients and intercept are in the units of {units}"]
     if errors is not None:
         lines += ["± is the standard deviation by the declared noise, given the whitening that was released"]
-    return "\n".join([*lines, "", *effect_lines(explain_model(model))])
+    return "\n".join(lines)
 
 
 def describe_account(answer: Mapping[str, Any]) -> str:
