@@ -139,7 +139,7 @@ def test_rows_are_kept_where_there_is_room(table):
         (Keeping(0.0, 0.0), MadeAgain, None),
     ):  # fmt: skip
         found = Threads(2, keeping=keeping).keep(source, task, len(x))
-        assert type(found) is kind and (place is None or type(found._place) is place)
+        assert type(found) is kind and (place is None or type(found.place) is place)
         kept.append(np.concatenate([batch.rows() for batch in found.batches()], axis=1))
     assert (kept[0] == kept[1]).all() and (kept[0] == kept[2]).all() and kept[0].dtype == np.int16
     assert type(Threads(2).keep(source, task, None)) is MadeAgain  # for a single pass nothing is kept

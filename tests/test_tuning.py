@@ -40,7 +40,7 @@ def table(rng):
 
 @pytest.fixture
 def ledger(tmp_path):
-    return Ledger.create(tmp_path / "clinic.ledger", "patients", epsilon=50.0)
+    return Ledger.create(tmp_path / "clinic.ledger", "patients", epsilon=40.0)
 
 
 def private(shell=rb.MomentsClassifier, mechanism=None, **options):
