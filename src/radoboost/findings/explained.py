@@ -140,7 +140,7 @@ def effect_lines(explanation: Explanation) -> list[str]:
         lines.append(f"{_short(item.name, 20):<20}{item.importance:>7.2f}  {shape:<24}{' ... '.join(ends)}")
     if explanation.pairs:
         lines.append(
-            f"{'pairs, where they are':<34}{'spread':>8}{'low low':>9}{'low high':>10}{'high low':>10}{'high high':>9}"
+            f"{'pairs, where they are':<29}{'spread':>8}{'low low':>10}{'low high':>11}{'high low':>11}{'high high':>11}"
         )
     for pair in explanation.pairs[:_PAIR_LINES]:
         first, *others = (f"{corner:+.2f}" for corner in pair.corners)
