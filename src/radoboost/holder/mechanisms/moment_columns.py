@@ -137,7 +137,7 @@ def _terms(outlook: Outlook, plan: Plan) -> list[Term]:
     if plan.kind in ("products", "both"):
         factors = [(name, outlook.groups.get(name)) for name in direction_names(outlook, plan) or outlook.names]
         terms += [Term("product", pair) for pair in pairs(factors)]
-    return terms + cosine_terms(plan.cosines, len(outlook.names), len(ranked))
+    return [*terms, *cosine_terms(plan.cosines, len(outlook.names), len(ranked))]
 
 
 def planned_columns(feature_map: FeatureMap) -> tuple[Column, ...]:
