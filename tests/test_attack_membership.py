@@ -13,12 +13,13 @@ import radoboost as rb
 from radoboost.adversary.canaries import moments_runs, noisy_sums_runs
 from radoboost.adversary.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
 from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, fitting, normal_law, plain_runs
-from radoboost.adversary.membership.rebuilding import rebuilt
+from radoboost.adversary.membership.rebuilding import claimed, rebuilt
 from radoboost.adversary.membership.roc import Claim, roc_of
 from radoboost.adversary.rates import rate_above, rate_below
 from radoboost.findings import Findings
 from radoboost.holder.mechanisms import MECHANISMS
 from radoboost.holder.mechanisms.moment_budget import Shape
+from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian, event_to_dict
 from test_audits import HalvedNoise, faulty, halved
 
@@ -234,6 +235,47 @@ def test_moments_are_rebuilt_with_the_noise_of_their_release(table, unit, sharpe
         for n in (8, 32) if sharpen else (0,):
             assert again.scales(n, Shape(4)) == pytest.approx(mechanism.scales(n, Shape(4)), rel=1e-6)
         assert again.distance(Shape(4)) == pytest.approx(mechanism.distance(Shape(4)), rel=1e-6)
+
+
+@pytest.mark.parametrize("sharpen", [True, False])
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("columns", ["linear", *WORDS])
+def test_releases_of_every_plan_are_rebuilt_with_their_noise(table, columns, unit, sharpen):
+    mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
+    release = rb.craft(**table, mechanism=mechanism, columns=columns)
+    again, rounds = rebuilt(release), release.mechanism["rounds"]
+    n_inputs, n_columns = len(release.map.input_names if release.map else release.columns[:-1]), len(release.columns)
+    planned = {} if columns == "linear" else {"n_planned": n_columns, "n_ranked": n_inputs * (columns == "ranks")}
+    shape = Shape(n_inputs + 1, widest=n_columns if planned else 0, rankable=planned.get("n_ranked", 0))
+    for one in (shape, replace(shape, **planned)):  # before there is a plan, and with it
+        honest = mechanism.scales(rounds, one)
+        scales = again.scales(rounds, one)
+        assert {stage: scales[stage] for stage in honest} == pytest.approx(honest, rel=1e-6)
+    assert again.distance(shape) == pytest.approx(mechanism.distance(shape), rel=1e-6)
+    assert again.columns == columns and claimed(release, again).epsilon == release.statement.epsilon
+
+
+def test_a_plan_by_the_rule_is_attacked_with_the_stages_that_it_has(rng):
+    x = rng.normal(size=(60_000, 16))
+    release = rb.craft(
+        x, rng.integers(0, 2, 60_000), classes=(0, 1), bounds=[[-3, 3]] * 16, mechanism=rb.Moments(4.0), counts=None
+    )
+    assert (release.mechanism["plan"]["kind"], release.mechanism["plan"]["ranks"]) == ("both", True)
+    again = rebuilt(release)
+    assert (again.columns, again.n_ranked) == ("ranks", 16)
+    assert again.distance(Shape(17)) == pytest.approx(again.distance(Shape(3)))
+    found = membership_of(release, runs=1000, key=KEY, seconds=600)
+    assert found.beats_claim is False and found.roc.advantage > 0.75 * found.claim.advantage
+
+
+@pytest.mark.parametrize("stage", ["outline", "ranks"])
+def test_a_release_without_the_noise_of_a_stage_is_refused_or_found_out(table, stage):
+    release = rb.craft(**table, mechanism=rb.Moments(4.0), columns="ranks")
+    noise = {name: value for name, value in release.mechanism["noise"].items() if name != stage}
+    with pytest.raises(rb.ReleaseError, match="does not say how"):
+        rebuilt(replace(release, mechanism={**release.mechanism, "noise": noise}))
+    bare = replace(release, mechanism={**release.mechanism, "noise": {**noise, stage: 0.0}})
+    assert rebuilt(bare).distance(Shape(4)) == 100
 
 
 def test_a_release_of_moments_with_half_the_noise_is_found_out(table):

@@ -8,16 +8,28 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary.audits import audit, audit_feature_band, audit_moments, audit_noisy_examples, audit_noisy_rados
+from radoboost.adversary.audits import (
+    audit,
+    audit_feature_band,
+    audit_moments,
+    audit_noisy_examples,
+    audit_noisy_rados,
+    audit_stages,
+)
+from radoboost.adversary.canaries import moments_runs
 from radoboost.adversary.canary import raw_row
+from radoboost.adversary.person_audit import audit_person, few_visits
 from radoboost.holder.mechanisms import records
 from radoboost.holder.mechanisms.contributions import contributions
+from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import SphereRows
+from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.holder.noise import SCALE_UNIT, rounded_normals
 from radoboost.holder.run import RowNoise, Run
-from radoboost.privacy import band
+from radoboost.privacy import band, flatten
 
 KEY = b"an audit key, fixed for the test"  # so that nothing here depends on luck
+LARGE = 30.0  # an epsilon at which few runs show much
 AUDITS = {"noisy-rados": (audit_noisy_rados, rb.NoisyRados), "noisy-examples": (audit_noisy_examples, rb.NoisyExamples)}
 
 
@@ -194,14 +206,121 @@ def test_faults_planted_in_moments_are_caught(unit, run):
 
 def test_rows_that_are_not_put_on_the_sphere_are_caught(monkeypatch):
     """Rows as long as they come: in the mechanism, not in what the adversary computes."""
-    original = SphereRows._put_on_sphere
+    original = SphereRows.put_on_sphere
 
-    def as_long_as_they_come(self, values, batch):
-        rows, good = original(self, values, batch)
+    def as_long_as_they_come(self, values, signs):
+        rows, good = original(self, values, signs)
         return np.trunc(rows * np.linalg.norm(values, axis=1)).astype(np.int32), good
 
-    monkeypatch.setattr(SphereRows, "_put_on_sphere", as_long_as_they_come)
+    monkeypatch.setattr(SphereRows, "put_on_sphere", as_long_as_they_come)
     assert not audit_moments(rb.Moments(4.0), runs=400, key=KEY).holds
+
+
+# ---- columns of a plan: by word, and whether there are so many columns that products are of directions
+PLANS = [*((word, False) for word in ("linear", *WORDS)), ("both", True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "runs"), [(1.0, 50_000), (4.0, 6000)])
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize(("columns", "wide"), PLANS)
+def test_every_plan_gives_less_than_it_claims_and_most_of_it(columns, wide, unit, epsilon, runs):
+    mechanism = rb.Moments(epsilon, unit=unit)
+    result = audit_moments(mechanism, runs=runs, key=KEY, columns=columns, wide=wide)
+    assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= epsilon
+    assert result.neighbours == mechanism.relation.value and result.score == "all stages"
+
+
+@pytest.mark.parametrize(("columns", "wide"), PLANS)
+def test_a_few_runs_of_every_plan_show_every_stage_and_no_more_than_its_part(columns, wide):
+    """At an epsilon that leaves little noise, some dozen runs tell the tables apart by every stage."""
+    mechanism, runs = rb.Moments(LARGE), 60
+    scores = moments_runs(mechanism, runs=runs, key=KEY, columns=columns, wide=wide)
+    for name, claim in scores.by_stage.items():
+        mu2 = sum(count / leaf.noise_multiplier**2 for leaf, count in flatten(claim).items())
+        gains = scores.present[name].mean() - scores.absent[name].mean()  # mu squared, if all of it is used
+        reach = 5 * math.sqrt(2 * mu2 / runs)  # false alarm: 1e-6
+        assert 0.8 * mu2 - reach < gains < mu2 + reach, name
+    expected = {"counts", "second moments", "sum", "whitened moments", "mean rados"}
+    expected |= {"outline"} if columns != "linear" else set()
+    assert scores.by_stage.keys() == expected | ({"ranks"} if columns == "ranks" else set())
+    total = sum(
+        count / leaf.noise_multiplier**2 for claim in scores.by_stage.values() for leaf, count in flatten(claim).items()
+    )
+    assert total == pytest.approx(mechanism.distance(Shape(3)) ** 2, rel=0.01)
+
+
+class HalvedStage(Run):
+    """Half the noise on one stage: the one whose noise has this number, counted from 0 after the noisy counts."""
+
+    number = -1
+
+    def add_noise(self, total, *noises):
+        self._seen = getattr(self, "_seen", -1)
+        half = []
+        for noise in noises:
+            self._seen += 1
+            half.append(replace(noise, scale=noise.scale / 2) if self._seen == self.number else noise)
+        super().add_noise(total, *half)
+
+
+@pytest.mark.parametrize(
+    ("number", "stage"),
+    [(0, "outline"), (1, "ranks"), (2, "second moments"), (3, "sum"), (4, "whitened moments"), (None, None)],
+)
+def test_halved_noise_in_one_stage_of_a_plan_is_caught(number, stage):
+    faulty_run = type("Faulty", (HalvedStage,), {"number": number})
+    audits = audit_stages(rb.Moments(LARGE), runs=300, key=KEY, run=faulty_run, columns="ranks")
+    assert [name for name, audit in audits.items() if not audit.holds] == ([stage] if stage else [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_halved_noise_in_one_stage_is_caught_in_the_whole_too(number):
+    faulty_run = type("Faulty", (HalvedStage,), {"number": number})
+    assert not audit_moments(rb.Moments(20.0), runs=4500, key=KEY, run=faulty_run, columns="ranks").holds
+
+
+class RanksOfOneColumn(rb.Moments):
+    """A record that is taken to be in one bin of one column, where it is in one of each."""
+
+    def scales(self, n_rounds, shape):
+        scales = super().scales(n_rounds, shape)
+        return {stage: scale / 2**0.5 if stage == "ranks" else scale for stage, scale in scales.items()}
+
+
+@pytest.mark.slow
+def test_ranks_with_the_sensitivity_of_one_column_are_caught():
+    assert not audit_stages(RanksOfOneColumn(LARGE), runs=1500, key=KEY, columns="ranks")["ranks"].holds
+
+
+@pytest.mark.parametrize("unit", ["record", "label"])
+def test_a_raw_row_and_private_bounds_are_attacked_through_plans_as_well(unit):
+    mechanism = rb.Moments(LARGE, unit=unit)
+    for options in ({"raw": True, "columns": "both"}, {"private_bounds": True, "columns": "ranks"}):
+        audits = audit_stages(mechanism, runs=60, key=KEY, **options)
+        assert all(audit.holds for audit in audits.values())
+        assert audits["mean rados"].found > 0
+        assert ("bounds" in audits) == (unit == "record" and "private_bounds" in options)
+
+
+def test_a_person_is_attacked_through_plans_as_well():
+    mechanism = rb.Moments(LARGE)
+    for columns in ("ranks", "quadratic"):
+        result = audit_person(mechanism, few_visits(mechanism, 4), 4, runs=80, key=KEY, columns=columns)
+        assert result.holds and result.found > 0.15 * result.claim
+        assert result.neighbours == "one person added or removed"
+
+
+def test_columns_are_words_and_only_of_moments():
+    for mechanism, options, message in (
+        (rb.NoisyRados(epsilon=4.0), {"columns": "hats"}, "only moments"),
+        (rb.Moments(4.0), {"columns": "trees"}, "one of auto, linear"),
+        (rb.Moments(4.0), {"wide": True, "raw": True}, "leave wide out"),
+        (rb.Moments(4.0), {"wide": True, "max_rows": 4}, "leave wide out"),
+    ):
+        with pytest.raises(rb.ArgumentError, match=message):
+            audit(mechanism, runs=1000, **options)
 
 
 class HalvedSearches(Run):

@@ -23,6 +23,7 @@ from radoboost.adversary.rates import CHOOSING, CONFIDENCE, LEAST_RUNS, rate_abo
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
+from radoboost.holder.mechanisms.moment_plan import AUTO, WORDS
 from radoboost.holder.mechanisms.records import check_person
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import size_weights
@@ -70,13 +71,17 @@ def audit(
     key: bytes | None = None,
     private_bounds: bool = False,
     raw: bool = False,
+    columns: str = "auto",
+    wide: bool = False,
     progress: bool = False,
 ) -> Audit:
     """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
 
     With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well. With
     `max_rows` the canary is a whole person, of whom that many rows contribute at most. A `raw` canary is a row with a
-    category and a gap, which a schema reads: so what it makes of cells is attacked as well.
+    category and a gap, which a schema reads: so what it makes of cells is attacked as well. `columns` is the word for
+    the columns that a release of `moments` has, as in `craft`; a `wide` canary has 16 of its own, so that
+    columns="both" takes products of directions.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
 
@@ -99,14 +104,29 @@ def audit(
         raise ArgumentError("a raw canary is for declared bounds, a record and mechanisms of whole rows; leave raw out")
     if raw:
         options["raw"] = True
+    if columns != "auto" or wide:
+        _check_words(mechanism, columns, wide and (raw or max_rows is not None))
+        options |= {"columns": columns, "wide": wide}
     with show_progress("runs") if progress else no_progress() as bar:
         if max_rows is not None:
-            return _audit_person(mechanism, max_rows, private_bounds, runs=runs, key=key, bar=bar)
+            return _audit_person(mechanism, max_rows, private_bounds, columns, runs=runs, key=key, bar=bar)
         return attack(mechanism, **options, bar=bar)
 
 
+def _check_words(mechanism: Mechanism, columns: str, two_canaries: bool) -> None:
+    """Refuse columns that follow from no plan, and a wide canary where there is another one."""
+    if mechanism.law != "noisy moments":
+        raise ArgumentError(f"only moments makes columns of others by a plan, not {mechanism.name}; leave columns out")
+    if columns not in (AUTO, "linear", *WORDS):
+        raise ArgumentError(
+            f"an audit of columns is of one of {', '.join((AUTO, 'linear', *WORDS))}; it is {columns!r}"
+        )
+    if two_canaries:
+        raise ArgumentError("a wide canary is a record of numbers; leave wide out")
+
+
 def _audit_person(
-    mechanism: Any, max_rows: int, private_bounds: bool, *, runs: int, key: bytes | None, bar: Progress
+    mechanism: Any, max_rows: int, private_bounds: bool, columns: str, *, runs: int, key: bytes | None, bar: Progress
 ) -> Audit:
     from radoboost.adversary.person_audit import audit_person, few_visits
 
@@ -115,7 +135,8 @@ def _audit_person(
     if mechanism.law != "noisy moments":
         raise ArgumentError(f"the attack on a person is on moments, not on {mechanism.name}; leave max_rows out")
     check_person("person", max_rows)
-    return audit_person(mechanism, few_visits(mechanism, max_rows), max_rows, runs=runs, key=key, bar=bar)
+    visits = few_visits(mechanism, max_rows)
+    return audit_person(mechanism, visits, max_rows, columns=columns, runs=runs, key=key, bar=bar)
 
 
 def _enough_runs(epsilon: float | None) -> int:
@@ -172,18 +193,44 @@ def audit_moments(
     bar: Progress = silent,
     private_bounds: bool = False,
     raw: bool = False,
+    columns: str = "auto",
+    wide: bool = False,
     **others: Any,
 ) -> Audit:
     """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
 
-    `run` lets tests audit faulty noise. A run takes some milliseconds.
+    `run` lets tests audit faulty noise. A run takes some milliseconds, or with many `columns` some tens.
 
     >>> audit_moments(Moments(epsilon=4.0, unit="label"), runs=200, key=bytes(32)).holds
     True
     """
-    return _audit(
-        mechanism, moments_runs(mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds, raw=raw)
-    )
+    scores = moments_runs(
+        mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds, raw=raw, columns=columns,
+        wide=wide,
+    )  # fmt: skip
+    return _audit(mechanism, scores)
+
+
+def audit_stages(mechanism: Moments, *, runs: int, **options: Any) -> dict[str, Audit]:
+    """Attack every stage of `moments` on its own, and hold what that shows against the stage's own part of the claim.
+
+    So a fault of one stage, which has a small part of the budget, is found in far fewer runs. `options` are those of
+    `audit_moments`. The confidence is that of all stages together.
+
+    >>> all(stage.holds for stage in audit_stages(Moments(epsilon=8.0), runs=100, key=bytes(32)).values())
+    True
+    """
+    scores = moments_runs(mechanism, runs=runs, **options)
+    risk = (1 - CONFIDENCE) / (2 * len(scores.by_stage))
+    audits = {}
+    for name, event in scores.by_stage.items():
+        rates = _rates(scores.present[name], scores.absent[name], risk, 0.0)
+        found = least_epsilon(scores.family, rates, mechanism.delta)
+        about = (mechanism.name, event.relation or "", mechanism.delta, epsilon_at(event, mechanism.delta), found)
+        audits[name] = Audit(
+            *about, len(scores.present[name]), name, CONFIDENCE, _without_model(rates, mechanism.delta)
+        )
+    return audits
 
 
 def audit_feature_band(
@@ -253,24 +300,30 @@ def _audit(mechanism: Mechanism, runs: Runs) -> Audit:
     relation = runs.event.relation
     assert relation is not None
     proved, without_model, best = 0.0, 0.0, next(iter(runs.present))
-    for name, present in runs.present.items():
-        alarms, hits = _rates(present, runs.absent[name], (1 - CONFIDENCE) / (2 * len(runs.present)))
+    for number, (name, present) in enumerate(runs.present.items()):
+        # Half of the risk is the first score's, which shows most of an honest mechanism.
+        risk = (1 - CONFIDENCE) / 4 / (1 if number == 0 else len(runs.present) - 1)
+        alarms, hits = _rates(present, runs.absent[name], risk, runs.threshold if number == 0 else None)
         epsilon = least_epsilon(runs.family, (alarms, hits), delta)
         if epsilon > proved:
             proved, best = epsilon, name
-        if hits - delta > alarms:
-            without_model = max(without_model, math.log((hits - delta) / alarms))
+        without_model = max(without_model, _without_model((alarms, hits), delta))
     claim, n_runs = epsilon_at(runs.event, delta), len(runs.ratios[0])
     return Audit(mechanism.name, relation.value, delta, claim, proved, n_runs, best, CONFIDENCE, without_model)
 
 
-def _rates(hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float) -> tuple[float, float]:
+def _rates(
+    hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float, threshold: float | None
+) -> tuple[float, float]:
     """An upper bound on the rate of false alarms and a lower one on that of hits, each wrong with probability `risk`.
 
-    The threshold is chosen on some of the runs, and the rates are counted on the others.
+    Where no threshold is given, it is chosen on some of the runs, and the rates are counted on the others.
     """
     from scipy.special import ndtri
 
+    if threshold is not None:
+        counts = [int((scores > threshold).sum()) for scores in (alarms, hits)]
+        return rate_above(counts[0], len(alarms), risk), rate_below(counts[1], len(hits), risk)
     cut = int(CHOOSING * len(hits))
     n = len(hits) - cut
     thresholds = np.quantile(np.concatenate([hits[:cut], alarms[:cut]]), np.linspace(0.02, 0.999, 300))
@@ -284,6 +337,12 @@ def _rates(hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float) 
     threshold = thresholds[int(np.argmax(ndtri(surely_hit) - ndtri(perhaps_alarm)))]
     false_alarms, true_hits = int((alarms[cut:] > threshold).sum()), int((hits[cut:] > threshold).sum())
     return rate_above(false_alarms, n, risk), rate_below(true_hits, n, risk)
+
+
+def _without_model(rates: tuple[float, float], delta: float) -> float:
+    """The epsilon that rates of false alarms and hits prove of any mechanism."""
+    alarms, hits = rates
+    return max(0.0, math.log((hits - delta) / alarms)) if hits > delta else 0.0
 
 
 def least_epsilon(family: Callable[[float], Event], rates: tuple[float, float], delta: float) -> float:

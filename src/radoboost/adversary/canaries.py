@@ -7,7 +7,7 @@ import hashlib
 import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.adversary.canary import WIDTH, Canary, long_row, raw_row
-from radoboost.adversary.moments_audit import NUMBERS, STATISTICS, attack_moments
+from radoboost.adversary.moments_audit import ALL_STAGES, MANY_NUMBERS, NUMBERS, STAGES, STATISTICS, attack_moments
 from radoboost.errors import ArgumentError
 from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import TILE_ROWS
@@ -49,13 +49,17 @@ class Runs:
     """Scores of runs on two neighbouring tables, by the name of the score: with the canary, and without or replaced.
 
     The first score is the likelihood ratio, or rises with it; the others are for faults. `event` is what was done, as
-    the mechanism accounts for it, and `family` the same with noise of another size.
+    the mechanism accounts for it, and `family` the same with noise of another size. `threshold` is the value of the
+    first score above which the canary is the likelier; None leaves it to some of the runs. `by_stage` has the events of
+    stages, for scores that are their likelihood ratios.
     """
 
     event: Event
     family: Callable[[float], Event]
     present: Mapping[str, NDArray[np.float64]]
     absent: Mapping[str, NDArray[np.float64]]
+    threshold: float | None = None
+    by_stage: Mapping[str, Event] = field(default_factory=dict)
 
     @property
     def ratios(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -224,10 +228,13 @@ def moments_runs(
     going: Going = always,
     private_bounds: bool = False,
     raw: bool = False,
+    columns: str = "auto",
+    wide: bool = False,
 ) -> Runs:
     """Scores of releases with the canary, and of those without it or with its label turned over.
 
-    With `private_bounds` the mechanism finds the bounds itself. A `raw` canary is one that a schema reads.
+    With `private_bounds` the mechanism finds the bounds itself. A `raw` canary is one that a schema reads, and a `wide`
+    one has so many columns that products are of directions. `columns` is the word for the columns of the release.
 
     >>> scores = moments_runs(Moments(epsilon=4.0, sharpen=False), runs=100, key=bytes(32))
     >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
@@ -238,14 +245,13 @@ def moments_runs(
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, mechanism.relation)
 
-    *tables, event = attack_moments(
-        mechanism, runs, key, run, bar, going, private_bounds, raw_row() if raw else NUMBERS
-    )
-    scored = (
-        {"all stages": statistics[:, :6].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
+    canary = raw_row() if raw else MANY_NUMBERS if wide else NUMBERS
+    *tables, claims = attack_moments(mechanism, runs, key, run, bar, going, private_bounds, canary, columns)
+    present, absent = (
+        {ALL_STAGES: statistics[:, : len(STAGES)].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
         for statistics in tables
     )
-    return Runs(event, family, *scored)
+    return Runs(claims.pop(ALL_STAGES), family, present, absent, threshold=0.0, by_stage=claims)
 
 
 def check_distance(mechanism: Moments) -> None:
@@ -285,7 +291,7 @@ def _score_all(
     at_a_time: int,
     bar: Progress,
     going: Going,
-) -> Iterator[dict[str, NDArray[np.float64]]]:
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
     """All scores of both tables, a batch of runs at a time."""
     parts = [np.empty((2, len(scores), 0))]
     for first in range(0, runs, at_a_time):
@@ -294,5 +300,5 @@ def _score_all(
         count = min(at_a_time, runs - first)
         parts.append(np.array([[score(table) for score in scores.values()] for table in draw(first, count)]))
         bar("crafting", first + count, runs)
-    for table in np.concatenate(parts, axis=2):
-        yield dict(zip(scores, table, strict=True))
+    present, absent = (dict(zip(scores, table, strict=True)) for table in np.concatenate(parts, axis=2))
+    return present, absent

@@ -3,7 +3,8 @@
 The other records are pairs of opposite edge vectors, all along the canary's own. So the classifier that sharpening
 starts from hardly leans either way, and the canary has nearly the largest weight that a record can have in every
 round. Given what was released before, a stage is a known vector, plus noise, plus the canary's contribution if it is
-there: the log-likelihood ratio of each stage follows, and those of the stages add up.
+there, or else that of the record in its place: the log-likelihood ratio of each stage follows, and those of the stages
+add up. Where a plan makes columns of others, the canary is seen through the feature map of the release.
 
 Where bounds are found privately, the adversary is given the noisy counts of bins as well, which no release contains:
 the promise covers them, and bounds follow from nothing else.
@@ -14,7 +15,8 @@ What is run is the mechanism's `make`, whole, as crafting runs it.
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,31 +27,42 @@ from radoboost.adversary.canary import Canary, row_of_numbers
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Asked, Made, Moments
-from radoboost.holder.mechanisms.bins import Binned, CountBins
-from radoboost.holder.mechanisms.moment_budget import Shape
+from radoboost.holder.mechanisms.bins import Binned, CountBins, EqualBins
+from radoboost.holder.mechanisms.moment_budget import Shape, composed
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
-from radoboost.holder.mechanisms.moment_plan import FEW_ROUNDS
 from radoboost.holder.run import Noise, Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Event
 from radoboost.progress import Progress
-from radoboost.release.columns import Column
+from radoboost.release.maps import FeatureMap
 
 NUMBERS = row_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
-_PULL = 80.0  # records for each column in units of the noise: few enough for the smaller number of rounds
+MANY_NUMBERS = row_of_numbers(np.linspace(1.0, -0.9, 16).tolist())  # so many that products are of directions
+_PULL = (75.0, 15.0)  # other records in units of the noise, and for each column: few enough for few rounds
+ALL_STAGES = "all stages"
+STAGES = ("counts", "bounds", "outline", "ranks", "second moments", "sum", "whitened moments", "mean rados")
+_STAGE_NAMES = ("counts", "bounds", "outline", "ranks", "second", "sum", "whitened", "rounds")  # in the budget
 STATISTICS = (
-    "counts", "bounds", "second moments", "sum", "whitened moments", "mean rados",
-    "sum less a mean rado", "mean rados apart", "searches apart", "numbers without noise",
+    *STAGES, "sum less a mean rado", "mean rados apart", "searches apart", "numbers without noise",
 )  # fmt: skip
+Part = tuple[NDArray[np.float64], NDArray[np.float64], float]  # what is left, what the canary changes, and the noise
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """A record as encoded columns, and the sign of its class."""
+
+    values: NDArray[np.float64]
+    sign: int
 
 
 @dataclass(frozen=True, eq=False)
 class _Knowledge:
-    """What the adversary knows: the canary, how many pairs of other records there are, and what is protected."""
+    """What the adversary knows: the canary, the record in its place if there is one, and how many pairs of others."""
 
-    canary: Canary
+    canary: _Row
+    instead: _Row | None
     pairs: int
-    label_unit: bool
     engine: Engine
 
 
@@ -62,34 +75,53 @@ def attack_moments(
     going: Callable[[], bool],
     private_bounds: bool = False,
     canary: Canary = NUMBERS,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], Event]:
-    """Statistics of `runs` releases with the canary and of as many without, a row each; and the event of the claim.
+    columns: str = "auto",
+) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Event]]:
+    """Statistics of `runs` releases with the canary and of as many without, a row each; and what is claimed.
+
+    Claims are those of "all stages" together, and of those of `STAGES` that have noise.
 
     `run` lets tests attack faulty noise. No run begins once `going` returns False. With `private_bounds` none are
-    declared.
+    declared. `columns` is the word for the columns that a release has.
     """
     d = len(canary.values) + 1
-    shape = Shape(d, (d - 1) * private_bounds, raw=canary.declared.schema is not None)
     declared = Declared({}, all_private=True) if private_bounds else canary.declared
-    pairs = max(1, round(_PULL * d / mechanism.distance(shape) / 2))
+    pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(Shape(d)) / 2))
     others = [1] * pairs + [0] * pairs
-    label_unit = mechanism.unit == "label"
-    tables = [canary.table(labels) for labels in ([*others, 1], [*others, 0] if label_unit else others)]
+    flipped = mechanism.unit == "label"
+    tables = [canary.table(labels) for labels in ([*others, 1], [*others, 0] if flipped else others)]
     engine = get_engine("auto")
-    knowledge = _Knowledge(canary, pairs, label_unit, engine)
+    instead = _Row(canary.values, -1) if flipped else None
+    knowledge = _Knowledge(_Row(canary.values, 1), instead, pairs, engine)
     listening = _listening(run)
     statistics = np.empty((2, runs, len(STATISTICS)))
-    n_done, rounds = 0, FEW_ROUNDS if mechanism.sharpen else 0
+    n_done, claims = 0, {ALL_STAGES: mechanism.dearest(Shape(d))}
     while n_done < runs and going():
         for which, table in enumerate(tables):
             listener = listening(table, engine, Threads(1), _key(key, which, n_done))
-            made = _make(mechanism, listener, declared)
+            made = _make(mechanism, listener, declared, columns)
             statistics[which, n_done] = _statistics(made, knowledge, listener.heard)
-            rounds = made.parameters["rounds"]
+            claims = _claims(mechanism, made)
         n_done += 1
         if n_done % 100 == 0:
             bar("releases with and without the canary", n_done, runs)
-    return statistics[0, :n_done], statistics[1, :n_done], mechanism.event(shape, rounds)
+    return statistics[0, :n_done], statistics[1, :n_done], claims
+
+
+def _claims(mechanism: Moments, made: Made) -> dict[str, Event]:
+    """What a release is accounted as, and what each of its stages alone is, by the names of the statistics."""
+    shape = made.circumstances.shape
+    assert shape is not None
+    n_planned = made.blocks["moment:C"].shape[0] if "outline" in made.blocks else 0
+    n_ranked = len(made.block_columns.get("ranks", ()))
+    planned = replace(shape, n_planned=n_planned, n_ranked=n_ranked)
+    mu, relation = mechanism.distance(shape), mechanism.relation_for(shape)
+    claims = {ALL_STAGES: mechanism.dearest(shape)}
+    for name, stage in zip(STAGES, _STAGE_NAMES, strict=True):
+        parts = [one for one in mechanism.stages(planned, made.parameters["rounds"]) if one.name.startswith(stage)]
+        if any(one.share and one.times for one in parts):
+            claims[name] = composed(parts, mu, relation, shape.person)
+    return claims
 
 
 def _listening(run: type[Run]) -> Any:
@@ -106,23 +138,42 @@ def _listening(run: type[Run]) -> Any:
 
         def add_noise(self, total: Any, *noises: Noise) -> None:
             super().add_noise(total, *noises)
-            if isinstance(total, Binned):
+            if isinstance(total, Binned) and self._task.stage.startswith("bounds"):
                 self.heard.append((self._task, total.bins.copy()))
 
     return Listening
 
 
-def _make(mechanism: Moments, run: Run, declared: Declared) -> Made:
+def _make(mechanism: Moments, run: Run, declared: Declared, columns: str) -> Made:
     """What the mechanism makes of a table, in the way that `craft` calls it, without rados."""
-    asked = Asked(n_rados=0, signature_key=bytes(32), declared=declared, classes=(0, 1))
+    asked = Asked(n_rados=0, signature_key=bytes(32), declared=declared, classes=(0, 1), columns=columns)
     mechanism.check(asked)
     return mechanism.make(asked, run)
 
 
-def _on_sphere(engine: Engine, values: NDArray[np.float64], columns: Sequence[Column]) -> NDArray[np.int32]:
-    """The canary on the sphere, shape (columns, 1), by the bounds of a release."""
-    low, high = np.array([column.constants[:2] for column in columns[: len(values)]]).T
-    rows, _ = engine.sphere(values[None], np.ones(1, np.int8), low.copy(), high.copy(), CONSTANT_VALUE, GRID)
+def limits_of(made: Made) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The bounds of the table's own columns, by what is released."""
+    if made.map is None:
+        limits = [column.constants[:2] for column in made.columns if column.scale != "constant"]
+    else:
+        limits = list({one.name: (one.low or 0.0, one.high or 0.0) for one in made.map.inputs}.values())
+    low, high = np.array(limits, dtype=np.float64).T
+    return low.copy(), high.copy()
+
+
+def on_sphere(
+    engine: Engine,
+    values: NDArray[np.float64],
+    limits: tuple[NDArray[np.float64], NDArray[np.float64]],
+    through: FeatureMap | None = None,
+) -> NDArray[np.int32]:
+    """Rows on the sphere, shape (columns, rows): of the table's own columns, or of those that a map makes."""
+    if through is not None:
+        values = through.apply(values)
+        ends = np.ones(values.shape[1])
+        limits = -ends, ends
+    rows, good = engine.sphere(values, np.ones(len(values), np.int8), *limits, CONSTANT_VALUE, GRID)
+    assert good.all()
     return rows
 
 
@@ -132,56 +183,120 @@ def _key(key: bytes | None, which: int, run: int) -> bytes:
     return hashlib.sha256(b"radoboost/audit/moments/" + bytes([which]) + run.to_bytes(8, "little") + key).digest()
 
 
+@dataclass(frozen=True, eq=False)
+class _Contributions:
+    """What one record gives to the stages of a release, in grid steps; nothing, without a record."""
+
+    made: Made
+    engine: Engine
+    row: _Row | None
+
+    def _on_sphere(self, through: FeatureMap | None) -> NDArray[np.int32]:
+        width = len(limits_of(self.made)[0]) + 1 if through is None else len(self.made.columns)
+        if self.row is None:
+            return np.zeros((width, 1), np.int32)
+        return on_sphere(self.engine, self.row.values[None], limits_of(self.made), through)
+
+    def outline(self) -> NDArray[np.float64]:
+        """To the second moments of the table's own columns."""
+        return _square(self._on_sphere(None))
+
+    @cached_property
+    def _row_on_sphere(self) -> NDArray[np.int32]:
+        return self._on_sphere(self.made.map)
+
+    def second(self) -> NDArray[np.float64]:
+        """To the second moments of the columns of the release."""
+        return _square(self._row_on_sphere)
+
+    @cached_property
+    def _edge(self) -> NDArray[np.int32]:
+        sign = 0 if self.row is None else self.row.sign
+        return self.engine.whiten(self._row_on_sphere, self.made.blocks["whitening"], np.full(1, sign, np.int8), GRID)
+
+    def edge(self) -> NDArray[np.float64]:
+        """To the sum: its whitened edge vector."""
+        return self._edge[:, 0].astype(np.float64)
+
+    def whitened(self) -> NDArray[np.float64]:
+        """To the second moments of whitened edge vectors."""
+        return _square(self._edge)
+
+    def tilted(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """To a mean rado."""
+        return self.engine.tilt(self._edge, theta, GRID, CAP).astype(np.float64)
+
+    def bins(self, kind: Any, places: Sequence[int]) -> NDArray[np.float64]:
+        """To counts of bins of some columns."""
+        counts = np.zeros((len(places), kind.n_bins))
+        for column, place in enumerate(places if self.row is not None else ()):
+            assert self.row is not None
+            counts[column, kind.numbers(self.row.values[[place]], column)] = GRID
+        return counts
+
+
 def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBins, NDArray[np.int64]]]) -> list[float]:
     """Log-likelihood ratios by stage, and differences that should tell nothing more."""
-    blocks, noise, others = made.blocks, made.parameters["noise"], 2 * knowledge.pairs + knowledge.label_unit
-    values = knowledge.canary.values
-    row = _on_sphere(knowledge.engine, values, made.columns)
-    edge = knowledge.engine.whiten(row, blocks["whitening"], np.ones(1, np.int8), GRID)
-    q, e = row[:, 0].astype(np.float64), edge[:, 0].astype(np.float64)
-    opposite = -e if knowledge.label_unit else np.zeros_like(e)  # the canary's part where it is absent
-    parts: list[tuple[Any, Any, float]] = [(blocks["moment:b"][0] * GRID - opposite, e - opposite, noise["sum"] * GRID)]
+    blocks, noise, pairs = made.blocks, made.parameters["noise"], knowledge.pairs
+    there, instead = (_Contributions(made, knowledge.engine, row) for row in (knowledge.canary, knowledge.instead))
+    opposite = _Contributions(made, knowledge.engine, _Row(knowledge.canary.values, -1))
+
+    def part(released: NDArray[np.float64], stage: str, unit: float, give: Callable[[_Contributions], Any]) -> Part:
+        """What a stage leaves of a released block, once all that is known was taken off."""
+        present, absent = give(there), give(instead)
+        rest = released * unit - pairs * (present + give(opposite)) - absent
+        # Without noise nothing should change; if something does, it is along what the canary gives.
+        return rest, present - absent if noise[stage] else present, noise[stage] * unit
+
+    squares = {
+        stage: part(blocks[name], stage, GRID**2, give)
+        for name, stage, give in (
+            ("outline", "outline", _Contributions.outline),
+            ("moment:C", "second", _Contributions.second),
+            ("moment:C2", "whitened", _Contributions.whitened),
+        )
+        if name in blocks
+    }
+    vectors = [part(blocks["moment:b"][0], "sum", GRID, _Contributions.edge)]
     for mean, theta in zip(*_rounds(made), strict=True):
-        plus, minus = (knowledge.engine.tilt(row, theta, GRID, CAP) for row in (edge, -edge))
-        absent = minus if knowledge.label_unit else np.zeros_like(plus)
-        known_sum = knowledge.pairs * (plus + minus) + absent
-        parts.append((mean * GRID - known_sum, plus - absent, noise["rounds"] * GRID))
-    unit = GRID**2
-    squares = [
-        (blocks[name] * unit - others * np.outer(v, v), np.outer(v, v), noise[stage] * unit)
-        for name, v, stage in (("moment:C", q, "second"), ("moment:C2", e, "whitened"))
-    ]
-    second, whitened = (log_ratio(*square) for square in squares)
-    rows = made.parameters["rows"]
-    good = np.array([(rows["good"] - rows.get("unforeseen", 0.0) - others) * GRID])
-    counted = log_ratio(good, np.full(1, 0.0 if knowledge.label_unit else GRID), noise["counts"] * GRID)
+        vectors.append(part(mean, "rounds", GRID, partial(_Contributions.tilted, theta=theta)))
     searches = [
-        (bins - others * change, change * (not knowledge.label_unit), noise[task.stage] * GRID)
-        for (task, bins), change in zip(heard, _canary_bins(heard, values), strict=True)
+        part(bins / GRID, task.stage, GRID, partial(_Contributions.bins, kind=task.kind, places=task.places))
+        for task, bins in heard
     ]
-    total, *means = (log_ratio(*part) for part in parts)
-    bare = sum(_bare(rest, change) for rest, change, sigma in (*searches, *squares, *parts) if sigma)
-    apart = sum(float((r - s) @ (u - v)) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(parts[1:]))
-    searched_apart = sum(
-        float(((r - s) * (u - v)).sum()) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(searches[1:]) if sigma
-    )
+    ranks = [part(blocks["ranks"].T, "ranks", GRID, _ranks_of(made))] if "ranks" in blocks else []
+    rows = made.parameters["rows"]
+    good = np.array([rows["good"] - rows.get("unforeseen", 0.0)])
+    counted = part(good, "counts", GRID, lambda one: np.full(1, 0.0 if one.row is None else GRID))
+    total, *means = (log_ratio(*vector) for vector in vectors)
+    bare = sum(_bare(rest, change) for rest, change, s in (*searches, *ranks, *squares.values(), *vectors) if s)
     against = 0.0
     if means:
-        (r, u, sigma), (s, v, tau) = parts[:2]
-        against = float((r / sigma - s / tau) @ (u / sigma - v / tau))
-    found = sum(log_ratio(*search) for search in searches)
-    return [counted, found, second, total, whitened, sum(means), against, apart, searched_apart, bare]
+        (r, u, s), (t, v, w) = vectors[:2]
+        against = float((r / s - t / w) @ (u / s - v / w))
+    found, ranked = (sum(log_ratio(*one) for one in some) for some in (searches, ranks))
+    of = {stage: log_ratio(*square) for stage, square in squares.items()}
+    early = [log_ratio(*counted), found, of.get("outline", 0.0), ranked]
+    stages = [*early, of["second"], total, of["whitened"], sum(means)]
+    return [*stages, against, _apart(vectors[1:]), _apart(searches[1:]), bare]
 
 
-def _canary_bins(
-    heard: Sequence[tuple[CountBins, NDArray[np.int64]]], values: NDArray[np.float64]
-) -> Iterator[NDArray[np.float64]]:
-    """What the canary adds to the counts of bins, in each search."""
-    for task, bins in heard:
-        change = np.zeros(bins.shape)
-        for column, value in enumerate(values):
-            change[column, task.kind.numbers(np.array([value]), column)] = GRID
-        yield change
+def _square(row: NDArray[np.int32]) -> NDArray[np.float64]:
+    column = row[:, 0].astype(np.float64)
+    return np.outer(column, column)
+
+
+def _ranks_of(made: Made) -> Callable[[_Contributions], NDArray[np.float64]]:
+    """What a record gives to the histograms behind ranks, between the released bounds."""
+    assert made.map is not None
+    places = [made.map.input_names.index(name) for name in made.block_columns["ranks"]]
+    low, high = limits_of(made)
+    return partial(_Contributions.bins, kind=EqualBins(low[places], high[places]), places=places)
+
+
+def _apart(parts: Sequence[Part]) -> float:
+    """What differences of stages that follow each other tell: noise that is used twice drops out of them."""
+    return sum(float(((r - s) * (u - v)).sum()) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(parts) if sigma)
 
 
 def _rounds(made: Made) -> Iterator[NDArray[np.float64]]:

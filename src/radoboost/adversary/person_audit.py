@@ -13,26 +13,28 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.adversary.audits import Audit, least_epsilon
-from radoboost.adversary.moments_audit import log_ratio
+from radoboost.adversary.moments_audit import log_ratio, on_sphere
 from radoboost.adversary.rates import CONFIDENCE, rate_above, rate_below
 from radoboost.errors import ArgumentError
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Asked, Made, Moments
+from radoboost.holder.mechanisms.bins import EqualBins
 from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
+from radoboost.holder.mechanisms.moment_passes import CAP, GRID
 from radoboost.holder.persons import choose_rows
 from radoboost.holder.run import Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Event, Gaussian, epsilon_at
+from radoboost.privacy.events import person_column
 from radoboost.progress import Progress, silent
+from radoboost.release.maps import FeatureMap
 from radoboost.tables import Source, open_table
 from radoboost.tables.labels import LabelRule
 
@@ -112,12 +114,14 @@ def audit_person(
     key: bytes | None = None,
     run: type[Run] = Run,
     bar: Progress = silent,
+    columns: str = "auto",
 ) -> Audit:
     """Tell releases with the canary from those without it; the claim is the statement's.
 
     With `max_rows` None nothing bounds the rows of a person, and the claim, about one record, is held against what the
     attack finds about the person. A release counts as one with the canary if that is the likelier; since nothing is
-    chosen by the runs, all of them are counted. `run` lets tests audit faulty noise.
+    chosen by the runs, all of them are counted. `run` lets tests audit faulty noise, and `columns` is the word for the
+    columns of the release.
 
     >>> mechanism = Moments(4.0, sharpen=False)
     >>> audit_person(mechanism, few_visits(mechanism, 4), 4, runs=200, key=bytes(32)).holds
@@ -127,7 +131,8 @@ def audit_person(
         raise ArgumentError("the attack on a person tells whether they are in the table; take unit='record'")
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < _LEAST_RUNS:
         raise ArgumentError(f"the attack on a person needs at least {_LEAST_RUNS} runs; runs is {runs!r}")
-    attack = _Attack(mechanism, visits, max_rows, hashlib.sha256(b"radoboost/audit/choice/" + (key or b"")).digest())
+    choice_key = hashlib.sha256(b"radoboost/audit/choice/" + (key or b"")).digest()
+    attack = _Attack(mechanism, visits, max_rows, choice_key, columns)
     scores: list[list[float]] = [[], []]
     event: Event | None = None
     tables = [visits.source(with_canary=present) for present in (True, False)]
@@ -135,10 +140,12 @@ def audit_person(
         for which, table in enumerate(tables):
             made = attack.make(run(table, attack.engine, Threads(1), _noise_key(key, which, number)))
             scores[which].append(attack.score(made))
-            event = mechanism.event(attack.shape, made.parameters["rounds"])
+            shape = made.circumstances.shape
+            event = None if shape is None else mechanism.dearest(shape)
         bar("releases with and without the canary", number + 1, runs)
     assert event is not None
-    relation, column = mechanism.relation_for(attack.shape), attack.shape.person
+    assert event.relation is not None
+    relation, column = event.relation, person_column(event) or ""
 
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, relation, person=column)
@@ -166,12 +173,7 @@ class _Attack:
     visits: Visits
     max_rows: int | None
     choice_key: bytes
-
-    @property
-    def shape(self) -> Shape:
-        """What the noise depends on."""
-        d = len(self.visits.names) + 1
-        return Shape(d) if self.max_rows is None else Shape(d, max_rows=self.max_rows, person=PERSON)
+    columns: str = "auto"
 
     @property
     def times(self) -> int:
@@ -186,7 +188,10 @@ class _Attack:
     @cached_property
     def _asked(self) -> Asked:
         limits = {name: (-1.0, 1.0) for name in self.visits.names}
-        asked = Asked(n_rados=1, signature_key=bytes(32), declared=Declared(limits), label="label", classes=(0, 1))
+        asked = Asked(
+            n_rados=1, signature_key=bytes(32), declared=Declared(limits), label="label", classes=(0, 1),
+            columns=self.columns,
+        )  # fmt: skip
         if self.max_rows is None:
             return asked
         return replace(asked, person=PERSON, max_rows=self.max_rows, choice_key=self.choice_key)
@@ -196,27 +201,24 @@ class _Attack:
         self.mechanism.check(self._asked)
         return self.mechanism.make(self._asked, run)
 
-    def _on_sphere(self, values: NDArray[Any], signs: NDArray[np.int8]) -> NDArray[np.int32]:
-        high = np.ones(values.shape[1])
-        rows, good = self.engine.sphere(values, signs, -high, high, CONSTANT_VALUE, GRID)
-        assert good.all()
-        return rows
-
     @cached_property
-    def _others(self) -> list[tuple[NDArray[np.int32], NDArray[np.int8]]]:
-        """Everybody else's chosen rows on the sphere, and their signs, some rows at a time."""
+    def _others(self) -> list[tuple[NDArray[np.float64], NDArray[np.int8]]]:
+        """Everybody else's chosen rows, and their signs, some rows at a time."""
         source = self.visits.source(with_canary=False)
         if self.max_rows is not None:
             source, _ = choose_rows(source, Threads(1).run, _RULE, self.max_rows, self.choice_key)
-        batches = [(batch.values(), _RULE.signs(batch.labels)) for batch in source.batches(_ROWS_AT_A_TIME)]
-        return [(self._on_sphere(values, signs), signs) for values, signs in batches]
+        return [(batch.values(), _RULE.signs(batch.labels)) for batch in source.batches(_ROWS_AT_A_TIME)]
+
+    def _rows(self, through: FeatureMap | None) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
+        """The canary's row on the sphere, and everybody else's."""
+        ends = np.ones(len(self.visits.names))
+        canary = on_sphere(self.engine, self.visits.canary[None], (-ends, ends), through)
+        return canary, [on_sphere(self.engine, values, (-ends, ends), through) for values, _ in self._others]
 
     @cached_property
-    def _known(self) -> tuple[NDArray[np.int64], int, NDArray[np.int32]]:
-        """The second moments and the number of everybody else's rows, and the canary on the sphere."""
-        products = sum(self.engine.products(rows)[0] for rows, _ in self._others)
-        count = sum(rows.shape[1] for rows, _ in self._others)
-        return np.asarray(products), count, self._on_sphere(self.visits.canary[None], np.ones(1, np.int8))
+    def _own_rows(self) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
+        """Rows of the table's own columns, which are the same in every release."""
+        return self._rows(None)
 
     def score(self, made: Made) -> float:
         """The log-likelihood ratio of the canary being there, of all stages together."""
@@ -224,20 +226,43 @@ class _Attack:
 
     def _parts(self, made: Made) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], float]]:
         """Of each stage: what is left without everybody else, the canary's part in it, and the noise."""
-        products, count, canary = self._known
         engine, blocks, noise, times = self.engine, made.blocks, made.parameters["noise"], self.times
-        edge = engine.whiten(canary, blocks["whitening"], np.ones(1, np.int8), GRID)
-        edges = [engine.whiten(rows, blocks["whitening"], signs, GRID) for rows, signs in self._others]
-        sums = [engine.products(rows) for rows in edges]
-        q, e = canary[:, 0].astype(np.float64), edge[:, 0].astype(np.float64)
-        good = made.parameters["rows"]["good"] - count
+        canary, others = self._own_rows if made.map is None else self._rows(made.map)
+        good = made.parameters["rows"]["good"] - sum(rows.shape[1] for rows in others)
         yield np.array([good * GRID]), np.array([times * GRID * 1.0]), noise["counts"] * GRID
-        squares = GRID**2
-        yield blocks["moment:C"] * squares - products, times * np.outer(q, q), noise["second"] * squares
-        yield blocks["moment:b"][0] * GRID - sum(vector for _, vector in sums), times * e, noise["sum"] * GRID
-        whitened = sum(moments for moments, _ in sums)
-        yield blocks["moment:C2"] * squares - whitened, times * np.outer(e, e), noise["whitened"] * squares
+        if "outline" in blocks:
+            yield self._square(blocks["outline"], *self._own_rows, noise["outline"])
+        if "ranks" in blocks:
+            yield self._ranks(made)
+        yield self._square(blocks["moment:C"], canary, others, noise["second"])
+        edge = engine.whiten(canary, blocks["whitening"], np.ones(1, np.int8), GRID)
+        edges = [
+            engine.whiten(rows, blocks["whitening"], signs, GRID)
+            for rows, (_, signs) in zip(others, self._others, strict=True)
+        ]
+        e, known = edge[:, 0].astype(np.float64), sum(rows.sum(axis=1, dtype=np.int64) for rows in edges)
+        yield blocks["moment:b"][0] * GRID - known, times * e, noise["sum"] * GRID
+        yield self._square(blocks["moment:C2"], edge, edges, noise["whitened"])
         for mean, theta in zip(blocks.get("sharpened", ()), blocks.get("theta", ()), strict=False):
             known = sum(engine.tilt(rows, theta, GRID, CAP) for rows in edges)
             own = times * engine.tilt(edge, theta, GRID, CAP).astype(np.float64)
             yield mean * GRID - known, own, noise["rounds"] * GRID
+
+    def _square(
+        self, released: NDArray[np.float64], canary: NDArray[np.int32], others: list[NDArray[np.int32]], noise: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """The part of second moments."""
+        row, known = canary[:, 0].astype(np.float64), sum(self.engine.products(rows)[0] for rows in others)
+        return released * GRID**2 - known, self.times * np.outer(row, row), noise * GRID**2
+
+    def _ranks(self, made: Made) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """The part of the histograms behind ranks."""
+        r, n_bins = made.blocks["ranks"].T.shape
+        bins = EqualBins(-np.ones(r), np.ones(r))
+
+        def counts(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            of = [np.bincount(bins.numbers(values[:, k], k), minlength=n_bins) for k in range(r)]
+            return GRID * np.array(of, dtype=np.float64)
+
+        rest = made.blocks["ranks"].T * GRID - sum(counts(values) for values, _ in self._others)
+        return rest, self.times * counts(self.visits.canary[None]), made.parameters["noise"]["ranks"] * GRID

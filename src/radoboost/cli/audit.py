@@ -28,6 +28,16 @@ def audit(
     raw: Annotated[
         bool, typer.Option("--raw", help="Attack a row with a category and a gap, as a schema reads it from its cells.")
     ] = False,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            help="The columns that moments makes: auto, linear, hats, ranks, quadratic, both or fourier.",
+        ),
+    ] = "auto",
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Attack a row of 16 columns, so that --columns both has directions.")
+    ] = False,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
     max_rows: Annotated[
         int | None,
@@ -50,6 +60,8 @@ def audit(
       rado audit --epsilon 4 --bounds private
       rado audit --epsilon 4 --max-rows 4 --runs 1000
       rado audit --epsilon 4 --raw
+      rado audit --epsilon 4 --columns ranks
+      rado audit --epsilon 4 --columns both --wide
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
@@ -65,7 +77,7 @@ def audit(
         raise ArgumentError(f"--bounds takes the word private here, or is left out; it is {bounds!r}")
     result = attack(
         chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
-        private_bounds=bounds is not None, raw=raw, progress=not as_json,
+        private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, progress=not as_json,
     )  # fmt: skip
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
     if not result.holds:

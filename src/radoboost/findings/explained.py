@@ -139,9 +139,8 @@ def effect_lines(explanation: Explanation) -> list[str]:
         shape = _drawn(item.effects)
         lines.append(f"{_short(item.name, 20):<20}{item.importance:>7.2f}  {shape:<24}{' ... '.join(ends)}")
     if explanation.pairs:
-        lines.append(
-            f"{'pairs, where they are':<29}{'spread':>8}{'low low':>10}{'low high':>11}{'high low':>11}{'high high':>11}"
-        )
+        corners = f"{'low low':>10}{'low high':>11}{'high low':>11}{'high high':>11}"
+        lines.append(f"{'pairs, where they are':<29}{'spread':>8}{corners}")
     for pair in explanation.pairs[:_PAIR_LINES]:
         first, *others = (f"{corner:+.2f}" for corner in pair.corners)
         names = _short(" and ".join(pair.names), 28)

@@ -287,6 +287,10 @@ def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, fl
         raise ArgumentError(f"bounds of {name!r} must be finite with low <= high; they are {low}, {high}")
     if scale == "bounds" and low == high:
         raise ArgumentError(f"bounds of {name!r} are both {low}; scale='bounds' needs low < high")
+    if scale == "bounds" and high - low < _LEAST_WIDTH:
+        raise ArgumentError(
+            f"bounds of {name!r}, {low} and {high}, are too close to divide by their distance; use larger units"
+        )
     return low, high
 
 

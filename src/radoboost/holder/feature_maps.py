@@ -20,6 +20,7 @@ squares, and no products with others of their group.
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -224,7 +225,8 @@ def n_cosines(n_inputs: int) -> int:
     return min(MOST_COSINES, COSINES_PER_INPUT * n_inputs)
 
 
-def cosine_terms(count: int, n_inputs: int, others: int = 0) -> list[Term]:
+@lru_cache(maxsize=32)
+def cosine_terms(count: int, n_inputs: int, others: int = 0) -> tuple[Term, ...]:
     """Random cosines of inputs: the same for everybody, for weights and phases follow from a public key.
 
     After the inputs that they are of there may be so many `others`.
@@ -235,10 +237,10 @@ def cosine_terms(count: int, n_inputs: int, others: int = 0) -> list[Term]:
     phases = ((words >> np.uint64(11)) * 2.0**-53 * (2 * math.pi)).tolist()
     # Together they are about as long as the columns beside them.
     factor = min(1.0, 0.5 * math.sqrt(2 * max(n_inputs, 4) / count)) if count else 1.0
-    return [
+    return tuple(
         Term("cosine", weights=(*row, *[0.0] * others), phase=phase, factor=factor)
         for row, phase in zip(weights, phases, strict=True)
-    ]
+    )
 
 
 def _input(column: Column, treatment: str, slot: bool) -> Input:

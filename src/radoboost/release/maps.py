@@ -219,8 +219,7 @@ class FeatureMap:
     @cached_property
     def output_names(self) -> tuple[str, ...]:
         """The columns that it makes, in order."""
-        cosines = np.cumsum([term.kind == "cosine" for term in self.terms]).tolist()
-        return tuple(term.name(number) for term, number in zip(self.terms, cosines, strict=True))
+        return names_of(self.terms)
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -355,6 +354,16 @@ def _kernel(n_values: int) -> ModuleType | None:
 
 _INPUT_FIELDS = {f.name for f in dataclasses.fields(Input)}
 _DIRECTION_FIELDS = {f.name for f in dataclasses.fields(Direction)}
+
+
+def names_of(terms: Sequence[Term]) -> tuple[str, ...]:
+    """The names of the columns that terms make; cosines are counted from 1.
+
+    >>> names_of([Term("linear", ("age",)), Term("cosine", weights=(1.0,)), Term("cosine", weights=(2.0,))])
+    ('age', 'cos1', 'cos2')
+    """
+    cosines = np.cumsum([term.kind == "cosine" for term in terms]).tolist()
+    return tuple(term.name(number) for term, number in zip(terms, cosines, strict=True))
 
 
 def repeated(names: Sequence[str]) -> list[str]:

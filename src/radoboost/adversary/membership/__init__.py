@@ -230,7 +230,8 @@ def _noisy_rows(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple
 
 
 def _noisy_moments(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple[str, ...]]:
-    scores = moments_runs(mechanism, **settings.common, private_bounds=getattr(mechanism, "n_searched", 0) > 0)
+    searched, columns = getattr(mechanism, "n_searched", 0) > 0, getattr(mechanism, "columns", "auto")
+    scores = moments_runs(mechanism, **settings.common, private_bounds=searched, columns=columns)
     return scores, scores.event, _GRANTED[mechanism.law]
 
 

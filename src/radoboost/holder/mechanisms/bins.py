@@ -50,7 +50,8 @@ class EqualBins:
         """
         low, high = self.low[column], self.high[column]
         places: NDArray[np.float64] = (np.clip(values, low, high) - low) / ((high - low) / self.n_bins)
-        return np.minimum(places.astype(np.int64), self.n_bins - 1)
+        # Whatever rounding did, and be it NaN: one of the bins (B1).
+        return np.where(places > 0, np.minimum(places, self.n_bins - 1), 0.0).astype(np.int64)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from radoboost.holder.feature_maps import KNOTS, WIDTH, cosine_terms, pairs
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_plan import MOST_FACTORS, Outlook, Plan
 from radoboost.release.columns import Column
-from radoboost.release.maps import Direction, FeatureMap, Input, Term, repeated
+from radoboost.release.maps import Direction, FeatureMap, Input, Term, names_of, repeated
 from radoboost.release.spectra import LEAST
 from radoboost.tables.columns import listed
 
@@ -137,7 +137,7 @@ def _terms(outlook: Outlook, plan: Plan) -> list[Term]:
     if plan.kind in ("products", "both"):
         factors = [(name, outlook.groups.get(name)) for name in direction_names(outlook, plan) or outlook.names]
         terms += [Term("product", pair) for pair in pairs(factors)]
-    return terms + cosine_terms(plan.cosines, len(outlook.names), len(ranked))
+    return [*terms, *cosine_terms(plan.cosines, len(outlook.names), len(ranked))]
 
 
 def planned_columns(feature_map: FeatureMap) -> tuple[Column, ...]:
@@ -152,11 +152,14 @@ def check_outlook(outlook: Outlook) -> None:
             f"columns={outlook.word!r} would make {outlook.widest:,} columns of {len(outlook.names):,}, and "
             f"{MOST_ASKED:,} is the most; use fewer columns, or leave columns out"
         )
+    if outlook.word in ("hats", "ranks") and not outlook.numbers:
+        raise ArgumentError(
+            f"columns={outlook.word!r} are made of numbers, and all columns are categories; leave columns out"
+        )
     for plan in outlook.possible():
         for ranks in {False, plan.ranks}:
             terms = _terms(outlook, Plan(plan.kind, ranks, plan.cosines, 0, 0, 0.0))
-            made = [term.name(k) for k, term in enumerate(terms)]
-            if double := repeated([*made, *direction_names(outlook, plan)]):
+            if double := repeated([*names_of(terms), *direction_names(outlook, plan)]):
                 raise ArgumentError(
                     f"several columns would be called {listed(double)}, among those that are made of others; rename "
                     "columns of the table, or take columns='linear'"

@@ -1,6 +1,6 @@
 """Private moments of whitened edge vectors, sharpened by a few private mean rados.
 
-Proof: docs/proofs/moments.md, steps M1 to M10. What is done in each stage is in `moment_stages`, what a record
+Proof: docs/proofs/moments.md. What is done in each stage is in `moment_stages`, what a record
 contributes in `moment_passes`, and how much noise each stage gets in `moment_budget`.
 """
 
@@ -105,7 +105,8 @@ class Moments:
         if not asked.declared.all_private:
             names = declared_features(asked)
             by_place = [f"x{k}" for k in range(len(asked.declared.limits))]  # as the features of arrays are called
-            self._check_shape(asked, _shape(asked, by_place if names is None else names))
+            features = by_place if names is None else names
+            self._check_shape(asked, _shape(asked, features, _outlook(asked, features)))
 
     def _check_shape(self, asked: Asked, shape: Shape) -> None:
         """Refuse noise that cannot be sampled, or an epsilon that so few declared rows cannot carry."""
@@ -131,7 +132,8 @@ class Moments:
         """Stages, each with its noise; `craft` draws rados from what they release, if it is asked for any (M9)."""
         names, rule, rows = run.source.features, declared_rule(asked), None
         searched = asked.declared.searched(names)
-        shape, outlook = _shape(asked, names), _outlook(asked, names)
+        outlook = _outlook(asked, names)
+        shape = _shape(asked, names, outlook)
         # All that the table's columns can be refused for comes before anything is spent.
         check_names(names, asked.intercept)
         check_width(max(shape.n_columns, shape.widest))
@@ -293,15 +295,14 @@ def _outlook(asked: Asked, features: Sequence[str]) -> Outlook | None:
     return outlook
 
 
-def _shape(asked: Asked, features: Sequence[str]) -> Shape:
+def _shape(asked: Asked, features: Sequence[str], outlook: Outlook | None) -> Shape:
     """What the noise depends on, with these features."""
     searched = asked.declared.searched(features)
     about = len(searched), asked.max_rows, asked.person or "", asked.declared.schema is not None
-    outlook = _outlook(asked, features)
     if outlook is None:
         return Shape(asked.width(features), *about)
     n_columns = outlook.n_columns("linear")
-    widest = outlook.widest if outlook.widest > n_columns else 0
+    widest = outlook.widest if any(plan.beyond for plan in outlook.possible()) else 0
     return Shape(n_columns, *about, widest, outlook.rankable)
 
 
