@@ -74,7 +74,7 @@ def look_at_release(table: Any, y: Any, **options: Any) -> Seen:
 def _without_noise(document: dict[str, Any]) -> dict[str, Any]:
     """The document without its random id and what follows from noise.
 
-    That is noisy counts of rows, bounds that were searched, and the grid of rados that are drawn.
+    That is noisy counts of rows, bounds that were searched, the grid of rados that are drawn, and the size of scores.
     """
     noisy = {"step"} if document["signatures"]["name"] == "drawn" else set()
     searched = document["mechanism"].get("searched", ())
@@ -82,7 +82,7 @@ def _without_noise(document: dict[str, Any]) -> dict[str, Any]:
         _but(column, noisy | ({"low", "high"} if column["name"] in searched else set()))
         for column in document["columns"]
     ]
-    mechanism = _but(document["mechanism"], {"rows"} if document["n_examples"] is None else set())
+    mechanism = _but(document["mechanism"], {"score_unit"} | ({"rows"} if document["n_examples"] is None else set()))
     return {**_but(document, {"id"}), "columns": columns, "mechanism": mechanism}
 
 

@@ -16,13 +16,17 @@ from radoboost.holder.declared import Declared, read_bounds
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.feature_maps import MOST_COSINES
 from radoboost.holder.mechanisms import Asked, moment_stages
+from radoboost.holder.mechanisms.bins import EqualBins
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_columns import MOST_ASKED, levels_of, plan_map, planned_columns, read_outline
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_plan import MOST_COLUMNS, MOST_ROUNDS, WORDS, Outlook, Plan, choose
+from radoboost.holder.noise import TOTAL_VARIATION
 from radoboost.holder.run import Run
 from radoboost.holder.runners.kept import Keeping
 from radoboost.holder.runners.threads import Threads
+from radoboost.privacy import Relation
+from radoboost.privacy.filter import cost
 from radoboost.release.columns import Column
 from radoboost.tables import open_table
 from radoboost.tables.kinds import Category, Number
@@ -417,3 +421,84 @@ def test_engines_threads_forms_and_keeping_do_not_change_a_bit(word, n_columns):
         assert {name: block.tobytes() for name, block in made.blocks.items()} == {
             name: block.tobytes() for name, block in expected.blocks.items()
         }
+
+
+# ---- nothing is spent on what cannot be made, and nothing is drawn that was not booked
+
+
+def booked_by(mechanism, frame, **options):
+    """What was booked for a release of a frame, and the release, or why there is none."""
+    booked = []
+    asked = Asked(n_rados=0, signature_key=bytes(32), label="y", classes=(0, 1), **options)
+    try:
+        mechanism.check(asked)
+        source = open_table(frame, label="y", row_by_row=True, schema=asked.declared.schema)
+        return booked, mechanism.make(asked, Run(source, get_engine("auto"), Threads(1), KEY, booked.append))
+    except rb.ArgumentError as error:
+        return booked, str(error)
+
+
+@pytest.mark.parametrize("word", ["auto", "hats", "ranks", "both"])
+def test_bounds_that_are_too_close_to_divide_by_are_refused_whatever_the_table_holds(word):
+    """Sixty-fourths of such a distance are 0: one row would decide whether there is a release."""
+    declared = Declared({"x0": (0.0, 1e-322), "x1": (-3.0, 3.0)})
+    for n_rows in (0, 1, 50):
+        booked, why = booked_by(rb.Moments(1.0), numbers(n_rows), declared=declared, columns=word)
+        assert booked == [] and "too close" in why
+
+
+def test_every_number_is_in_a_bin_however_close_its_bounds_are():
+    bins = EqualBins(np.array([0.0]), np.array([1e-322]))
+    with np.errstate(all="ignore"):  # as in a pass
+        assert set(bins.numbers(np.array([0.0, 1e-322, 5e-324, -1.0, 1e300]), 0)) <= set(range(64))
+
+
+def test_names_of_cosines_are_counted_as_in_the_map():
+    frame = numbers(40).rename(columns={"x0": "cos1"})
+    declared = Declared({"cos1": (-3.0, 3.0), "x1": (-3.0, 3.0)})
+    for word in ("auto", "fourier"):
+        booked, why = booked_by(rb.Moments(1.0), frame, declared=declared, columns=word)
+        assert booked == [] and "'cos1'" in why
+    far = {"cos21": (-3.0, 3.0), "x1": (-3.0, 3.0)}  # two columns have twenty cosines
+    _, made = booked_by(
+        rb.Moments(1.0), frame.rename(columns={"cos1": "cos21"}), declared=Declared(far), columns="fourier"
+    )
+    assert len(made.map.terms) == 22
+
+
+@pytest.mark.parametrize("sharpen", [True, False])
+def test_categories_alone_get_no_hats_and_all_deviates_are_booked(sharpen):
+    frame = cells(300)[["ward", "y"]]
+    declared = Declared.by_schema(Schema({"ward": Category(("A", "B", "C"))}))
+    mechanism = rb.Moments(1.0, sharpen=sharpen)
+    for word in ("hats", "ranks"):
+        booked, why = booked_by(mechanism, frame, declared=declared, columns=word)
+        assert booked == [] and "all columns are categories" in why
+    for word in ("quadratic", "both"):  # which make no column more
+        booked, made = booked_by(mechanism, frame, declared=declared, columns=word)
+        shape, plan = made.circumstances.shape, made.parameters["plan"]
+        stages = mechanism.stages(replace(shape, n_planned=plan["n_columns"]), plan["rounds"])
+        drawn = sum(stage.deviates * stage.times for stage in stages)
+        assert (
+            "outline" in made.blocks
+            and sum(cost(event, Relation.RECORD).total_variation for event in booked) >= drawn * TOTAL_VARIATION
+        )
+
+
+def test_room_for_rados_is_asked_for_before_anything_is_spent(monkeypatch, tmp_path):
+    frame = numbers(300)
+    ledger = rb.Ledger.create(tmp_path / "t.ledger", "t", epsilon=5.0)
+    monkeypatch.setattr("radoboost.memory.available", lambda: 1 << 30)
+    with pytest.raises(rb.RadoError, match="draw fewer rados"):
+        rb.craft(
+            frame, label="y", bounds={"x0": (-3, 3), "x1": (-3, 3)}, classes=(0, 1), mechanism=rb.Moments(1.0),
+            n_rados=400_000, ledger=ledger, counts=None,
+        )  # fmt: skip
+    assert ledger.entries() == []
+
+
+def test_the_label_unit_says_what_exact_moments_tell():
+    made = make(rb.Moments(1.0, unit="label"), "bounds", "ranks")
+    sentences = " ".join(rb.Moments(1.0, unit="label").statement(made.circumstances).not_protected)
+    assert "may determine the rows of a small table" in sentences and "rows that were added in between" in sentences
+    assert "histograms" in sentences

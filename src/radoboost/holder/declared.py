@@ -36,6 +36,7 @@ from radoboost.tables.schema import SCHEMA_KEY, Schema
 BOUNDS_VERSION = 1
 Bounds = Schema | Mapping[str, Any] | NDArray[np.float64] | str | Path | None
 _KEY = "radoboost_bounds"
+_LEAST_WIDTH = 2.0**-900  # of bounds: sixty-fourths of it, and twice its inverse, are still exact
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,13 +66,22 @@ def draw_rados(release: Release, n_rados: int = N_RADOS, random_state: Any = Non
     )
 
 
+def check_room(n_rados: int, n_columns: int) -> None:
+    """Refuse to draw more rados than fit into memory.
+
+    >>> check_room(1000, 30)
+    """
+    need = 8 * n_columns * (3 * n_rados + 4 * n_columns)
+    memory.require(need, f"drawing {n_rados:,} rados of {n_columns:,} columns", "draw fewer rados")
+
+
 def _drawn(release: Release, n_rados: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Normal rados in columns before whitening; on one thread, so that they do not depend on how many there are."""
     from threadpoolctl import threadpool_limits
 
     total, second, a = release.blocks["moment:b"][0], release.blocks["moment:C2"], release.blocks["whitening"]
     d = len(total)
-    memory.require(8 * d * (3 * n_rados + 4 * d), f"drawing {n_rados:,} rados of {d:,} columns", "draw fewer rados")
+    check_room(n_rados, d)
     draws = generator.standard_normal((n_rados, d))
     with threadpool_limits(1, user_api="blas"):
         try:

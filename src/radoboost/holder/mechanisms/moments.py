@@ -40,6 +40,7 @@ from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
 from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release import Statement
+from radoboost.release.drawn import check_room
 from radoboost.tables.mapped import mapped
 
 UNITS = ("record", "label")
@@ -138,6 +139,7 @@ class Moments:
         check_names(names, asked.intercept)
         check_width(max(shape.n_columns, shape.widest))
         check_memory(run, max(shape.n_columns, shape.widest))
+        check_room(asked.n_rados, max(shape.n_columns, shape.widest))
         columns_from_table = asked.declared.all_private and asked.features is None
         if searched:
             self._check_shape(asked, shape)
@@ -336,8 +338,10 @@ _LABEL_PROMISES = (
     "exp(epsilon), up to delta. This is about everything in the release together, and all rados drawn from it.",
 )
 _LABEL_EXPOSED = (
-    "Features are not protected at all: their second moments are in the release exactly, and so is the number of "
-    "examples. Nor is it protected whether a row has one of the two classes at all; only which of them it has.",
+    "Features are not protected at all: their second moments, histograms of columns where the release has ranks, and "
+    "the number of examples are in the release exactly. Exact second moments may determine the rows of a small table, "
+    "and two releases of a table differ by the rows that were added in between. Nor is it protected whether a row has "
+    "one of the two classes at all; only which of them it has.",
     "What all labels say together: that is what a release is for.",
 )
 _DECLARED = (
