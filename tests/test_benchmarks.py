@@ -180,7 +180,9 @@ def all_seen(errors_module):
         for method in (*errors_module.OPEN, errors_module.NOISELESS):
             row = {"domain": domain, "epsilon": None, "method": method, "setting": "", "error": 40.0}
             rows.append(row | {"standard_error": 0.1, "splits": [40.0, 40.0]})
-    return {"protocol": {"delta": 1e-6}, "domains": sizes, "errors": rows}
+    protocol = {"delta": 1e-6, "splits": [1, 2], "tuning_splits": [101], "test_share": 0.2, "libraries": ["one==1"]}
+    protocol["draws"] = dict.fromkeys({row["method"] for row in rows}, 4)
+    return {"protocol": protocol, "domains": sizes, "errors": rows}
 
 
 def change(results, amount, field="error", **which):
@@ -221,6 +223,25 @@ def test_each_aim_of_the_comparison_can_be_missed(utility, said):
     assert len(missed) == 1 and said in missed[0]
 
 
+def test_the_page_and_the_pictures_are_made_of_the_results(utility, monkeypatch, tmp_path, capsys):
+    page, pictures = utility("utility_page"), utility("utility_pictures")
+    results = all_seen(utility("utility_errors"))
+    change(results, -10.1, method="AdaSSP", domain="magic", epsilon=0.3)
+    for name in ("MEANS", "DOMAINS"):
+        monkeypatch.setattr(pictures, name, tmp_path / f"{name}.svg")
+    (tmp_path / "page.md").write_text(page.PAGE.read_text())
+    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
+    page.write(results)
+    text = (tmp_path / "page.md").read_text()
+    assert "| magic | main | 0.3 | 300 | +1.1 ± 0.0 | AdaSSP | not known |" in text
+    assert "**+1.1 ± 0.0, AdaSSP**" in text and "- **Not seen**: where rows * epsilon / columns" in text
+    assert text.count("Bounds: quantiles of the whole table, uncharged, the same for all.") == 15
+    for name in ("MEANS", "DOMAINS"):
+        assert "uncharged" in (tmp_path / f"{name}.svg").read_text()
+    page.show(results)
+    assert "NOT SEEN: where rows" in capsys.readouterr().out
+
+
 def test_settings_of_peers_are_chosen_on_splits_that_are_not_reported(utility, monkeypatch):
     module = utility("utility")
     assert not {*module.TUNING_SPLITS} & {*module.SPLITS}
@@ -244,8 +265,7 @@ def test_a_kept_cell_knows_its_settings_and_no_path(utility, monkeypatch, tmp_pa
     cells.keep(cell, {"errors": [1.5]}, "here")
     assert cells.kept(cell, "elsewhere")["errors"] == [1.5]
     assert cells.kept(cell, "here")["settings"] == {"trees": 100, "depth": 3, "rate": 0.1}
-    other = {**cells.METHODS, "DP-TR": cells.METHODS["DP-TR"]._replace(draws=3)}
-    monkeypatch.setattr(cells, "METHODS", other)
+    monkeypatch.setitem(cells.METHODS, "DP-TR", cells.METHODS["DP-TR"]._replace(draws=3))
     assert cells.kept(cell, "here") is None
     cells.forget([cell], "here")
 
