@@ -24,7 +24,7 @@ def work(cells, folder):
     warnings.simplefilter("ignore", rb.ClippedWarning)  # bounds are quantiles, so one value in fifty is beyond them
     method, begun = METHODS[cells[0].method], time.monotonic()
     domain = tables.load(folder, cells[0].domain)
-    found = method.run(cells, domain, method.settings[cells[0].setting], n_draws(cells[0]))
+    found = method.run(cells, domain, method.settings[cells[0].setting], n_draws(cells[0], len(domain.x)))
     seconds = round((time.monotonic() - begun) / len(cells), 3)
     return [{**result, "seconds": seconds} for result in found]
 
@@ -35,7 +35,7 @@ def conditions(cell, folder):
     return {
         **cell._asdict(),
         "settings": method.settings[cell.setting],
-        "draws": n_draws(cell),
+        "draws": n_draws(cell, tables.n_rows(folder, cell.domain)),
         "with": list(tables.peer_environment.REQUIREMENTS) if method.library else [],
         "delta": DELTA,
         "quantiles": tables.QUANTILES,

@@ -23,6 +23,7 @@ LIMIT = 1000.0  # an epsilon at which noise should not matter
 N_BINS = 10  # of probabilities
 SPLITS = (1, 2, 3, 4)
 TUNING_SPLITS = (101, 102)  # on which settings are chosen; they are not reported
+SMALL = 5_000  # rows; below, draws differ much and cost little
 
 
 class Cell(NamedTuple):
@@ -43,11 +44,13 @@ class Method(NamedTuple):
     groups: tuple[str, ...] = ("main", "fresh")
     library: str = ""  # that it needs, in the peers' environment
     tuning_draws: int = 0  # where it is not as many
+    times_if_small: int = 5  # so many times the draws on small tables
 
 
-def n_draws(cell):
+def n_draws(cell, n_rows):
     method = METHODS[cell.method]
-    return (cell.split in TUNING_SPLITS and method.tuning_draws) or method.draws
+    draws = (cell.split in TUNING_SPLITS and method.tuning_draws) or method.draws
+    return draws * method.times_if_small if n_rows < SMALL and cell.method not in WITHOUT_EPSILON else draws
 
 
 def generator(cell, draw):
@@ -188,6 +191,7 @@ EBM = grid(
     "{max_bins} bins, rate {learning_rate}",
     *[(bins, rate) for bins in (8, 32) for rate in (0.1, 0.3)],
 )
+ROUNDS = grid("{rounds} rounds", (5,), (10,), (100,))
 PENALTIES = grid("C = {C}", (0.01,), (0.1,), (1.0,), (10.0,))
 
 METHODS = {
@@ -197,21 +201,21 @@ METHODS = {
         {"": {"inverse_penalty": 1e4}}, 1, not_private(peers.logistic_regression), "open"
     ),
     "gradient boosting": Method(ONE, 1, not_private(peers.gradient_boosting), "open"),
-    "AdaSSP": Method({"": {"rounds": 1}}, 4, linear(peers.adassp), "private"),
-    "boosted AdaSSP": Method(grid("{rounds} rounds", (5,), (10,), (100,)), 4, linear(peers.adassp), "private"),
-    "objective perturbation": Method(PERTURBATION, 4, linear(peers.objective_perturbation), "private"),
-    "DP-GD": Method(GD, 4, linear(peers.dp_sgd), "private"),
-    "DP-TR": Method(TREES, 4, private(peers.dp_trees, "scaled"), "private"),
-    "DP-SGD": Method(SGD, 2, linear(peers.dp_sgd), "private", tuning_draws=1),
+    "AdaSSP": Method({"": {"rounds": 1}}, 2, linear(peers.adassp), "private"),
+    "boosted AdaSSP": Method(ROUNDS, 2, linear(peers.adassp), "private", tuning_draws=4),
+    "objective perturbation": Method(PERTURBATION, 2, linear(peers.objective_perturbation), "private", tuning_draws=4),
+    "DP-GD": Method(GD, 2, linear(peers.dp_sgd), "private", tuning_draws=4),
+    "DP-TR": Method(TREES, 2, private(peers.dp_trees, "scaled"), "private", tuning_draws=4),
+    "DP-SGD": Method(SGD, 2, linear(peers.dp_sgd), "private"),
     "diffprivlib": Method(PENALTIES, 2, library("diffprivlib"), "private", library="diffprivlib", tuning_draws=1),
-    "DP-EBM, default": Method(ONE, 2, library("DP-EBM"), "private", library="interpret-core"),
-    "DP-EBM": Method(EBM, 2, library("DP-EBM"), "private", library="interpret-core", tuning_draws=1),
+    "DP-EBM, default": Method(ONE, 1, library("DP-EBM"), "private", library="interpret-core"),
+    "DP-EBM": Method(EBM, 2, library("DP-EBM"), "private", library="interpret-core", tuning_draws=1, times_if_small=3),
     "quadratic logistic regression": Method(
         {"": {"inverse_penalty": 1.0}}, 1, not_private(peers.quadratic_regression), "open"
     ),
-    "moments": Method({"": {"columns": "auto"}}, 4, ours, "ours"),
-    "moments, linear": Method({"": {"columns": "linear"}}, 4, ours, "ours"),
-    "moments, private bounds": Method({"": {"columns": "auto", "bounds": "private"}}, 4, ours, "ours", ("main",)),
+    "moments": Method({"": {"columns": "auto"}}, 2, ours, "ours"),
+    "moments, linear": Method({"": {"columns": "linear"}}, 2, ours, "ours"),
+    "moments, private bounds": Method({"": {"columns": "auto", "bounds": "private"}}, 2, ours, "ours", ("main",)),
     "moments without noise": Method({"": {"columns": "auto"}}, 1, ours, "ours", ("main",)),
 }
 WITHOUT_EPSILON = ("moments without noise", *(name for name, method in METHODS.items() if method.kind == "open"))

@@ -151,10 +151,12 @@ def adassp(rows, signs, epsilon, delta, rng, *, rounds):
 # ---- trees
 
 
-def leaves(scaled, columns, values):
+def leaves(by_column, columns, values):
     """The leaf of each row: a bit for each level, which splits all rows at one value of one column."""
-    bits = scaled[:, columns] > values
-    return bits @ (1 << np.arange(len(columns)))
+    leaf = np.zeros(by_column.shape[1], dtype=np.uint8)
+    for level, (column, value) in enumerate(zip(columns, values, strict=True)):
+        leaf |= (by_column[column] > value).view(np.uint8) << level
+    return leaf
 
 
 def dp_trees(scaled, signs, epsilon, delta, rng, *, trees, depth, rate):
@@ -163,17 +165,22 @@ def dp_trees(scaled, signs, epsilon, delta, rng, *, trees, depth, rate):
     Each tree releases the sums of logistic gradients, at most 1, and Hessians, at most 1/4, of its leaves.
     """
     noise = np.sqrt(trees * (1 + 1 / 16)) / distance(epsilon, delta)
-    forest, scores = [], np.zeros(len(scaled))
+    forest, scores, by_column = [], np.zeros(len(scaled)), np.ascontiguousarray(scaled.T)
     for _ in range(trees):
         columns, values = rng.integers(scaled.shape[1], size=depth), rng.uniform(-1, 1, depth)
-        leaf = leaves(scaled, columns, values)
+        leaf = leaves(by_column, columns, values)
         p = expit(scores)
         gradients = np.bincount(leaf, p - (signs > 0), 2**depth) + rng.normal(0.0, noise, 2**depth)
         hessians = np.bincount(leaf, p * (1 - p), 2**depth) + rng.normal(0.0, noise, 2**depth)
         steps = -rate * gradients / (np.maximum(hessians, noise) + 1)
         scores += steps[leaf]
         forest.append((columns, values, steps))
-    return lambda other: sum(steps[leaves(other, columns, values)] for columns, values, steps in forest)
+
+    def score(other):
+        by_column = np.ascontiguousarray(other.T)
+        return sum(steps[leaves(by_column, columns, values)] for columns, values, steps in forest)
+
+    return score
 
 
 # ---- not private

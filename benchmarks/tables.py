@@ -142,9 +142,13 @@ def load(folder, name):
     return Domain(x, signs, bounds, peers.scaled_rows(x, bounds), peers.unit_rows(x, bounds))
 
 
+def n_rows(folder, name):
+    return len(load(folder, name).x)
+
+
 @cache
 def digest(folder, name):
-    x, signs = values(folder, name)
+    x, signs, *_ = load(folder, name)
     return hashlib.sha256(x.astype("<f8").tobytes() + signs.astype("<i8").tobytes()).hexdigest()
 
 

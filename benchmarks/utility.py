@@ -29,7 +29,7 @@ import radoboost as rb
 import tables
 import utility_page
 from measuring import RESULTS, machine, shortfalls
-from methods import DELTA, METHODS, SPLITS, TUNING_SPLITS, WITHOUT_EPSILON, Cell
+from methods import DELTA, METHODS, SMALL, SPLITS, TUNING_SPLITS, WITHOUT_EPSILON, Cell
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 GROUPS = {"main": tables.MAIN, "fresh": tables.FRESH}
@@ -128,6 +128,8 @@ def document(cells, folder, tried, missing):
         "test_share": tables.TEST_SHARE,
         "bounds": "quantiles of the whole table: {} and {}, uncharged".format(*tables.QUANTILES),
         "draws": {name: method.draws for name, method in METHODS.items()},
+        "times_if_small": {name: method.times_if_small for name, method in METHODS.items()},
+        "small": SMALL,
         "libraries": list(peer_environment.REQUIREMENTS),
         "left_out": missing,
     }

@@ -181,7 +181,8 @@ def all_seen(errors_module):
             row = {"domain": domain, "epsilon": None, "method": method, "setting": "", "error": 40.0}
             rows.append(row | {"standard_error": 0.1, "splits": [40.0, 40.0]})
     protocol = {"delta": 1e-6, "splits": [1, 2], "tuning_splits": [101], "test_share": 0.2, "libraries": ["one==1"]}
-    protocol["draws"] = dict.fromkeys({row["method"] for row in rows}, 4)
+    protocol |= {name: dict.fromkeys({row["method"] for row in rows}, 4) for name in ("draws", "times_if_small")}
+    protocol["small"] = 5_000
     return {"protocol": protocol, "domains": sizes, "errors": rows}
 
 
