@@ -105,9 +105,9 @@ def ours(cells, domain, settings, draws):
 
 def plan_name(release):
     """Which columns were chosen, and how many there are."""
-    plan = release.mechanism.get("plan")
-    kind = plan["kind"] if isinstance(plan, dict) and "kind" in plan else "linear"
-    return [kind, len(release.columns)]
+    plan = release.mechanism.get("plan") or {"kind": "linear", "ranks": False, "cosines": 0}
+    extras = ["ranks"] * plan["ranks"] + ["cosines"] * (plan["cosines"] > 0)
+    return [" and ".join([plan["kind"], *extras]), len(release.columns)]
 
 
 def linear(learn):
