@@ -78,7 +78,7 @@ def perturbation_delta(epsilon, slope):
     """Delta at epsilon of an objective with a random linear term, determinants left out; slope is in units of noise.
 
     A record's gradient is a number of at most SLOPE times its row, so the loss of privacy is at most
-    slope |Z| + slope^2 / 2 with Z normal: see Redberg, Koskela and Wang (2023), theorem 3.1.
+    slope |Z| + slope^2 / 2 with Z normal (Redberg, Koskela and Wang 2023).
     """
     least = max(0.0, (epsilon - slope**2 / 2) / slope)
     tail = np.exp(log_ndtr(-least)) - np.exp(epsilon + log_ndtr(-least - slope))
