@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Integral
@@ -538,7 +538,20 @@ def map_input(x: float, entry: dict) -> float:
         v = math.copysign(log1p(abs(v)), v)
     if "limit" in entry:
         v = min(max(v, -entry["limit"]), entry["limit"])
+    if "levels" in entry:
+        levels = entry["levels"]
+        t = (v + 1.0) * ((len(levels) - 1) / 2)
+        k = min(math.trunc(max(t, 0.0)), len(levels) - 2)
+        v = levels[k] + (t - k) * (levels[k + 1] - levels[k])
     return v
+
+
+def weighted(weights: Sequence[float], numbers: Iterable[float]) -> float:
+    """The sum of weighted numbers, one after another."""
+    total = 0.0
+    for weight, v in zip(weights, numbers, strict=True):
+        total += weight * v
+    return total
 
 
 def mapped_row(row: dict, feature_map: dict) -> list[float]:
@@ -546,10 +559,15 @@ def mapped_row(row: dict, feature_map: dict) -> list[float]:
     numbers = {}
     for entry in feature_map["inputs"]:
         label = f"log({entry['name']})" if entry.get("log") else entry["name"]
+        label = f"rank({entry['name']})" if "levels" in entry else label
         numbers[label] = map_input(row[entry["name"]], entry)
+    directions = {}
+    for entry in feature_map.get("directions", ()):
+        total, limit = weighted(entry["weights"], numbers.values()) - entry.get("offset", 0.0), entry.get("limit", 1.0)
+        directions[entry["name"]] = min(max(total, -limit), limit)
     outputs = []
     for term in feature_map["terms"]:
-        of = [numbers[label] for label in term.get("inputs", ())]
+        of = [{**numbers, **directions}[label] for label in term.get("inputs", ())]
         if term["kind"] == "linear":
             outputs.append(of[0])
         elif term["kind"] == "product":
@@ -558,9 +576,7 @@ def mapped_row(row: dict, feature_map: dict) -> list[float]:
             height = 1.0 - abs(of[0] - term["knot"]) / term["width"]
             outputs.append(height if not height <= 0.0 else 0.0)
         else:
-            angle = 0.0
-            for weight, v in zip(term["weights"], numbers.values(), strict=True):
-                angle += weight * v
+            angle = weighted(term["weights"], numbers.values())
             outputs.append(term["factor"] * cosine(angle + term["phase"]))
     return outputs
 

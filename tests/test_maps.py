@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import oracles
 from radoboost.errors import ReleaseError, TableError
-from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.release import map_kernel
+from radoboost.release.maps import Direction, FeatureMap, Input, Term
 from radoboost.tables import open_table
 from radoboost.tables.mapped import mapped
 
@@ -29,16 +30,18 @@ above_zero = st.sampled_from([2.0**-4, 0.3, 1.0, 7.5])
 @st.composite
 def inputs(draw, name):
     low = draw(st.none() | small)
+    levels = draw(st.just(()) | st.lists(small, min_size=2, max_size=9).map(lambda some: tuple(sorted(some))))
     return Input(
         name,
         shift=draw(small),
         divisor=draw(above_zero),
         low=low,
         high=draw(st.none() | st.floats(0.0 if low is None else low, 9.0, width=32)),
-        limit=draw(st.none() | above_zero),
+        limit=1.0 if levels else draw(st.none() | above_zero),
         log=draw(st.booleans()),
         factor=draw(above_zero),
         offset=draw(small),
+        levels=levels,
     )
 
 
@@ -47,15 +50,20 @@ def maps(draw):
     entries = tuple(draw(inputs(name)) for name in NAMES)
     labels = st.sampled_from([entry.label for entry in entries])
     weights = st.tuples(*[small] * len(entries))
+    directions = tuple(
+        Direction(f"direction {k + 1}", draw(weights), draw(small), draw(above_zero))
+        for k in range(draw(st.integers(0, 2)))
+    )
+    factors = st.sampled_from([*(entry.label for entry in entries), *(entry.name for entry in directions)])
     term = st.one_of(
         st.builds(Term, st.just("linear"), st.tuples(labels)),
-        st.builds(Term, st.just("product"), st.tuples(labels, labels)),
+        st.builds(Term, st.just("product"), st.tuples(factors, factors)),
         st.builds(Term, st.just("hat"), st.tuples(labels), knot=st.sampled_from([-1.0, -0.5, 0.25]), width=above_zero),
         st.builds(Term, st.just("cosine"), weights=weights, phase=small, factor=above_zero),
     )
     terms = draw(st.lists(term, min_size=1, max_size=9))
     unique = {other if other.kind == "cosine" else other.name(0): other for other in terms}
-    return FeatureMap(entries, tuple(unique.values()))
+    return FeatureMap(entries, tuple(unique.values()), directions)
 
 
 rows = st.lists(st.tuples(*[numbers] * len(NAMES)), min_size=1, max_size=20)
@@ -78,6 +86,8 @@ def test_the_bits_are_those_of_the_page(feature_map, table):
     result = feature_map.apply(values)
     assert result.dtype == np.float64 and result.flags.c_contiguous
     same_bits(result, expected)
+    for make in (FeatureMap._blocks, map_kernel.blocks):  # by NumPy, and compiled
+        same_bits(next(make(feature_map, values, len(values))).T, expected)
     assert FeatureMap.from_dict(document) == feature_map
 
 

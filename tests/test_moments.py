@@ -199,6 +199,7 @@ def test_the_statement_is_what_the_accountant_says(unit, sharpen, table):
 def test_shares_add_up_to_the_budget():
     """For both numbers of rounds, from the noise that is really there."""
     reach = {"counts": GRID, "second": GRID**2, "sum": GRID, "whitened": GRID**2, "rounds": CAP * GRID}
+    reach["scores"] = GRID
     for unit, double in (("record", 1), ("label", 2)):
         for sharpen, counts in ((True, (8, 32)), (False, (0,))):
             mechanism = rb.Moments(2.0, 1e-5, unit=unit, sharpen=sharpen)
@@ -206,7 +207,8 @@ def test_shares_add_up_to_the_budget():
                 scales = mechanism.scales(n_rounds, Shape(6))
                 squares = 0.0
                 for stage, scale in scales.items():
-                    sensitivity = reach[stage] * (double if stage in ("sum", "rounds") else 1)
+                    more = {"sum": double, "rounds": double, "scores": math.sqrt(double)}
+                    sensitivity = reach[stage] * more.get(stage, 1)
                     times = n_rounds if stage == "rounds" else 1
                     squares += times * (sensitivity / scale) ** 2 if scale else 0.0
                 assert squares == pytest.approx(mechanism.distance(Shape(6)) ** 2, rel=1e-12)
@@ -312,7 +314,7 @@ def test_learning(table):
                 release = rb.craft(x, y, mechanism=rb.Moments(epsilon, unit=unit, sharpen=sharpen), **OPTIONS)
                 clf = rb.MomentsClassifier().fit_rados(release)
                 assert clf.score(x, y) > reference - slack
-                assert not clf.model_.learner["fell_back_to_majority"]
+                assert clf.model_.learner["empty_chance"] < 1e-6
                 assert clf.standard_errors_.tolist() == clf.model_.learner["standard_errors"]
                 np.testing.assert_allclose(
                     x @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(x), rtol=1e-9, atol=1e-9
@@ -327,7 +329,7 @@ def test_standard_errors_are_those_of_the_noise(unit, sharpen, epsilon, table, m
     """Over 40 releases that differ in the noise after the whitening.
 
     A standard deviation of 40 normal numbers is within a factor of 1.9 but for a chance of 1e-7 (chi-square). What is
-    added to that is for the derivative of mean rados, which is that of a model.
+    added to that is for the derivative of mean rados, which is that of a model. They are given the scale of the link.
     """
     real = run_module.rounded_normals
 
@@ -337,8 +339,8 @@ def test_standard_errors_are_those_of_the_noise(unit, sharpen, epsilon, table, m
     monkeypatch.setattr(run_module, "rounded_normals", same_whitening)
     mechanism = rb.Moments(epsilon, unit=unit, sharpen=sharpen)
     fits = [learn_released_moments(rb.craft(*table, mechanism=mechanism, **OPTIONS)) for _ in range(40)]
-    claimed = np.sqrt(np.mean([fit.standard_errors**2 for fit in fits], axis=0))
-    ratios = np.std([fit.theta for fit in fits], axis=0, ddof=1) / claimed
+    claimed = np.sqrt(np.mean([(fit.standard_errors / fit.link.scale) ** 2 for fit in fits], axis=0))
+    ratios = np.std([fit.theta / fit.link.scale for fit in fits], axis=0, ddof=1) / claimed
     assert (np.abs(np.log2(ratios)) < (1.2 if sharpen else 0.95)).all()
 
 
@@ -356,13 +358,24 @@ def test_a_column_without_information_does_not_change_the_scores(rng):
     assert max(sizes) < 2 * min(sizes) and 0.5 < min(sizes) < 5  # the true log odds: 2.25 on average
 
 
-def test_nothing_but_noise_falls_back_to_the_noisy_majority(rng):
+def test_a_release_that_may_be_empty_says_so_and_keeps_its_classifier(rng):
+    """Of ten releases of 60 rows at epsilon 0.01, each warns with probability 0.9: fewer than 2 do once in 1e8."""
     x, y = rng.uniform(-1, 1, (60, 3)), (rng.random(60) < 0.9).astype(int)
-    release = rb.craft(x, y, mechanism=rb.Moments(0.01), **OPTIONS)
-    clf = rb.MomentsClassifier().fit_rados(release)
-    if clf.model_.learner["fell_back_to_majority"]:  # by the test's level, 19 times of 20
-        assert "an empty table might have given this release" in describe_model(clf.model_)
-        assert len(set(clf.predict(x).tolist())) == 1 and np.abs(clf.predict_proba(x) - 0.5).max() < 1e-3
+    warned = 0
+    for _ in range(10):
+        release = rb.craft(x, y, mechanism=rb.Moments(0.01), **OPTIONS)
+        with warnings.catch_warnings(record=True) as notices:
+            warnings.simplefilter("always")
+            clf = rb.MomentsClassifier().fit_rados(release)
+        learner = clf.model_.learner
+        says = [str(notice.message) for notice in notices if notice.category is rb.NoiseWarning]
+        assert bool(says) == (learner["empty_chance"] > 0.05)
+        warned += bool(says)
+        assert all("an empty table gives a release like this one" in text for text in says)
+        assert "an empty table gives a release" in " ".join(describe_model(clf.model_).split())
+        assert 0 <= learner["noise_share"] <= 1
+        assert np.abs(clf.coef_).max() > 0  # it is not thrown away
+    assert warned >= 2
     with pytest.raises(rb.ArgumentError, match="more noise than can be sampled"):
         rb.craft(x, y, mechanism=rb.Moments(0.001), **OPTIONS)
 
@@ -380,18 +393,20 @@ def test_next_to_nothing_gives_numbers_all_the_same(unit, sharpen, rows, columns
         )
         fit = learn_released_moments(release)
         assert np.isfinite(fit.theta).all()
-        assert fit.standard_errors is None if fit.fell_back else np.isfinite(fit.standard_errors).all()
+        assert np.isfinite(fit.standard_errors).all()
+        assert 0 <= fit.uncertainty.empty_chance <= 1 and 0 <= fit.uncertainty.noise_share <= 1
 
 
-def test_an_empty_table_falls_back_and_a_large_one_does_not(table):
-    """Of 60 empty tables, each falls back with probability 0.85 or more: below 28 in 60 has a chance of 1e-11."""
+def test_an_empty_table_looks_empty_as_often_as_it_is_said_to(table):
+    """Of 60 empty tables, each has a chance of at most 0.1 to seem less likely than 0.1: 24 or more, of 1e-9."""
     x, y = table
-    fell = [
-        learn_released_moments(rb.craft(x[:0], y[:0], mechanism=rb.Moments(1.0), **OPTIONS)).fell_back
+    empty = [
+        learn_released_moments(rb.craft(x[:0], y[:0], mechanism=rb.Moments(1.0), **OPTIONS)).uncertainty.empty_chance
         for _ in range(60)
     ]
-    assert sum(fell) >= 28
-    assert not learn_released_moments(rb.craft(x, y, mechanism=rb.Moments(1.0), **OPTIONS)).fell_back
+    assert sum(chance < 0.1 for chance in empty) < 24
+    full = learn_released_moments(rb.craft(x, y, mechanism=rb.Moments(1.0), **OPTIONS))
+    assert full.uncertainty.empty_chance < 1e-9 and full.uncertainty.noise_share < 0.2
 
 
 def test_rados_meet_the_released_moments(table):

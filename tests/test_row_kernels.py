@@ -1,6 +1,8 @@
 """The row kernels of `moments`: both engines give the integers of plain Python, and no row moves another."""
 
 import math
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -281,3 +283,24 @@ def test_sums_of_products_of_many_rows_are_exact():
     rows = np.full((64, (1 << 16) + 5), -(2**15), dtype=np.int16)
     products, sums = kernel_wide.products(rows)
     assert (products == rows.shape[1] * 2**30).all() and (sums == -rows.shape[1] * 2**15).all()
+
+
+def test_compiled_code_is_found_by_the_next_process(rng):
+    """A kernel that depends on another function through a closure would be compiled again in every process."""
+    table = random_table(rng, 100, 5)
+    all_four(get_engine("kernel"), *table)
+    script = (
+        "import numpy as np; from radoboost.holder.engines import get_engine, kernel_rows, kernel_wide;"
+        "e, s, a = get_engine('kernel'), np.ones(9, np.int8), np.eye(70);"
+        "rows, _ = e.sphere(np.ones((9, 69)), s, -np.ones(69), np.ones(69), 0.5, 2**15);"
+        "edges = e.whiten(rows, a, s, 2**15); e.products(edges[:5]);"
+        "[e.tilt(edges.astype(kind), np.zeros(70), 2**15, 0.5) for kind in (np.int16, np.int32)];"
+        "kernels = [kernel_rows._sphere('float64', 'C'), kernel_rows._products('int32'), kernel_wide._finish()];"
+        "kernels += [kernel_rows._tilt('int16'), kernel_rows._tilt('int32')];"
+        "print([sum(kernel.stats.cache_misses.values()) for kernel in kernels])"
+    )
+    found = [
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+        for _ in range(2)  # the first one may compile
+    ]
+    assert found[1].strip() == "[0, 0, 0, 0, 0]"

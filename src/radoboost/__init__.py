@@ -21,9 +21,9 @@
 #                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells, marks, sparse,
 #                 labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns and dates;
 #                 json_schema, for editors; raw and carried: cells as they are; mapped: seen through a feature map
-#   release       what leaves the building, and its file; columns, and maps that make them, by polynomials, or
-#                 compiled: map_kernel; laws, spectra; drawn: rados from moments; statements: checking, words; chain:
-#                 several releases together
+#   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
+#                 polynomials, or compiled: map_kernel; laws, spectra, scores; drawn: rados from moments; statements:
+#                 checking, words; chain: several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
 #                 advance allows (filter), and the books of a table (ledger)
@@ -38,7 +38,7 @@
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
-#                 moment_plan, moment_columns, moment_stages, moment_passes, bins, private_bounds
+#                 moment_plan, moment_columns, moment_stages, moment_passes, score_counts, bins, private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
 #                 odd_cells);
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
@@ -47,7 +47,7 @@
 #
 # Anyone's side, from a release to a classifier:
 #
-#   learner       risks, weak, boost, moments with groups, model, rows, predict
+#   learner       risks, weak, boost, moments with groups, uncertainty and link, effects, model, rows, predict, explain
 #
 # Both in one process:
 #
@@ -57,7 +57,8 @@
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn, with demo_picture; hospital: a raw table to try
 #                 things on
-#   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages
+#   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages; what a
+#                 model does: explained
 #   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, rates. With keys
 #                 known: reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak;
 #                 membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and the page on a
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
         LedgerError,
         ModelError,
         NeedsSchema,
+        NoiseWarning,
         OutputError,
         RadoError,
         ReleaseError,
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
         TooLargeError,
     )
     from radoboost.estimators import AdaBoostSSClassifier, MomentsClassifier, RadoBoostClassifier
+    from radoboost.findings.explained import explain
     from radoboost.holder.craft import craft
     from radoboost.holder.guessing import schema_template
     from radoboost.holder.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
@@ -121,6 +124,7 @@ _HOMES = {
     "release.drawn": ("draw_rados",),
     "release.maps": ("FeatureMap",),
     "holder.craft": ("craft",),
+    "findings.explained": ("explain",),
     "errors": (
         "ArgumentError",
         "BudgetError",
@@ -131,6 +135,7 @@ _HOMES = {
         "LedgerError",
         "ModelError",
         "NeedsSchema",
+        "NoiseWarning",
         "OutputError",
         "RadoError",
         "ReleaseError",
@@ -177,6 +182,7 @@ __all__ = [
     "Moments",
     "MomentsClassifier",
     "NeedsSchema",
+    "NoiseWarning",
     "NoisyExamples",
     "NoisyRados",
     "Number",
@@ -196,6 +202,7 @@ __all__ = [
     "TooLargeError",
     "craft",
     "draw_rados",
+    "explain",
     "folds",
     "load",
     "load_model",

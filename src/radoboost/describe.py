@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from radoboost.findings.explained import effect_lines
+from radoboost.learner.explain import explain_model
 from radoboost.learner.model import Model
+from radoboost.learner.uncertainty import little_in_words
 from radoboost.privacy import delta_advice
 from radoboost.release import Release, Statement, percent_up, rounded_up
 from radoboost.release.maps import FeatureMap
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _SHOWN_COLUMNS = 12
+_SAID_APART = ("standard_errors", "empty_chance", "noise_share", "effects")
 
 
 def describe(release: Release) -> str:
@@ -66,11 +70,11 @@ def describe_model(model: Model) -> str:
     count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
     lines = [
         f"a linear classifier over {count}: positive scores mean {positive!r}, the others {negative!r}",
-        *_field("learner", _named({key: value for key, value in model.learner.items() if key != "standard_errors"})),
+        *_field("learner", _named({key: value for key, value in model.learner.items() if key not in _SAID_APART})),
         *_mapped(model.map),
     ]
-    if model.learner.get("fell_back_to_majority"):
-        lines += ["             an empty table might have given this release: the noisy majority, whatever the row"]
+    if "empty_chance" in model.learner:
+        lines += _field("doubt", little_in_words(model.learner["empty_chance"], model.learner["noise_share"]))
     if model.release is None or model.statement is None:
         lines += ["learned from the examples themselves: nothing is promised about them"]
     else:
@@ -82,6 +86,7 @@ def describe_model(model: Model) -> str:
             "",
             *_stated(model.statement, model.release.get("n_examples")),
         ]
+    lines += ["", *effect_lines(explain_model(model))]
     thetas = [theta for theta, column in zip(model.theta, model.columns, strict=True) if column.scale != "constant"]
     by_weight = sorted(range(len(names)), key=lambda k: -abs(thetas[k]))
     errors = model.learner.get("standard_errors")

@@ -15,6 +15,7 @@ ClippedWarning  (UserWarning)   values lay beyond their declared bounds
 DeltaWarning    (UserWarning)   delta is not well below one over the declared number of rows
 FilledWarning   (UserWarning)   a model filled gaps that it did not expect or cells it cannot read, or met new values
 BudgetWarning   (UserWarning)   private fits add up, and nobody keeps the books
+NoiseWarning    (UserWarning)   an empty table might have given the release that a classifier was learned from
 SchemaWarning   (UserWarning)   a raw table was read by a schema proposed from it, or without rows with gaps
 
 Each message is one line that names the thing and says what to do.
@@ -77,6 +78,10 @@ class FilledWarning(UserWarning):
 
 class BudgetWarning(UserWarning):
     """Private fits add up, and nobody keeps the books."""
+
+
+class NoiseWarning(UserWarning):
+    """An empty table might have given the release that a classifier was learned from."""
 
 
 class SchemaWarning(UserWarning):

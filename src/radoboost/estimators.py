@@ -5,6 +5,7 @@
 """
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.errors import ArgumentError, NoiseWarning, ReleaseError
 from radoboost.holder.craft import craft, warn_clipped
 from radoboost.holder.declared import Bounds, check_bounds, check_names, limit_arrays, read_bounds
 from radoboost.holder.engines import get_engine
@@ -32,6 +33,7 @@ from radoboost.learner.moments import (
     noise_variance,
     rado_noise_std,
 )
+from radoboost.learner.uncertainty import LITTLE, little_in_words
 from radoboost.learner.weak import WeakOracle, prudence
 from radoboost.privacy.ledger import Ledger
 from radoboost.release import Release, load
@@ -186,13 +188,12 @@ class _RadoShell(LinearShell, ABC):
             raise ReleaseError("every rado of the release is zero in all columns; there is nothing to learn from")
 
     def _learn_from(self, release: Release) -> None:
-        theta, learner = self._learn(release)
-        self.model_ = Model.from_release(release, theta, learner)
+        self.model_ = self._learn(release)
         self.release_ = release
 
     @abstractmethod
-    def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """The weights, and how they were learned."""
+    def _learn(self, release: Release) -> Model:
+        """The model, which says how it was learned."""
 
 
 class RadoBoostClassifier(_RadoShell):
@@ -297,7 +298,7 @@ class RadoBoostClassifier(_RadoShell):
             random_state=random_state,
         )
 
-    def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    def _learn(self, release: Release) -> Model:
         oracle, kappa, drawn = chosen_oracle(self.weak), self.kappa, {}
         if not release.n_rados:
             release = draw_rados(release, N_RADOS if self.n_rados is None else self.n_rados, self.random_state)
@@ -307,7 +308,7 @@ class RadoBoostClassifier(_RadoShell):
             oracle, least = prudence(release.rados, rado_noise_std(release))
             kappa = max(kappa, least)
         boosted, learner = boost_shell(self, release.rados, oracle, kappa, self.update)
-        return boosted.theta, {"name": "boost", **drawn, **learner}
+        return Model.from_release(release, boosted.theta, {"name": "boost", **drawn, **learner})
 
 
 class MomentsClassifier(_RadoShell):
@@ -347,7 +348,7 @@ class MomentsClassifier(_RadoShell):
         How far the covariance was shrunk: 0 is not at all, 1 is to the identity.
     standard_errors_ : array or None
         Of the model's theta, for releases of the mechanism `moments`: how far the declared noise moves it, given the
-        whitening that was released. None where the learner fell back to the majority, and for other releases.
+        whitening that was released. None for other releases.
 
     Examples
     --------
@@ -358,20 +359,28 @@ class MomentsClassifier(_RadoShell):
     (True, (2, 2))
     """
 
-    def _learn(self, release: Release) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    def _learn(self, release: Release) -> Model:
         if "moment:b" in release.blocks:
             fit = learn_released_moments(release)
             self.shrinkage_, self.standard_errors_ = 0.0, fit.standard_errors
-            learner = {"name": "moments", "from": "released moments", "fell_back_to_majority": fit.fell_back}
-            if fit.standard_errors is not None:
-                learner["standard_errors"] = fit.standard_errors.tolist()
-            return fit.theta, learner
+            assert fit.uncertainty is not None
+            doubt = fit.uncertainty
+            if doubt.empty_chance > LITTLE:
+                warnings.warn(little_in_words(doubt.empty_chance, doubt.noise_share), NoiseWarning, stacklevel=4)
+            learner = {
+                "name": "moments",
+                "from": "released moments",
+                "empty_chance": doubt.empty_chance,
+                "noise_share": doubt.noise_share,
+                "standard_errors": doubt.standard_errors.tolist(),
+            }
+            return Model.from_release(release, fit.theta, learner, fit.link, fit.effects)
         self._check_rados(release)
         noise = noise_variance(release)
         fit = learn_moments(release.rados, noise, noise_uncertainty(release))
         self.shrinkage_, self.standard_errors_ = fit.shrinkage, None
         treatment = {"noise_variance": noise, "floor": fit.floor} if noise else {"shrinkage": fit.shrinkage}
-        return fit.theta, {"name": "moments", **treatment}
+        return Model.from_release(release, fit.theta, {"name": "moments", **treatment})
 
 
 class AdaBoostSSClassifier(LinearShell):

@@ -57,9 +57,10 @@ class LinearShell(ClassifierMixin, BaseEstimator):
         return labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability of each class, by the logistic link from the score."""
+        """The probability of each class, by the model's link from the score."""
         scores = self.decision_function(X)
-        return np.column_stack([expit(-scores), expit(scores)])
+        log_odds = self._sign * self.model_.log_odds(self._sign * scores)
+        return np.column_stack([expit(-log_odds), expit(log_odds)])
 
     @property
     def coef_(self) -> NDArray[np.float64]:

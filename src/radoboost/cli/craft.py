@@ -95,8 +95,9 @@ def craft(
         typer.Option(
             metavar="WORD",
             autocompletion=complete_columns,
-            help="Which columns the release has: linear (the table's own), signed-log, quadratic, hats or fourier. "
-            "auto is what the schema says, and else linear.",
+            help="Which columns the release has: linear (the table's own), signed-log, quadratic, hats or fourier, and "
+            "for moments also ranks or both. auto is what the schema says, and else what the mechanism prescribes: "
+            "linear, and for moments what the table carries.",
         ),
     ] = "auto",
     scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",

@@ -1,5 +1,7 @@
 """rado learn: a release becomes a model."""
 
+import shlex
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +39,12 @@ def learn(
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The model; STEM.model.json by default."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PAGE", help="A page that shows what the model does: effects of columns, pairs, the rest."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Learn a linear classifier from a release alone.
@@ -44,6 +52,7 @@ def learn(
     \b
     Examples:
       rado learn patients.rado.parquet
+      rado learn patients.rado.parquet --report patients.html
       rado learn patients.rado.parquet --learner boost --rounds 200 -o boosted.model.json
     """
     import radoboost as rb
@@ -56,8 +65,19 @@ def learn(
         raise ArgumentError("--rounds, --weak and --seed are for boosting; add --learner boost")
     place = output or default_output(str(release), "model.json")
     check_output(place, [str(release)])
-    model = getattr(rb, _LEARNERS[learner])(**options).fit_rados(release).model_
+    if report is not None:
+        check_output(report, [str(release), str(place)])
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always", rb.NoiseWarning)
+        model = getattr(rb, _LEARNERS[learner])(**options).fit_rados(release).model_
     model.save(place)
+    for notice in notices:
+        say(f"rado: {notice.message}")
+    if report is not None:
+        from radoboost.findings.explained import write_page
+
+        write_page(model, report, name=place.name, command=shlex.join(["rado", "learn", str(release)]))
+        say(f"wrote {report}")
     if "drawn_rados" in model.learner:
         say(f"rado: the release has no rados, so {model.learner['drawn_rados']:,} were drawn from its moments")
     print_model(model, place, as_json, f"wrote {place}")

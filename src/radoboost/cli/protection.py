@@ -15,9 +15,9 @@ def complete_mechanism(incomplete: str) -> list[str]:
 
 def complete_columns(incomplete: str) -> list[str]:
     """Words for the columns of a release that begin with `incomplete`."""
-    from radoboost.holder.feature_maps import WORDS
+    from radoboost.holder.feature_maps import PLANNED, WORDS
 
-    return [word for word in WORDS if word.startswith(incomplete)]
+    return [word for word in (*WORDS, *PLANNED) if word.startswith(incomplete)]
 
 
 def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:

@@ -1,18 +1,26 @@
 """rado show: what a file is."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, print_model, print_release
+from radoboost.cli.shell import JsonFlag, check_output, print_model, print_release, say
 from radoboost.errors import ArgumentError
 
 
 def show(
     file: Annotated[Path, typer.Argument(metavar="RELEASE|MODEL", help="A release or a model.")],
     as_json: JsonFlag = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PAGE",
+            help="Write a page that shows what a model does; from a release, the model that it gives.",
+        ),
+    ] = None,
     event: Annotated[
         str | None,
         typer.Option(
@@ -27,17 +35,29 @@ def show(
     Examples:
       rado show patients.rado.parquet
       rado show patients.model.json --json
+      rado show patients.model.json --html patients.html
       rado show patients.rado.parquet --event dp-accounting
     """
     import radoboost as rb
 
     content = rb.load_model(file) if _is_model(file) else rb.load(file)
+    if html is not None:
+        _write_page(content, file, html)
     if event is not None:
         print(_event_text(content.statement, event))
     elif isinstance(content, rb.Model):
         print_model(content, file, as_json, str(file))
     else:
         print_release(content, file, as_json, str(file))
+
+
+def _write_page(content: Any, file: Path, place: Path) -> None:
+    """One page on what a model does, or the one that a release gives."""
+    from radoboost.findings.explained import model_of, write_page
+
+    check_output(place, [str(file)])
+    write_page(model_of(content), place, name=file.name, command=shlex.join(["rado", "show", str(file)]))
+    say(f"wrote {place}")
 
 
 def _event_text(statement: Any, form: str) -> str:

@@ -112,10 +112,12 @@ def craft(
         What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, at
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
         paper's mechanism for the marginal of one column. `Plain()`, the default, promises nothing.
-    columns : "auto", "linear", "signed-log", "quadratic", "hats", "fourier", or a mapping, optional
+    columns : "auto", "linear", "signed-log", "quadratic", "hats", "fourier", "ranks", "both", or a mapping, optional
         Which columns the release has: the table's own, their signed logarithms, squares and products, hats, or random
         cosines; or by column a list of terms: "linear", "signed-log", "hats", a square "age^2", a product "age*dose".
-        "auto" is what the schema says, and else "linear". `release.map` computes them, also from new rows.
+        "auto" is what the schema says, and else what the mechanism prescribes: "linear", but for `Moments` a plan by
+        what its first stage released; quadratic, hats, ranks (hats of ranks), both and fourier force a plan there.
+        `release.map` computes them, also from new rows.
     scale : "auto", "standard", "bounds" or None
         z-scores, [low, high] onto [-1, 1], or as is; "auto" is what the mechanism prescribes.
     n_rados : int, optional

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError, reason
-from radoboost.release import BLOCK_COLUMN
+from radoboost.release.blocks import BLOCK_COLUMN
 from radoboost.release.columns import CONSTANT
 from radoboost.tables.columns import listed
 from radoboost.tables.kinds import PRIVATE, Number

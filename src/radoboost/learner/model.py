@@ -1,6 +1,8 @@
 """The classifier as data: one weight a column, what the columns mean, and which release it came from.
 
-    score = sum of theta_k value_k over the columns k          P(positive) = 1 / (1 + exp(-score))
+    score = sum of theta_k value_k over the columns k          P(positive) = 1 / (1 + exp(-log odds))
+
+The log odds are the score itself, or what the model's link makes of it.
 
 The file is JSON for people: every column stands on a line of its own. A score is summed column by column, so it
 depends on its row alone, however rows are batched.
@@ -10,7 +12,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +22,15 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason
+from radoboost.learner.effects import Effects, parts_of
+from radoboost.learner.link import Link
 from radoboost.learner.rows import score_rows
 from radoboost.release import Release, Statement, check_map, read_map, read_schema, read_statement, replacing
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
-VERSIONS = (1, 2)  # 2 where a schema or a feature map is in it
+VERSIONS = (1, 2, 3)  # 2 where a schema or a feature map is in it, 3 where a link or effects are
 _KEY = "radoboost_model"
 _DENSE_ROWS = 8192
 _MAPPED_VALUES = 1 << 20  # in memory at a time
@@ -38,7 +42,8 @@ class Model:
 
     `learner` says how theta was learned; `release` says what it was learned from, with the `statement` about that.
     Both are None for a classifier that was learned from examples. A `schema` says how rows of a raw table become
-    numbers, and a `map` how the columns are made of those.
+    numbers, and a `map` how the columns are made of those. A `link` says how probable the positive class is at a score,
+    and `effects` keep what `explain` needs to know of the release.
 
     >>> import radoboost as rb
     >>> age = rb.Column("age", "standard", step=2.0**-20, mean=40.0, std=8.0)
@@ -55,6 +60,8 @@ class Model:
     statement: Statement | None = None
     schema: Schema | None = None
     map: FeatureMap | None = None
+    link: Link | None = None
+    effects: Effects | None = None
 
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64)
@@ -65,12 +72,21 @@ class Model:
         object.__setattr__(self, "theta", theta)
 
     @classmethod
-    def from_release(cls, release: Release, theta: NDArray[np.float64], learner: Mapping[str, Any]) -> "Model":
+    def from_release(
+        cls,
+        release: Release,
+        theta: NDArray[np.float64],
+        learner: Mapping[str, Any],
+        link: Link | None = None,
+        effects: Effects | None = None,
+    ) -> "Model":
         """A classifier learned from a release, with what the release says about itself."""
         document = release.to_dict()
         origin = {"n_rados": release.n_rados, **{k: document[k] for k in ("n_examples", "mechanism", "signatures")}}
         statement, schema = release.statement, release.schema
-        return cls(theta, release.columns, release.classes, learner, origin, statement, schema, release.map)
+        return cls(
+            theta, release.columns, release.classes, learner, origin, statement, schema, release.map, link, effects
+        )
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -141,8 +157,12 @@ class Model:
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
         """The probabilities of `classes` for each row of a raw table, in any form that `decision_function` takes."""
-        scores = self._raw_scores(table)
-        return np.column_stack([expit(-scores), expit(scores)])
+        log_odds = self.log_odds(self._raw_scores(table))
+        return np.column_stack([expit(-log_odds), expit(log_odds)])
+
+    def log_odds(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log odds of the positive class at each score: by the link, or else the scores themselves."""
+        return scores if self.link is None else self.link.log_odds(scores)
 
     def _raw_scores(self, table: Any) -> NDArray[np.float64]:
         scores, filled = score_rows(self, table)
@@ -177,7 +197,7 @@ class Model:
             )
         if self.map is not None:
             step = max(1, _MAPPED_VALUES // len(self.columns))
-            parts = [self._total(self.map.apply(rows[k : k + step])) for k in range(0, len(rows), step)]
+            parts = [self._total(block.T) for block in self.map.blocks(rows, step)]
             return np.concatenate([np.zeros(0), *parts])
         return self._total(rows)
 
@@ -195,16 +215,25 @@ class Model:
                 k += 1
         return np.where(np.isfinite(total), total, np.nan)
 
+    @property
+    def _version(self) -> int:
+        """The least version that can read the model's file."""
+        if self.link is not None or self.effects is not None:
+            return 3
+        return 1 if self.schema is None and self.map is None else 2
+
     def to_dict(self) -> dict[str, Any]:
         """The model as the JSON data that its file holds."""
         return {
-            _KEY: 1 if self.schema is None and self.map is None else 2,
+            _KEY: self._version,
             "classes": {"negative": self.classes[0], "positive": self.classes[1]},
             "learner": dict(self.learner),
             "release": None if self.release is None else dict(self.release),
             "statement": None if self.statement is None else self.statement.to_dict(),
             **({} if self.schema is None else {"schema": self.schema.to_dict()}),
             **({} if self.map is None else {"map": self.map.to_dict()}),
+            **({} if self.link is None else {"link": self.link.to_dict()}),
+            **({} if self.effects is None else {"effects": self.effects.to_dict()}),
             "columns": [
                 {"name": column.name, "theta": float(theta), **column.to_dict()}
                 for theta, column in zip(self.theta, self.columns, strict=True)
@@ -215,10 +244,17 @@ class Model:
         """The model as the text of its file."""
         document = self.to_dict()
         feature_map, columns = document.pop("map", None), _lines(document.pop("columns"), 4)
+        effects = document.pop("effects", None)
         head = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
         if feature_map is not None:
             lists = [f'    "{key}": [\n{_lines(entries, 6)}\n    ]' for key, entries in feature_map.items()]
             head += ',\n  "map": {\n' + ",\n".join(lists) + "\n  }"
+        if effects is not None:
+            covariances = _lines(effects.pop("covariances"), 6)
+            others = [f'    "{key}": {json.dumps(numbers)}' for key, numbers in effects.items()]
+            head += (
+                ',\n  "effects": {\n' + ",\n".join([f'    "covariances": [\n{covariances}\n    ]', *others]) + "\n  }"
+            )
         return f'{head},\n  "columns": [\n{columns}\n  ]\n}}\n'
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -227,7 +263,7 @@ class Model:
             draft.write_text(self.to_json(), encoding="utf-8")
 
 
-def _lines(entries: list[dict[str, Any]], indent: int) -> str:
+def _lines(entries: list[Any], indent: int) -> str:
     """Entries of a list, one on a line."""
     return ",\n".join(" " * indent + json.dumps(entry, ensure_ascii=False) for entry in entries)
 
@@ -280,6 +316,7 @@ def _parse(document: Mapping[str, Any]) -> Model:
     if len({column.name for column in columns}) != len(columns):
         raise ModelError("the columns must have different names")
     feature_map = read_map(document)
+    schema = read_schema(document, columns, feature_map)
     release, statement = document["release"], document["statement"]
     if (release is None) != (statement is None):
         raise ModelError("a model has both a release and its statement, or neither")
@@ -292,12 +329,21 @@ def _parse(document: Mapping[str, Any]) -> Model:
         {"name": str(document["learner"]["name"]), **document["learner"]},
         release,
         None if statement is None else read_statement(statement),
-        read_schema(document, columns, feature_map),
+        schema,
         feature_map,
+        Link.from_dict(document["link"]) if "link" in document else None,
+        None if "effects" not in document else _read_effects(document, columns, feature_map, schema),
     )
     if not np.isfinite([*model.coef, *(model._line(k)[1] for k in range(len(columns)))]).all():
         raise ModelError("some coefficients are too large for float64")
     return model
+
+
+def _read_effects(
+    document: Mapping[str, Any], columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None
+) -> Effects:
+    parts = parts_of(columns, feature_map, schema)
+    return Effects.from_dict(document["effects"], parts, sum(column.scale != "constant" for column in columns))
 
 
 def _check_origin(release: Mapping[str, Any]) -> Mapping[str, Any]:

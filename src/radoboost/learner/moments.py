@@ -9,7 +9,6 @@ instead, and the remaining eigenvalues are raised to a floor.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost import memory
 from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.learner.effects import Effects, dependencies, parts_of, read_effects
 from radoboost.learner.groups import settling
+from radoboost.learner.link import Link, score_link
+from radoboost.learner.uncertainty import Curvature, Uncertainty, measure
 from radoboost.release import Release
-from radoboost.release.spectra import HESSIAN_FLOOR, LEAST, floored, noise_floor
+from radoboost.release.scores import column_factors, whitened_theta
+from radoboost.release.spectra import HESSIAN_FLOOR, noise_floor
 
-_LEVEL = 0.95  # of each test whether there is more than noise
-_BARELY = 1e-3  # the score of the majority class where nothing else is known
 _LEAST_RATIO = 1e-3  # of an eigenvalue of the covariance to the largest, once noise was subtracted
 
 
@@ -31,16 +32,22 @@ class MomentFit:
     """A classifier, and how the covariance was treated.
 
     `shrinkage` says how far it was shrunk: 0 is not at all, 1 is to the identity. `floor` is the least that an
-    eigenvalue may be once noise was subtracted; 0 without noise. `standard_errors` are those of theta by the noise that
-    the release declares: for noisy moments only, and if there was more than noise. `fell_back` says that there was
-    nothing but noise to learn from.
+    eigenvalue may be once noise was subtracted; 0 without noise. For noisy moments, `uncertainty` says what the noise
+    that the release declares does to theta, `link` how probable the positive class is at a score, and `effects` what a
+    model keeps to explain itself.
     """
 
     theta: NDArray[np.float64]
     shrinkage: float
     floor: float = 0.0
-    standard_errors: NDArray[np.float64] | None = None
-    fell_back: bool = False
+    uncertainty: Uncertainty | None = None
+    link: Link | None = None
+    effects: Effects | None = None
+
+    @property
+    def standard_errors(self) -> NDArray[np.float64] | None:
+        """Those of theta, for noisy moments."""
+        return None if self.uncertainty is None else self.uncertainty.standard_errors
 
 
 def noise_variance(release: Release) -> float:
@@ -81,142 +88,36 @@ def learn_released_moments(release: Release) -> MomentFit:
 
     They are of rows that were put on the sphere, whitened, and put on the sphere again. Theta is for rows as they are,
     so it is divided by how far a typical row was stretched, as far as the moments say. What the moments do not tell
-    about categories is settled (`learner.groups`). If an empty table might have
-    given this release, theta predicts the noisy majority; without a constant column it is zero.
+    about categories is settled (`learner.groups`), and of weights that add up to 0 in every row, such as those of all
+    hats of a column against the constant, there is none. However little there is, theta is what the moments say:
+    shrinking it by the noise, towards zero or towards the noisy class balance, was measured, and gives more errors.
     """
-    mechanism, noise = release.mechanism, release.mechanism["noise"]
-    a, second, total = (release.blocks[name] for name in ("whitening", "moment:C", "moment:b"))
-    total, d, rounds = total[0], len(a), int(mechanism["rounds"])
-    curvature = _Curvature.of(release.blocks["moment:C2"], noise_floor(noise["whitened"], d, HESSIAN_FLOOR))
-    whitened = release.blocks["theta"][rounds // 2 + 1 :].mean(axis=0) if rounds else 4 * curvature.solve(total)
-    has_constant = release.columns[-1].scale == "constant"
-    to_columns = a / _typical_stretch(a, second, mechanism["constant"] if has_constant else None)
-    if has_constant:
-        to_columns[-1] *= mechanism["constant"]
-    to_columns = settling(release) @ to_columns
-    if not _nothing_but_noise(release, curvature, whitened):
-        responses = _responses(release, curvature, to_columns @ curvature.vectors)
-        errors = np.sqrt(sum(np.square(response).sum(axis=1) for response in responses))
-        return MomentFit(to_columns @ whitened, 0.0, standard_errors=errors)
-    theta = np.zeros(d)
-    if has_constant:
-        theta[-1] = np.copysign(_BARELY, np.linalg.solve(a, total)[-1])
-    return MomentFit(theta, 0.0, fell_back=True)
+    from threadpoolctl import threadpool_limits
+
+    mechanism, blocks, columns = release.mechanism, release.blocks, release.columns
+    parts = parts_of(columns, release.map, release.schema)
+    constant = float(mechanism["constant"]) if columns[-1].scale == "constant" else None
+    # On one thread, so that a release gives the same model however many cores there are.
+    with threadpool_limits(1, user_api="blas"):
+        curvature = Curvature.of(
+            blocks["moment:C2"], noise_floor(mechanism["noise"]["whitened"], len(columns), HESSIAN_FLOOR)
+        )
+        whitened, link = whitened_theta(blocks, mechanism), score_link(release)
+        nothing = dependencies(parts, columns, release.map, constant)
+        to_columns = link.scale * _without(nothing, constant) @ settling(release)
+        to_columns = to_columns @ column_factors(blocks, mechanism, columns)
+        doubt = measure(release, curvature, to_columns, whitened, [part.kept for part in parts], nothing)
+        theta = to_columns @ whitened
+        return MomentFit(theta, 0.0, 0.0, doubt, link, read_effects(release, theta, parts, doubt.covariances))
 
 
-@dataclass(frozen=True, eq=False)
-class _Curvature:
-    """A noisy second moment by its eigenvalues and eigenvectors; `inverses` are of eigenvalues raised to a floor."""
-
-    values: NDArray[np.float64]
-    inverses: NDArray[np.float64]
-    vectors: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, matrix: NDArray[np.float64], floor: float) -> "_Curvature":
-        values, vectors = np.linalg.eigh(matrix)
-        return cls(np.maximum(values, 0.0), 1 / floored(values, floor), vectors)
-
-    def solve(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(self.vectors @ (self.inverses * (self.vectors.T @ vector)))
-
-
-def _nothing_but_noise(release: Release, curvature: _Curvature, whitened: NDArray[np.float64]) -> bool:
-    """Whether an empty table might have given this release: by the number of records, by the sum, and by the scores.
-
-    Both traces estimate the number of records. The squared length of the sum is chi-square for noise alone. The mean
-    square of the scores is then a sum of squares of normal numbers; it is compared with the chi-square law that has the
-    same mean and variance. Each test finds something in an empty table with a chance of about 5 %.
-    """
-    from scipy.stats import chi2, norm
-
-    deviation, total = release.mechanism["noise"]["sum"], release.blocks["moment:b"][0]
-    if total @ total >= chi2.ppf(_LEVEL, len(total)) * deviation**2:
-        return False
-    size, spread = _noisy_size(release)
-    if spread > 0 and size > norm.ppf(_LEVEL) * spread:
-        return False
-    root = np.sqrt(curvature.values)
-    if not root.any():
-        return True
-    law = sum(response @ response.T for response in _responses(release, curvature, np.diag(root), nothing=True))
-    mean, square = float(np.trace(law)), float(np.square(law).sum())
-    energy = float(np.square(root * (curvature.vectors.T @ whitened)).sum())
-    return bool(energy * mean / square < chi2.ppf(_LEVEL, mean**2 / square))
-
-
-def _noisy_size(release: Release) -> tuple[float, float]:
-    """The number of records by the traces of both second moments, and the standard deviation of that figure."""
-    noise, d = release.mechanism["noise"], len(release.columns)
-    size = (float(np.trace(release.blocks["moment:C"])) + float(np.trace(release.blocks["moment:C2"]))) / 2
-    return size, math.sqrt(d * (noise["second"] ** 2 + noise["whitened"] ** 2)) / 2
-
-
-def _responses(
-    release: Release, curvature: _Curvature, outwards: NDArray[np.float64], *, nothing: bool = False
-) -> Iterator[NDArray[np.float64]]:
-    """How far one standard deviation of each noise moves `outwards` times theta, given the whitening that was released.
-
-    A matrix for each noise vector: everything is in the eigenvectors of the second moment. Without sharpening theta is
-    4 H b: noise moves b, and H by a first-order term. With sharpening each mean rado moves what follows by 4 eta H
-    times its noise, and the next one takes some of that back, as much as the derivative of a mean rado says: that is
-    taken for normal scores, of which the moments tell the mean and the variance, and is 0 if there is `nothing` but
-    noise. It is followed from the last classifier back to the first.
-    """
-    noise, rounds, eta = release.mechanism["noise"], int(release.mechanism["rounds"]), release.mechanism["eta"]
-    h, total = curvature.inverses, release.blocks["moment:b"][0]
-    if not rounds:
-        gain, pull = 4 * outwards * h, h * (curvature.vectors.T @ total) * (not nothing)
-        yield gain * math.hypot(noise["sum"], noise["whitened"] * float(np.linalg.norm(pull)) / math.sqrt(2))
-        yield (gain @ pull)[:, None] * noise["whitened"] / math.sqrt(2)
-        return
-    whole = max(float(curvature.values.sum()), LEAST)
-    size = min(max(_noisy_size(release)[0], LEAST), whole)
-    # Noise makes eigenvalues too large, but not their sum. Without records they take nothing back.
-    w = curvature.values * (0.0 if nothing else size / whole)
-    back = np.zeros_like(outwards)
-    for k in reversed(range(rounds)):
-        if k >= rounds // 2:
-            back = back + outwards / (rounds - rounds // 2)
-        yield 4 * eta * noise["rounds"] * back * h
-        theta = release.blocks["theta"][k]
-        inner = curvature.vectors.T @ theta
-        squares = float(inner @ (w * inner))
-        if squares > 0:
-            slopes = _derivative(float(total @ theta) / size, squares / size)
-            along, across = (
-                min(slope, 1 / (2 * eta)) for slope in slopes
-            )  # steeper ones, and the rounds would not have settled
-            direction = w * inner / math.sqrt(squares)
-            back = back - 4 * eta * (
-                across * back * (h * w) + np.outer(back @ (h * direction), (along - across) * direction)
-            )
-    yield 4 * noise["sum"] * back * h
-
-
-def _derivative(mean: float, square: float) -> tuple[float, float]:
-    """The mean derivative of capped logistic weights for normal scores: along the classifier, and across it."""
-    from numpy.polynomial.hermite_e import hermegauss
-    from scipy.special import expit
-
-    points, masses = hermegauss(100)
-    mean = math.copysign(min(abs(mean), math.sqrt(square)), mean)  # noise may have made it larger
-    scores = mean + math.sqrt(max(square - mean**2, 0.0)) * points
-    slopes = np.where(scores > 0, expit(scores) * expit(-scores), 0.0) * masses / masses.sum()
-    return float(slopes @ np.square(scores)) / square, float(slopes.sum())
-
-
-def _typical_stretch(a: NDArray[np.float64], second: NDArray[np.float64], constant: float | None) -> float:
-    """The length of a typical row, times that of its image under `a` once it is on the sphere."""
-    size, d = float(np.trace(second)), len(a)
-    if size <= 0:
-        return float(np.linalg.norm(a, 2))
-    stretch = math.sqrt(max(float(np.trace(a @ second @ a)) / size, 1e-12 * float(np.square(a).max())))
-    if constant is None:
-        return stretch
-    # Projecting shrinks the constant with its row: its mean square on the sphere says how long rows were.
-    share = min(1.0, max(float(second[-1, -1]) / size, constant**2 / (d - 1 + constant**2)))
-    return stretch * constant / math.sqrt(share)
+def _without(nothing: NDArray[np.float64], constant: float | None) -> NDArray[np.float64]:
+    """The matrix that takes out of theta what adds up to 0 in every row; there the constant column counts as 1."""
+    sums = nothing.copy()
+    if constant is not None:
+        sums[-1] *= constant
+    span = np.linalg.qr(sums)[0]
+    return np.asarray(np.eye(len(nothing)) - span @ span.T)
 
 
 def learn_moments(rados: ArrayLike, noise: float = 0.0, uncertainty: float | None = None) -> MomentFit:

@@ -89,7 +89,7 @@ def predict_table(
             positive = scores > 0
             prediction = choices.take(pa.array(positive.astype(np.int8)))
             columns = [] if kept is None else kept.take(batch.n_rows).columns
-            columns = [*columns, pa.array(scores), pa.array(expit(scores)), prediction]
+            columns = [*columns, pa.array(scores), pa.array(expit(model.log_odds(scores))), prediction]
             writer.write(pa.table(columns, schema=schema))
             if rule is not None:
                 n_wrong += int((positive != (rule.signs(batch.labels, batch.place) > 0)).sum())

@@ -27,15 +27,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, OutputError, ReleaseError, reason
+from radoboost.release.blocks import BLOCK_COLUMN, Stored, from_table, to_table
+from radoboost.release.blocks import RADOS as RADOS
 from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.laws import NOISY_MOMENTS, law_of
 from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
-FORMATS = (1, 2)  # 2 where a schema or a feature map is in it, or a block has columns of its own
-BLOCK_COLUMN = "block"
-RADOS = "rados"
+# 2 where there is a schema, a feature map, a block with columns of its own or stored by half, or there are no rados.
+FORMATS = (1, 2)
 _MOMENTS = {"moment:C", "whitening", "moment:b", "moment:C2"}
 _KEY = "radoboost"
 _ZEROS = "0" * 64
@@ -242,16 +243,18 @@ class Release:
         """The columns of a block: those of the release, unless it has its own."""
         return tuple(self.block_columns.get(block, self.feature_names))
 
+    def _layout(self) -> dict[str, Stored]:
+        """How each block is stored."""
+        return {name: Stored.of(name, rows, self.block_columns.get(name)) for name, rows in self.blocks.items()}
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rados themselves, as the JSON data in the file."""
-        own = self.block_columns
+        layout = self._layout()
+        plain = all(set(block.to_dict()) == {"rows"} for block in layout.values()) and RADOS in layout
         return {
-            "format": 1 if self.schema is None and self.map is None and not own else 2,
+            "format": 1 if self.schema is None and self.map is None and plain else 2,
             **({"id": self.id} if self.id else {}),
-            "blocks": [
-                {"name": name, "rows": len(rows), **({"columns": list(own[name])} if name in own else {})}
-                for name, rows in self.blocks.items()
-            ],
+            "blocks": [{"name": name, **block.to_dict()} for name, block in layout.items()],
             "columns": [column.to_dict() for column in self.columns],
             **({} if self.schema is None else {"schema": self.schema.to_dict()}),
             **({} if self.map is None else {"map": self.map.to_dict()}),
@@ -265,10 +268,7 @@ class Release:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to one Parquet file, whole or not at all."""
         with replacing(Path(path)) as draft:
-            names = [name for name, rows in self.blocks.items() for _ in range(len(rows))]
-            table = pa.table([pa.array(names).dictionary_encode()], names=[BLOCK_COLUMN])
-            for name in dict.fromkeys([*self.feature_names, *(n for own in self.block_columns.values() for n in own)]):
-                table = table.append_column(name, self._stored(name))
+            table = to_table(self.blocks, self.feature_names, self._layout())
             document = json.dumps({**self.to_dict(), "sha256": _ZEROS}, separators=(",", ":"), allow_nan=False)
             with pq.ParquetWriter(draft, table.schema, use_dictionary=[BLOCK_COLUMN]) as writer:
                 writer.write_table(table)
@@ -284,15 +284,6 @@ class Release:
         object.__setattr__(self, "digest", digest)
         if self.after_save is not None:
             self.after_save(digest)
-
-    def _stored(self, column: str) -> pa.Array:
-        """A column of all blocks, one after the other: null in those that do not have it."""
-        parts = []
-        for name, rows in self.blocks.items():
-            names = self.columns_of(name)
-            has = column in names
-            parts.append(pa.array(rows[:, names.index(column)]) if has else pa.nulls(len(rows), pa.float64()))
-        return pa.concat_arrays(parts)
 
 
 def load(path: str | os.PathLike[str]) -> Release:
@@ -341,21 +332,11 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
             f"the release has format {document['format']!r} and this version reads {FORMATS[0]} to {FORMATS[-1]}; "
             "upgrade radoboost"
         )
-    table = parquet.read()
     columns = columns_from_json(document["columns"])
-    counts = {block["name"]: int(block["rows"]) for block in document["blocks"]}
-    own = {block["name"]: tuple(block["columns"]) for block in document["blocks"] if "columns" in block}
-    names = [column.name for column in columns]
-    stored = [BLOCK_COLUMN, *dict.fromkeys([*names, *(name for block in own.values() for name in block)])]
-    matches = table.column_names == stored and sum(counts.values()) == table.num_rows
-    if not matches or table.column(0).to_pylist() != [name for name in counts for _ in range(counts[name])]:
-        raise ReleaseError("the rows and columns of the release are not those that its document describes")
-    if RADOS not in counts and (law_of(document["mechanism"]) != NOISY_MOMENTS or _MOMENTS - set(counts)):
+    layout = {block["name"]: Stored.from_dict(block["name"], block) for block in document["blocks"]}
+    blocks = from_table(parquet.read(), [column.name for column in columns], layout)
+    if RADOS not in blocks and (law_of(document["mechanism"]) != NOISY_MOMENTS or _MOMENTS - set(blocks)):
         raise ReleaseError("the release has no rados, and no moments from which they could be drawn")
-    blocks, first = {}, 0
-    for name, count in counts.items():
-        blocks[name] = _read_block(table.slice(first, count), own.get(name, tuple(names)))
-        first += count
     negative, positive = document["classes"]
     n_examples = document["n_examples"]
     if not (n_examples is None or isinstance(n_examples, int)):
@@ -375,21 +356,8 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
         id=name,
         schema=read_schema(document, columns, feature_map),
         map=feature_map,
-        block_columns=own,
+        block_columns={name: block.columns for name, block in layout.items() if block.columns is not None},
     )
-
-
-def _read_block(table: pa.Table, names: tuple[str, ...]) -> NDArray[np.float64]:
-    """The rows of one block, which has these columns: it must be null in others, and finite in these."""
-    rows = np.empty((table.num_rows, len(names)))
-    for k, name in enumerate(names):
-        rows[:, k] = table.column(name).to_numpy()
-    if not np.isfinite(rows).all():
-        raise ReleaseError("the release holds values that are missing or not finite")
-    others = set(table.column_names) - {BLOCK_COLUMN, *names}
-    if any(table.column(name).null_count != table.num_rows for name in others):
-        raise ReleaseError("the release holds values in columns that their block does not have")
-    return rows
 
 
 def read_map(document: Mapping[str, Any]) -> FeatureMap | None:

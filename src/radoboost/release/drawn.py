@@ -5,6 +5,7 @@ here: by the data holder if `craft` is asked for rados, and else by anyone who h
 """
 
 import math
+import secrets
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +40,8 @@ def draw_rados(release: Release, n_rados: int = N_RADOS, random_state: Any = Non
     Examples
     --------
     >>> import radoboost as rb
-    >>> release = rb.craft([[0.5], [0.25]], [0, 1], mechanism=rb.Moments(1.0), bounds=[[0, 1]], classes=(0, 1))
+    >>> X, y = np.array([[0.5], [0.25]]), [0, 1]
+    >>> release = rb.craft(X, y, mechanism=rb.Moments(1.0), bounds=[[0, 1]], classes=(0, 1))
     >>> release.n_rados, draw_rados(release, 50).rados.shape
     (0, (50, 2))
     """
@@ -92,4 +94,4 @@ def _generator(random_state: Any) -> np.random.Generator:
         raise ArgumentError(
             f"random_state must be None, a whole number from 0 on, a RandomState or a Generator; it is {random_state!r}"
         )
-    return np.random.default_rng(random_state)
+    return np.random.default_rng(secrets.randbits(128) if random_state is None else random_state)

@@ -12,6 +12,7 @@ _STAGES = {  # what a stage of several is called, by its name in a release
     "counts": "numbers of rows",
     "outline": "second moments of the table's own columns",
     "ranks": "histograms of columns",
+    "scores": "numbers of rows by score and class",
     "second": "second moments",
     "sum": "sum",
     "whitened": "whitened second moments",

@@ -70,11 +70,11 @@ def _noisy_examples(release: Release) -> NoisyExamples:
 
 def _moments(release: Release) -> "_Released":
     parameters = release.mechanism
-    # A release of before has no noisy counts: those of the attack then tell nothing.
-    said = {"counts": LARGEST_SCALE / GRID, **parameters["noise"]}
+    # A release of before has no noisy counts, of rows or of scores: those of the attack then tell nothing.
+    said = {"counts": LARGEST_SCALE / GRID, "scores": LARGEST_SCALE / GRID, **parameters["noise"]}
     n_searched = len(parameters.get("searched", ()))
     searches = [f"bounds {j + 1}" for j in range(len(SEARCHES))] if n_searched else []
-    names = ["counts", *searches, "second", "sum", "whitened", "rounds"]
+    names = ["counts", *searches, "second", "sum", "whitened", "rounds", "scores"]
     noise = tuple((stage, float(said[stage])) for stage in names)
     _expect(release, grid=GRID, constant=CONSTANT_VALUE)
     mechanism = _Released(
@@ -142,7 +142,7 @@ class _Released(Moments):
     def distance(self, shape: Shape) -> float:
         """mu of all stages together, by their noise; what is without noise on purpose does not count."""
         double = 1 if self.unit == "record" else 2
-        reach = {"sum": double, "rounds": double * CAP * math.sqrt(self.noise_rounds)}
+        reach = {"sum": double, "rounds": double * CAP * math.sqrt(self.noise_rounds), "scores": math.sqrt(double)}
         if self.unit == "record":
             reach |= {"counts": 1, "second": 1, "whitened": 1}
         noise = dict(self.noise)

@@ -230,8 +230,8 @@ def tilt(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) 
 @functools.cache
 def _tilt(kind: str) -> Callable[..., None]:
     """Mean rados of rows of int16 or int32."""
-    add_parts = _add_narrow_parts if kind == "int16" else _add_parts
-    norm_type = np.uint32 if kind == "int16" else np.float64
+    narrow = kind == "int16"  # a function in its place would keep compiled code from being found again
+    norm_type = np.uint32 if narrow else np.float64
     signature = types.void(
         matrix(kind),
         types.Array(types.float64, 1, "C", readonly=True),
@@ -256,14 +256,20 @@ def _tilt(kind: str) -> Callable[..., None]:
             for i in range(b):
                 weight = 1.0 / (1.0 + powers[i])
                 weights[i] = np.float32(weight if weight < cap else cap)
-            add_parts(rows, weights, start, b, squares, sums)
+            if narrow:
+                _add_narrow_parts(rows, weights, start, b, squares, sums)
+            else:
+                _add_parts(rows, weights, start, b, squares, sums)
             too_long = 0
             for i in range(b):
                 too_long += squares[i] > most
             if too_long:
                 for i in range(b):
                     weights[i] = weights[i] if squares[i] <= most else np.float32(0.0)
-                add_parts(rows, weights, start, b, squares, sums)
+                if narrow:
+                    _add_narrow_parts(rows, weights, start, b, squares, sums)
+                else:
+                    _add_parts(rows, weights, start, b, squares, sums)
             for j in range(d):
                 total[j] += sums[j]
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 from radoboost.holder.mechanisms.moment_passes import CAP, GRID
 from radoboost.holder.noise import TOTAL_VARIATION, round_scale_up
 from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated
+from radoboost.release.scores import EDGES
 
+SCORES_SHARE = 0.02  # of the noisy counts of rows by score and class
+SCORE_CELLS = 4 * (len(EDGES) + 1)
 COUNTS_SHARE = 0.01  # of the noisy counts of good and spoiled rows
 POWER_BINS, EQUAL_BINS = 130, 64  # of a column: powers of two from 2**-64 to 2**64, and zero; equal bins within them
 # Searches for bounds: how many bins a column has in each, and its part of their share.
@@ -89,12 +92,12 @@ def planned_stages(unit: str, sharpen: bool, bounds_share: float, shape: Shape, 
     every sum by as many times as much as there are of them (P4).
 
     >>> [stage.share for stage in planned_stages("record", True, 0.1, Shape(4), 8)]
-    [0.01, 0.099, 0.099, 0.099, 0.693]
+    [0.01, 0.097, 0.097, 0.097, 0.6789999999999999, 0.02]
     """
     d, record = shape.n_planned or shape.n_columns, unit == "record"
     counts = COUNTS_SHARE if record else 0.0
     search = bounds_share if record and shape.n_searched else 0.0
-    rest = 1 - counts - search
+    rest = 1 - counts - search - SCORES_SHARE
     shares = {name: share * rest for name, share in _shares(unit, sharpen, shape).items()}
     vector = GRID * (1 if record else 2)
     k = shape.max_rows
@@ -114,6 +117,8 @@ def planned_stages(unit: str, sharpen: bool, bounds_share: float, shape: Shape, 
         Stage("sum", k * vector, shares["sum"], d),
         Stage("whitened", k * GRID**2, shares["whitened"], _pairs(d)),
         Stage("rounds", k * CAP * vector, shares["rounds"], d, n_rounds),
+        # A row is in one cell; a flipped label moves it from one to another (M14).
+        Stage("scores", k * GRID * (1 if record else math.sqrt(2)), SCORES_SHARE, SCORE_CELLS),
     )
 
 

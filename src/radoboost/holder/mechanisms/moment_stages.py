@@ -20,6 +20,7 @@ from radoboost.holder.mechanisms.bins import CountBins, EqualBins
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, Stage, released_noise
 from radoboost.holder.mechanisms.moment_columns import plan_map, planned_columns, read_outline
 from radoboost.holder.mechanisms.moment_passes import (
+    CONSTANT_VALUE,
     GRID,
     MeanRado,
     SphereEdges,
@@ -29,11 +30,13 @@ from radoboost.holder.mechanisms.moment_passes import (
     WhitenedRows,
 )
 from radoboost.holder.mechanisms.moment_plan import Outlook, Plan, choose, rounds_for
+from radoboost.holder.mechanisms.score_counts import SIZES, ScoreCounts
 from radoboost.holder.passes import Readable, RowPass
 from radoboost.holder.run import Noise, Run
 from radoboost.privacy import Event, Relation
-from radoboost.release.columns import CONSTANT
+from radoboost.release.columns import CONSTANT, constant_column
 from radoboost.release.maps import FeatureMap
+from radoboost.release.scores import weights_and_unit
 from radoboost.release.spectra import HESSIAN_FLOOR, inverse_power, noise_floor
 from radoboost.tables.mapped import mapped
 
@@ -149,6 +152,7 @@ class Stages:
         self._searches = len(SEARCHES) if shape.n_searched else 0
         self.plan = Plan("linear", False, 0, sphere.width, 0, 0.0)
         self.map: FeatureMap | None = None
+        self.score_unit = 0.0
         self.blocks: dict[str, NDArray[np.float64]] = {}
         self.block_columns: dict[str, tuple[str, ...]] = {}
 
@@ -170,7 +174,7 @@ class Stages:
 
     def _run_all(self) -> None:
         sharpen, run = self._budget.sharpen, self._run
-        self._expect(2 + 9 * sharpen)
+        self._expect(3 + 9 * sharpen)
         first = run.sum(self._sphere)
         self.counts = first.counts
         if not self.rows:
@@ -179,7 +183,7 @@ class Stages:
         run.add_noise(first, Noise("products", scale, symmetric=True))
         second = first.products / GRID**2
         self._choose(second)
-        self._expect(2 + 2 * self.plan.beyond + self.plan.ranks + (1 + self.plan.rounds) * sharpen)
+        self._expect(3 + 2 * self.plan.beyond + self.plan.ranks + (1 + self.plan.rounds) * sharpen)
         if not self.plan.beyond:
             self._whiten(second, lambda a: WhitenedRows(self._sphere, a), None)
             return
@@ -248,6 +252,17 @@ class Stages:
         if sharpen:
             hessian = inverse_power(whitened, noise_floor(scales["whitened"] / GRID**2, width, HESSIAN_FLOOR), 1.0)
             self._sharpen(edges, hessian, total)
+        self._count_scores()
+
+    def _count_scores(self) -> None:
+        """Noisy counts of rows by class and by the score that follows from the blocks so far (M14)."""
+        sphere, run = self._sphere, self._run
+        columns = (*sphere.columns, *([constant_column(1.0)] * sphere.intercept))
+        released = {"noise": self.noise(), "rounds": self.plan.rounds, "constant": CONSTANT_VALUE}
+        weights, self.score_unit = weights_and_unit(self.blocks, released, columns)
+        task = ScoreCounts(sphere.rule, sphere.columns, weights, self.score_unit)
+        counts = run.noisy_sum(task, Noise("cells", self._scales()["scores"])).cells / GRID
+        self.blocks["scores"], self.block_columns["scores"] = counts, SIZES
 
     def _sharpen(self, edges: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """Mean rados under the current logistic weights; how many, the plan says (M6)."""

@@ -168,6 +168,7 @@ class Moments:
                 **person_parameters(asked),
                 "unit": self.unit, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
                 "noise": stages.noise(), "rows": stages.rows, "rounds": plan.rounds, "eta": plan.eta,
+                "score_unit": stages.score_unit,
                 **({"plan": {"word": outlook.word, **plan.to_dict()}} if outlook else {}),
                 **({"searched": list(searched)} if searched else {}),
             },

@@ -1,0 +1,215 @@
+"""What a score is made of: a part for every column of the table, one for every pair, and the rest.
+
+The terms of a feature map that are of one column alone, such as its hats, its rank and its square, are one part:
+together they are the shape of that column's effect. The slots of a category are one part, too. A product of two columns
+is a part. Products of directions, and cosines, are of all columns at once: they are the rest.
+
+Besides theta, a model keeps of its release what is needed to draw that with bands: the covariances of the weights
+within each part, by the declared noise, and where the values of columns lie.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ModelError
+from radoboost.release import Release
+from radoboost.release.columns import Column
+from radoboost.release.maps import FeatureMap
+from radoboost.tables.schema import Schema
+
+NUMBER, CATEGORY, PAIR, DIRECTIONS, COSINES = "number", "category", "pair", "directions", "cosines"
+POINTS = 65  # along a curve: the ends of the bins of ranks are among them
+_DEPENDENT = 1e-9  # of the largest singular value: what is less is 0
+_DIGITS = 6  # of means and variances that are kept
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a score: the columns of the table that it is of, and the places of the weights that make it."""
+
+    kind: str
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is of few columns, so that it can be shown by itself."""
+        return self.kind in (NUMBER, CATEGORY, PAIR)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The places whose covariances a model keeps: those of parts that are shown."""
+        return self.places if self.shown else ()
+
+
+def parts_of(columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None) -> list[Part]:
+    """The parts of a score, in the order of their first columns.
+
+    >>> from radoboost.release.maps import Input, Term
+    >>> linear, products = [("a",), ("b",)], [("a", "a"), ("a", "b")]
+    >>> terms = [Term("linear", of) for of in linear] + [Term("product", of) for of in products]
+    >>> feature_map = FeatureMap((Input("a"), Input("b")), tuple(terms))
+    >>> columns = [Column(name, "bounds", 1.0, -1.0, 1.0) for name in feature_map.output_names]
+    >>> [(part.kind, part.names, part.places) for part in parts_of(columns, feature_map, None)]
+    [('number', ('a',), (0, 2)), ('number', ('b',), (1,)), ('pair', ('a', 'b'), (3,))]
+    """
+    groups = {} if schema is None else schema.groups
+    found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    features = [column.name for column in columns if column.scale != "constant"]
+    for place, name in enumerate(features):
+        found.setdefault(_part_of(name, place, feature_map, groups), []).append(place)
+    return [Part(kind, names, tuple(places)) for (kind, names), places in found.items()]
+
+
+def _part_of(
+    name: str, place: int, feature_map: FeatureMap | None, groups: Mapping[str, str]
+) -> tuple[str, tuple[str, ...]]:
+    """The kind and the names of the part that a column belongs to."""
+    if feature_map is None:
+        return _single(name, groups)
+    term = feature_map.terms[place]
+    of = {entry.label: entry.name for entry in feature_map.inputs}
+    if term.kind == "cosine":
+        return COSINES, ()
+    if not all(label in of for label in term.inputs):
+        return DIRECTIONS, ()
+    names = tuple(dict.fromkeys(of[label] for label in term.inputs))
+    return (PAIR, names) if len(names) == 2 else _single(names[0], groups)
+
+
+def _single(name: str, groups: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    return (CATEGORY, (groups[name],)) if name in groups else (NUMBER, (name,))
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What a model keeps of its release to explain itself: by part, in the order of `parts_of`.
+
+    `covariances` are those of the weights by the declared noise, and `variances` those of the parts of scores, by the
+    released second moments. `means` and `deviations` are of the columns of the release, as these are scaled.
+    """
+
+    covariances: tuple[NDArray[np.float64], ...]
+    variances: tuple[float, ...]
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data: of each covariance the rows up to the diagonal, one after the other."""
+        return {
+            "covariances": [matrix[np.tril_indices(len(matrix))].tolist() for matrix in self.covariances],
+            "variances": list(self.variances),
+            "means": list(self.means),
+            "deviations": list(self.deviations),
+        }
+
+    @classmethod
+    def from_dict(cls, entry: Any, parts: Sequence[Part], n_columns: int) -> Self:
+        """Effects from a document, refused where they are not those of these parts."""
+        try:
+            covariances = [
+                _symmetric(numbers, len(part.kept)) for numbers, part in zip(entry["covariances"], parts, strict=True)
+            ]
+            numbers = [[float(number) for number in entry[key]] for key in ("variances", "means", "deviations")]
+        except (KeyError, TypeError, ValueError):
+            raise ModelError("what the model keeps about its effects cannot be understood") from None
+        lengths = [len(parts), n_columns, n_columns]
+        finite = all(np.isfinite(np.array(values)).all() for values in (*covariances, *numbers))
+        if [len(values) for values in numbers] != lengths or not finite:
+            raise ModelError("what the model keeps about its effects is not of its columns")
+        variances, means, deviations = map(tuple, numbers)
+        return cls(tuple(covariances), variances, means, deviations)
+
+
+def basis_of(
+    part: Part, at: Mapping[str, NDArray[np.float64]], columns: Sequence[Column], feature_map: FeatureMap | None
+) -> NDArray[np.float64]:
+    """The values of a part's columns where some inputs have these values, and all others say nothing."""
+    features = [column for column in columns if column.scale != "constant"]
+    names: Sequence[str] = [column.name for column in features] if feature_map is None else feature_map.input_names
+    neutral = [column.neutral for column in features] if feature_map is None else feature_map.neutral
+    rows = np.tile(np.array(neutral, dtype=np.float64), (len(next(iter(at.values()))), 1))
+    for name, values in at.items():
+        rows[:, names.index(name)] = values
+    outputs = rows if feature_map is None else feature_map.apply(rows)
+    return np.column_stack([columns[k].apply(outputs[:, k]) for k in part.places])
+
+
+def dependencies(
+    parts: Sequence[Part], columns: Sequence[Column], feature_map: FeatureMap | None, constant: float | None
+) -> NDArray[np.float64]:
+    """Sums of columns that are 0 in every row, whatever the table, one a column of the matrix.
+
+    Hats of a column add up to 1, and hats times their knots to the column itself. That follows from the map alone.
+    """
+    found = [np.zeros((len(columns), 0))]
+    for part in parts:
+        if part.kind != NUMBER or len(part.places) == 1:
+            continue
+        values = np.linspace(*limits_of(part.names[0], columns, feature_map), POINTS)
+        basis, places = basis_of(part, {part.names[0]: values}, columns, feature_map), list(part.places)
+        if constant is not None:
+            basis, places = np.column_stack([basis, np.full(len(values), constant)]), [*places, len(columns) - 1]
+        _, lengths, vectors = np.linalg.svd(basis, full_matrices=True)
+        rank = int((lengths > _DEPENDENT * lengths[0]).sum())
+        block = np.zeros((len(columns), len(places) - rank))
+        block[places] = vectors[rank:].T
+        found.append(block)
+    return np.column_stack(found)
+
+
+def read_effects(
+    release: Release, theta: NDArray[np.float64], parts: Sequence[Part], covariances: Sequence[NDArray[np.float64]]
+) -> Effects | None:
+    """The effects of a classifier from released moments; None where there is no constant column to centre them by."""
+    if release.columns[-1].scale != "constant":
+        return None
+    constant, second = float(release.mechanism["constant"]), release.blocks["moment:C"]
+    weight = max(float(second[-1, -1]), float(release.mechanism["noise"]["second"]), 1e-6)
+    means = np.clip(constant * second[-1, :-1] / weight, -1.0, 1.0)
+    covariance = constant**2 * second[:-1, :-1] / weight - np.outer(means, means)
+    deviations = np.sqrt(np.clip(np.diag(covariance), 1e-4, 1.0))
+    variances = []
+    for part in parts:
+        places = list(part.places)
+        variances.append(max(float(theta[places] @ covariance[np.ix_(places, places)] @ theta[places]), 0.0))
+    # Hats add up to 1, so their weights may vary far more than the curve that they make: no digit is dropped there.
+    return Effects(
+        tuple(covariances),
+        *(tuple(_rounded(np.array(numbers)).tolist()) for numbers in (variances, means, deviations)),
+    )
+
+
+def _rounded(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """To so many digits that a file stays short."""
+    return np.array([float(f"{number:.{_DIGITS}g}") for number in numbers.ravel()]).reshape(numbers.shape)
+
+
+def _symmetric(numbers: Sequence[float], size: int) -> NDArray[np.float64]:
+    """A symmetric matrix from its rows up to the diagonal."""
+    if len(numbers) != size * (size + 1) // 2 or not all(type(number) in (int, float) for number in numbers):
+        raise ValueError
+    matrix = np.zeros((size, size))
+    matrix[np.tril_indices(size)] = numbers
+    return np.asarray(matrix + np.tril(matrix, -1).T)
+
+
+def limits_of(name: str, columns: Sequence[Column], feature_map: FeatureMap | None) -> tuple[float, float]:
+    """Between which raw values a column is shown: its bounds, or three deviations to either side of its mean."""
+    if feature_map is not None:
+        for entry in feature_map.inputs:
+            if entry.name == name:
+                reach = 3.0 * entry.divisor / entry.factor if entry.limit is None else entry.divisor / entry.factor
+                low = entry.neutral - reach if entry.low is None else entry.low
+                high = entry.neutral + reach if entry.high is None else entry.high
+                return float(low), float(high)
+    column = next(column for column in columns if column.name == name)
+    middle, spread = (column.mean, column.std) if column.mean is not None and column.std is not None else (0.0, 1.0)
+    low = middle - 3 * spread if column.low is None or math.isinf(column.low) else column.low
+    high = middle + 3 * spread if column.high is None or math.isinf(column.high) else column.high
+    return float(low), float(high)

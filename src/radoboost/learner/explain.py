@@ -1,0 +1,258 @@
+"""What a model does, for people to read: the shape of every column's effect, the strongest pairs, and the rest.
+
+An effect is what a column adds to the score, less its mean over the rows of the release as far as that tells: so 0 is
+what an average row has. Bands are two standard errors by the declared noise to either side. They come from the
+covariances of all weights that make a curve, for neighbouring hats are far from independent.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.learner.effects import CATEGORY, COSINES, NUMBER, PAIR, POINTS, Part, basis_of, limits_of, parts_of
+from radoboost.learner.model import Model
+from radoboost.release.maps import Input
+
+_BAND = 2.0  # standard errors
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What a number adds to the score at some of its values, in raw units, ascending.
+
+    `band` is two standard errors by the declared noise; None where there is no such noise, or nothing is known of it.
+    `importance` is the standard deviation of the effect over the released distribution of the column.
+    """
+
+    name: str
+    importance: float
+    values: tuple[float, ...]
+    effects: tuple[float, ...]
+    band: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Bars:
+    """What each value of a category adds to the score; otherwise as `Curve`."""
+
+    name: str
+    importance: float
+    values: tuple[str, ...]
+    effects: tuple[float, ...]
+    band: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What two columns add together, beyond what each adds alone, at low and high values of both.
+
+    Low and high are one standard deviation below and above the mean. `corners` are the effects at (low, low), (low,
+    high), (high, low) and (high, high), and `band` is two standard errors of the largest of them.
+    """
+
+    names: tuple[str, str]
+    importance: float
+    corners: tuple[float, float, float, float]
+    band: float | None
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Columns of the release that are of all columns at once, and their share of the variance of scores."""
+
+    kind: str
+    n_columns: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a model does: curves, bars and pairs, each by importance, and the rest.
+
+    `positive` is the class that positive scores speak for, and `log_odds` are those of a row whose every effect is 0.
+    """
+
+    positive: Any
+    log_odds: float
+    curves: tuple[Curve, ...]
+    bars: tuple[Bars, ...]
+    pairs: tuple[Pair, ...]
+    rest: tuple[Rest, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return asdict(self)
+
+
+def explain_model(model: Model) -> Explanation:
+    """What a model does.
+
+    >>> import radoboost as rb
+    >>> age = rb.Column("age", "standard", step=2.0**-20, mean=40.0, std=8.0)
+    >>> dose = rb.Column("dose", "standard", step=2.0**-20, mean=1.0, std=0.5)
+    >>> explanation = explain_model(Model(np.array([2.0, -0.5]), (age, dose), ("no", "yes"), {"name": "by hand"}))
+    >>> [(curve.name, round(curve.importance, 1)) for curve in explanation.curves]
+    [('age', 2.0), ('dose', 0.5)]
+    """
+    return _Reader(model).read()
+
+
+class _Reader:
+    """A model's parts, one after the other."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.parts = parts_of(model.columns, model.map, model.schema)
+        self.average = 0.0
+
+    def read(self) -> Explanation:
+        made: dict[str, list[Any]] = {NUMBER: [], CATEGORY: [], PAIR: []}
+        for k, part in enumerate(self.parts):
+            if part.kind in made:
+                read = {NUMBER: self._curve, CATEGORY: self._bars, PAIR: self._pair}[part.kind]
+                made[part.kind].append(read(k, part))
+        curves, bars, pairs = (tuple(sorted(items, key=lambda item: -item.importance)) for items in made.values())
+        log_odds = float(self.model.log_odds(np.array([self._average_score()]))[0])
+        return Explanation(self.model.classes[1], log_odds, curves, bars, pairs, self._rest())
+
+    def _average_score(self) -> float:
+        """The score of an average row: by the means that the release tells, or by those of the effects."""
+        model = self.model
+        constant = math.fsum(
+            float(theta) for theta, column in zip(model.theta, model.columns, strict=True) if column.scale == "constant"
+        )
+        if model.effects is None:
+            return constant + self.average
+        return constant + float(model.theta[: len(model.effects.means)] @ np.array(model.effects.means))
+
+    def _basis(self, part: Part, at: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+        return basis_of(part, at, self.model.columns, self.model.map)
+
+    def _effect(
+        self, k: int, part: Part, basis: NDArray[np.float64], masses: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, float]:
+        """The effects of rows of a basis less their mean by `masses`, their bands, and that mean."""
+        middle = np.zeros(basis.shape[1]) if masses is None else masses @ basis
+        theta = self.model.theta[list(part.places)]
+        centred, band = basis - middle, None
+        if self.model.effects is not None:
+            covariance = self.model.effects.covariances[k]
+            band = _BAND * np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", centred, covariance, centred), 0.0))
+        return centred @ theta, band, float(middle @ theta)
+
+    def _curve(self, k: int, part: Part) -> Curve:
+        (name,) = part.names
+        values = np.linspace(*limits_of(name, self.model.columns, self.model.map), POINTS)
+        masses = self._masses(name, values)
+        effects, band, mean = self._effect(k, part, self._basis(part, {name: values}), masses)
+        self.average += mean
+        return Curve(name, _spread(effects, masses), *_listed(values, effects, band))
+
+    def _bars(self, k: int, part: Part) -> Bars:
+        slots = self._slots(part)
+        basis = self._basis(part, dict(zip(slots, np.eye(len(slots)), strict=True)))
+        masses = self._shares(part)
+        effects, band, mean = self._effect(k, part, basis, masses)
+        self.average += mean
+        prefix = f"{part.names[0]}="
+        names = tuple(slot.removeprefix(prefix) for slot in slots)
+        return Bars(part.names[0], _spread(effects, masses), names, *_listed(effects, band))
+
+    def _pair(self, k: int, part: Part) -> Pair:
+        first, second = part.names
+        ends = [self._ends(name) for name in part.names]
+        basis = self._basis(part, {first: np.repeat(ends[0], 2), second: np.tile(ends[1], 2)})
+        effects, band, _ = self._effect(k, part, basis)
+        low_low, low_high, high_low, high_high = effects.tolist()
+        importance = 0.0
+        if self.model.effects is not None:
+            importance = math.sqrt(self.model.effects.variances[k])
+        else:
+            importance = float(np.sqrt(np.square(effects).mean()))
+        corners = (low_low, low_high, high_low, high_high)
+        return Pair((first, second), importance, corners, None if band is None else float(band.max()))
+
+    def _rest(self) -> tuple[Rest, ...]:
+        """Parts of all columns at once; their share is known where the release told the variances of scores."""
+        kept = self.model.effects
+        variances = [0.0] * len(self.parts) if kept is None else list(kept.variances)
+        whole = max(math.fsum(variances), 1e-300)
+        return tuple(
+            Rest("cosines" if part.kind == COSINES else "products of directions", len(part.places), variance / whole)
+            for part, variance in zip(self.parts, variances, strict=True)
+            if not part.shown
+        )
+
+    def _slots(self, part: Part) -> list[str]:
+        """The input columns of a category."""
+        names = self.model.column_names
+        if self.model.map is None:
+            return [names[place] for place in part.places]
+        of = {entry.label: entry.name for entry in self.model.map.inputs}
+        terms = [self.model.map.terms[place] for place in part.places]
+        return list(dict.fromkeys(of[label] for term in terms for label in term.inputs))
+
+    def _shares(self, part: Part) -> NDArray[np.float64]:
+        """How often each value of a category occurs, as far as the release tells."""
+        kept, n_slots = self.model.effects, len(self._slots(part))
+        if kept is None or len(part.places) != n_slots:
+            return np.full(n_slots, 1 / n_slots)
+        counts = np.maximum([kept.deviations[k] ** 2 + kept.means[k] ** 2 for k in part.places], 1e-9)
+        return np.asarray(counts / counts.sum())
+
+    def _masses(self, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How often a column has each of some values, as far as the release tells; evenly where it does not."""
+        ranked = self._input(name, ranked=True)
+        if ranked is not None:
+            levels = ranked.apply(values)
+            masses = np.gradient(levels)
+        else:
+            middle, deviation = self._middle(name)
+            if deviation is None:
+                return np.full(len(values), 1 / len(values))
+            masses = np.exp(-0.5 * np.square((values - middle) / deviation))
+        return np.asarray(masses / masses.sum()) if masses.sum() > 0 else np.full(len(values), 1 / len(values))
+
+    def _middle(self, name: str) -> tuple[float, float | None]:
+        """Mean and standard deviation of a column in raw units; the latter is None where nothing is known."""
+        model, kept = self.model, self.model.effects
+        entry = self._input(name)
+        if entry is not None:
+            unit = entry.divisor / entry.factor
+            if kept is None or entry.label not in model.column_names or entry.log:
+                return entry.neutral, None
+            place = model.column_names.index(entry.label)
+            return entry.neutral + kept.means[place] * unit, kept.deviations[place] * unit
+        place = model.column_names.index(name)
+        column = model.columns[place]
+        if column.mean is not None:
+            return column.mean, column.std
+        if kept is None or column.scale != "bounds":
+            return column.neutral, None
+        _, _, shift, factor, divisor, offset = column.constants
+        return shift + (kept.means[place] + offset) * divisor / factor, kept.deviations[place] * divisor / factor
+
+    def _ends(self, name: str) -> NDArray[np.float64]:
+        """A low and a high value of a column: one deviation from the mean, within bounds; 0 and 1 for a slot."""
+        if self.model.schema is not None and name in self.model.schema.groups:
+            return np.array([0.0, 1.0])
+        low, high = limits_of(name, self.model.columns, self.model.map)
+        middle, deviation = self._middle(name)
+        reach = (high - low) / 4 if deviation is None else deviation
+        return np.clip([middle - reach, middle + reach], low, high)
+
+    def _input(self, name: str, *, ranked: bool = False) -> Input | None:
+        """The input of the map that is made of a column: its ranks, or the column itself."""
+        inputs = () if self.model.map is None else self.model.map.inputs
+        return next((entry for entry in inputs if entry.name == name and bool(entry.levels) == ranked), None)
+
+
+def _spread(effects: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
+    return float(np.sqrt(masses @ np.square(effects - masses @ effects)))
+
+
+def _listed(*arrays: NDArray[np.float64] | None) -> list[Any]:
+    return [None if array is None else tuple(array.tolist()) for array in arrays]

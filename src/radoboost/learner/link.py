@@ -1,0 +1,127 @@
+"""How probable the positive class is at a score.
+
+Mean rados have capped weights, their noise goes into the classifier, and rows were put on the sphere before anything
+was summed: so scores are not log odds. Private counts of rows by score and class say what they are:
+
+    log odds = slope s / sqrt(1 + bend s**2)       with one slope for scores above 0 and one for those below
+
+The posterior mean of both slopes and of the bend, given the counts and the noise that they declare, is what is taken.
+The scale that both slopes share goes into theta, so that scores near 0 are log odds. Releases of earlier versions have
+no counts: their theta stays, and the link is what is likely before anything is known.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ModelError
+from radoboost.release import Release
+from radoboost.release.scores import EDGES, weights_and_unit
+
+# Before any count: log slopes around 0.7 with deviation 0.5, the two of them alike but for a deviation of 0.3, and
+# bends from none to strong, in units of the upper edge. Those of eight tables lay well within.
+_MIDDLE, _SPREAD, _APART = math.log(0.7), 0.5, 0.3
+_LOG_SLOPES = np.linspace(math.log(0.05), math.log(8.0), 60)
+_BENDS = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
+_FARTHEST = 1.8  # of the upper edge: up to where scores beyond it are thought to lie
+_STEEPEST = 4.0  # change of the log density of scores over the upper edge
+
+
+@dataclass(frozen=True)
+class Link:
+    """Log odds of scores: `up` times the score above 0 and `down` times it below, bent by `bend`.
+
+    `scale` is what theta was multiplied with, and is no part of the formula.
+
+    >>> Link(up=1.0, down=0.5, bend=0.25).log_odds(np.array([-1e9, -2.0, 0.0, 1e9])).round(3).tolist()
+    [-1.0, -0.707, 0.0, 2.0]
+    """
+
+    up: float = 1.0
+    down: float = 1.0
+    bend: float = 0.0
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        numbers = (self.up, self.down, self.bend, self.scale)
+        if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
+            raise ModelError("the link of a model needs finite numbers")
+        if min(self.up, self.down, self.scale) <= 0 or self.bend < 0:
+            raise ModelError("the link of a model needs slopes and a scale above 0, and a bend that is not below 0")
+
+    def log_odds(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log odds of the positive class."""
+        slopes = np.where(scores > 0, self.up, self.down)
+        root = math.sqrt(self.bend)
+        return np.asarray(slopes * scores / np.hypot(1.0, root * scores))
+
+    def to_dict(self) -> dict[str, float]:
+        """The link as JSON data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, entry: Any) -> Self:
+        """A link from a document."""
+        if not isinstance(entry, Mapping) or set(entry) != {"up", "down", "bend", "scale"}:
+            raise ModelError("a link has up, down, bend and scale, and nothing else; upgrade radoboost")
+        return cls(**entry)
+
+
+def score_link(release: Release) -> Link:
+    """The link of the scores that follow from released moments: by the counts in it, or without any, for older ones."""
+    mechanism = release.mechanism
+    if "scores" in release.blocks:
+        counts = release.blocks["scores"].reshape(2, 2, len(EDGES) + 1)
+        return fitted_link(counts, float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]))
+    _, unit = weights_and_unit(release.blocks, mechanism, release.columns)
+    guess = fitted_link(np.zeros((2, 2, len(EDGES) + 1)), 0.0, unit)
+    return Link(guess.scale, guess.scale, guess.bend * guess.scale**2)
+
+
+def fitted_link(counts: NDArray[np.float64], noise_std: float, unit: float) -> Link:
+    """The link by noisy counts of rows: [score above 0][positive class][size of the score, by `EDGES` times `unit`].
+
+    >>> many = np.array([[[4000, 2000, 600], [3000, 800, 60]], [[3000, 800, 60], [4000, 2000, 600]]])
+    >>> link = fitted_link(many.astype(float), 10.0, 1.0)
+    >>> 0.8 < link.scale * link.up < 1.4, abs(link.up - link.down) < 0.01
+    (True, True)
+    """
+    edges = np.array(EDGES) * unit
+    below, above = (_likelihoods(counts[side, side], counts[side, 1 - side], noise_std, edges) for side in (0, 1))
+    middle, apart = (_LOG_SLOPES[:, None] + _LOG_SLOPES) / 2, _LOG_SLOPES[:, None] - _LOG_SLOPES
+    prior = -0.5 * (np.square((middle - _MIDDLE) / _SPREAD) + np.square(apart / _APART))
+    posterior = above[:, None, :] + below[None, :, :] + prior[:, :, None]
+    posterior = np.exp(posterior - posterior.max())
+    posterior /= posterior.sum()
+    up, down = (float(posterior.sum(axis=(other, 2)) @ _LOG_SLOPES) for other in (1, 0))
+    bend = float(posterior.sum(axis=(0, 1)) @ _BENDS) / float(edges[-1]) ** 2
+    scale = math.exp((up + down) / 2)
+    return Link(math.exp((up - down) / 2), math.exp((down - up) / 2), bend / scale**2, scale)
+
+
+def _likelihoods(
+    right: NDArray[np.float64], wrong: NDArray[np.float64], noise_std: float, edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Log likelihoods of slopes (rows) and bends (columns), by counts of right and wrong scores of three sizes.
+
+    Right less wrong, less what is expected of so many, has the noise of both counts and that of the sample. Within a
+    size, scores are spread as the numbers of its neighbours say.
+    """
+    low, high = np.append(0.0, edges), np.append(edges, _FARTHEST * edges[-1])
+    total, centre = right + wrong, (low + high) / 2
+    steps, masses = np.polynomial.legendre.leggauss(5)
+    points = centre[:, None] + (high - low)[:, None] / 2 * steps
+    density = np.maximum(total, max(noise_std, 1.0)) / (high - low)
+    tilt = np.clip(np.gradient(np.log(density), centre), -_STEEPEST / edges[-1], _STEEPEST / edges[-1])
+    weights = masses * np.exp(tilt[:, None] * (points - centre[:, None]))
+    weights /= weights.sum(axis=1, keepdims=True)
+    bends = (_BENDS / edges[-1] ** 2)[:, None, None]
+    odds = np.exp(_LOG_SLOPES)[:, None, None, None] * points / np.sqrt(1 + bends * np.square(points))
+    excess = (np.tanh(odds / 2) * weights).sum(axis=-1)
+    variance = noise_std**2 * (1 + excess**2) + np.maximum(total, 0.0) * (1 - excess**2) + 1
+    misfit = np.square(right - wrong - excess * total) / variance + np.log(variance)
+    return np.asarray(-0.5 * misfit.sum(axis=-1))

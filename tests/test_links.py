@@ -1,0 +1,144 @@
+"""Probabilities: counts of rows by score and class, and the link that is read from them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import radoboost as rb
+from radoboost.holder.mechanisms.moment_passes import GRID
+from radoboost.holder.mechanisms.score_counts import ScoreCounts
+from radoboost.learner.link import Link, fitted_link, score_link
+from radoboost.release.columns import Column
+from radoboost.release.scores import EDGES, weights_and_unit
+from radoboost.tables import open_table
+from radoboost.tables.labels import LabelRule
+
+BOUNDS = [[-3, 3]] * 3
+COLUMNS = tuple(Column(f"x{k}", "bounds", 1.0, -3.0, 3.0) for k in range(3))
+RULE = LabelRule("y", (0, 1))
+
+
+def counted(x, y, weights, unit):
+    """The cells of a table."""
+    task = ScoreCounts(RULE, COLUMNS, np.array(weights), unit)
+    sums = task.empty()
+    first = 0
+    for batch in open_table(x, np.asarray(y), row_by_row=True).batches():
+        task.add(sums, first, batch)
+        first += batch.n_rows
+    return sums.cells.ravel()
+
+
+def cell(row, label, weights, unit):
+    """The cell of one row in plain Python; None where it is in none."""
+    if label not in (0, 1) or not all(math.isfinite(value) for value in row):
+        return None
+    score = 0.0
+    for value, weight in zip(row, weights, strict=False):
+        score += weight * (((min(max(value, -3.0), 3.0) - -3.0) * 2.0) / 6.0 - 1.0)
+    score += weights[3]
+    return (2 * (score > 0) + label) * 3 + sum(abs(score) >= edge * unit for edge in EDGES)
+
+
+def test_every_row_is_in_the_cell_of_plain_python_and_moves_nothing_else(rng):
+    x = rng.normal(size=(500, 3)) * 2
+    x[5, 1], x[6, 0], x[7, 2] = np.nan, np.inf, -np.inf
+    y = rng.integers(0, 2, 500)
+    y[9] = 7
+    weights, unit = [1.0, -2.0, 0.5, 0.25], 1.3
+    expected = np.zeros(12, np.int64)
+    for row, label in zip(x.tolist(), y.tolist(), strict=True):
+        place = cell(row, label, weights, unit)
+        if place is not None:
+            expected[place] += GRID
+    whole = counted(x, y, weights, unit)
+    assert whole.tolist() == expected.tolist() and whole.sum() == 496 * GRID
+    for left_out in (0, 5, 9, 499):
+        others = np.delete(np.arange(500), left_out)
+        moved = whole - counted(x[others], y[others], weights, unit)
+        assert np.linalg.norm(moved) == (0 if left_out in (5, 9) else GRID)
+    flipped = y.copy()
+    flipped[0] = 1 - flipped[0]
+    assert np.linalg.norm(whole - counted(x, flipped, weights, unit)) == pytest.approx(math.sqrt(2) * GRID)
+
+
+def exact_counts(scores, labels, unit):
+    sizes = np.searchsorted(np.array(EDGES) * unit, np.abs(scores), side="right")
+    places = (2 * (scores > 0) + (labels > 0)) * 3 + sizes
+    return np.bincount(places, minlength=12).reshape(2, 2, 3).astype(float)
+
+
+@pytest.mark.parametrize(("up", "down", "bend"), [(1.0, 1.0, 0.0), (0.5, 0.5, 0.1), (0.6, 1.0, 0.02), (2.0, 2.0, 0.3)])
+def test_the_link_is_found_from_counts(up, down, bend, rng):
+    """200,000 rows: probabilities are off by a few hundredths at most where nine tenths of the scores are."""
+    scores = 2 * rng.normal(size=200_000)
+    truth = Link(up, down, bend)
+    labels = np.where(rng.random(len(scores)) < expit(truth.log_odds(scores)), 1, -1)
+    link = fitted_link(exact_counts(scores, labels, 2.0), 30.0, 2.0)
+    some = np.linspace(-3.3, 3.3, 34)
+    assert np.abs(expit(link.log_odds(link.scale * some)) - expit(truth.log_odds(some))).max() < 0.04
+    assert link.up * link.down == pytest.approx(1)
+
+
+def test_counts_of_nothing_but_noise_leave_what_was_likely_before():
+    link = fitted_link(np.full((2, 2, 3), 5.0), 1e6, 1.0)
+    guess = fitted_link(np.zeros((2, 2, 3)), 0.0, 1.0)
+    assert guess.scale == pytest.approx(0.7, rel=0.01) and link.scale == pytest.approx(0.7, rel=0.1)
+    assert link.up == pytest.approx(1, abs=1e-6)
+
+
+def test_probabilities_follow_the_link_in_shells_models_and_files(rng, tmp_path):
+    x = np.clip(rng.normal(size=(3000, 3)), -3, 3)
+    y = np.where(rng.random(3000) < expit(2 * x[:, 0]), "a", "b")  # the positive class comes first by name
+    release = rb.craft(x, y, mechanism=rb.Moments(3.0), bounds=BOUNDS, classes=("b", "a"), n_rados=5)
+    counts = np.array([[90, 40, 5], [70, 15, 1], [60, 10, 1], [99, 60, 9]]) * 10.0
+    release = replace(release, blocks={**release.blocks, "scores": counts})
+    clf = rb.MomentsClassifier().fit_rados(release)
+    link = score_link(release)
+    assert clf.model_.link == link and link.up != link.down
+    positive = expit(link.log_odds(clf.model_.scores(x)))
+    assert clf.classes_.tolist() == ["a", "b"]
+    np.testing.assert_allclose(clf.predict_proba(x), np.column_stack([positive, 1 - positive]), atol=1e-12)
+    clf.model_.save(tmp_path / "m.json")
+    again = rb.load_model(tmp_path / "m.json")
+    assert again.link == link and again.to_dict()["radoboost_model"] == 3
+    np.testing.assert_allclose(again.predict_proba(x)[:, 1], positive, atol=1e-12)
+    text = (tmp_path / "m.json").read_text()
+    for wrong in (text.replace('"bend"', '"bent"'), text.replace('"up": ', '"up": -')):
+        (tmp_path / "m.json").write_text(wrong)
+        with pytest.raises(rb.ModelError, match="link"):
+            rb.load_model(tmp_path / "m.json")
+
+
+def test_older_releases_keep_their_theta(rng):
+    x = np.clip(rng.normal(size=(3000, 3)), -3, 3)
+    y = (x[:, 0] > 0).astype(int)
+    release = rb.craft(x, y, mechanism=rb.Moments(3.0), bounds=BOUNDS, classes=(0, 1), columns="linear")
+    blocks = {name: block for name, block in release.blocks.items() if name != "scores"}
+    own = {name: names for name, names in release.block_columns.items() if name != "scores"}
+    release = replace(release, blocks=blocks, block_columns=own)
+    model = rb.MomentsClassifier().fit_rados(release).model_
+    weights, _ = weights_and_unit(release.blocks, release.mechanism, release.columns)
+    np.testing.assert_allclose(model.theta, weights, atol=2.0**-20)
+    assert model.link.scale == 1
+
+
+@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("sharpen", [True, False])
+@pytest.mark.parametrize(("columns", "intercept"), [("auto", True), ("hats", True), ("linear", False)])
+def test_released_counts_are_those_of_the_scores_that_the_blocks_give(unit, sharpen, columns, intercept, rng):
+    """At epsilon 1000 the noise is below 2: 6 of its deviations have a chance of 2e-9."""
+    x = np.clip(rng.normal(size=(2000, 3)), -3, 3)
+    y = (rng.random(2000) < expit(2 * x[:, 0])).astype(int)
+    mechanism = rb.Moments(1000.0, unit=unit, sharpen=sharpen)
+    release = rb.craft(x, y, mechanism=mechanism, bounds=BOUNDS, classes=(0, 1), columns=columns, intercept=intercept)
+    weights, size = weights_and_unit(release.blocks, release.mechanism, release.columns)
+    assert size == release.mechanism["score_unit"]
+    model = rb.Model(weights, release.columns, (0, 1), {"name": "by hand"}, map=release.map)
+    exact = exact_counts(model.scores(x), np.where(y > 0, 1, -1), size).reshape(4, 3)
+    noise = release.mechanism["noise"]["scores"]
+    assert 0 < noise < 2
+    assert np.abs(release.blocks["scores"] - exact).max() < 6 * noise
