@@ -63,7 +63,7 @@ def main():
     units, rng = peers.unit_rows(x, DECLARED["bounds"]), np.random.default_rng(1)
     contenders = {
         "plain": lambda: rb.craft(x, y),
-        "DP-SGD": lambda: peers.dp_sgd(units, y, EPSILON, DELTA, rate=10.0, clip=0.5, rng=rng),
+        "DP-SGD": lambda: peers.dp_sgd(units, y, EPSILON, DELTA, rng, rate=10.0, clip=0.5, inclusion=0.02, steps=1000),
     }
     for name, mechanism in MECHANISMS.items():
         contenders[name] = lambda mechanism=mechanism: rb.craft(x, y, mechanism=mechanism, **DECLARED)

@@ -19,14 +19,19 @@ import os
 
 import numpy as np
 
+import cells
 import radoboost as rb
+import tables
 import utility
 from measuring import RESULTS, fill_page, keep, shortfalls
+from methods import DELTA, Cell, percent_wrong, release_and_learn
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.private_bounds import LEAST_PULL
 from utility_page import PAGE, signed, table
 
 PUBLIC, PRIVATE = "moments", "moments, private bounds"
+DOMAINS = tuple(sorted((*tables.FILES, "breast_wisc", "transfusion")))
+SPLITS = (1, 2, 3, 4, 5)
 ENOUGH = 300  # rows to learn from, times epsilon, for each column and the constant: from here on there is an aim
 WANTED = {1.0: 0.4, 0.3: 0.8}  # points, averaged over the domains that have enough
 PULLS = (8, 12, 16, 24, 32, 48)
@@ -41,29 +46,29 @@ def enough(size, epsilon):
 
 def errors_by_domain(folder, jobs, again):
     """Mean errors of both methods, for each domain and epsilon."""
-    cells = [
-        cell
-        for cell in utility.all_cells(utility.DOMAINS, list(WANTED), utility.SPLITS)
-        if cell.method in (PUBLIC, PRIVATE)
+    wanted = [
+        Cell(method, "", domain, epsilon, split)
+        for method in (PUBLIC, PRIVATE)
+        for domain in DOMAINS
+        for epsilon in WANTED
+        for split in SPLITS
     ]
     if again:
-        for cell in cells:
-            utility.cell_file(cell, folder).unlink(missing_ok=True)
-    utility.run(cells, folder, jobs)
-    found = utility.document(cells, folder, utility.SPLITS, [])["results"]
-    return found["domains"], found["errors"]
+        cells.forget(wanted, folder)
+    cells.run(wanted, folder, jobs, "public and private bounds")
+    sizes = {}
+    for name in DOMAINS:
+        m, d = tables.load(folder, name).x.shape
+        sizes[name] = {"rows": m, "train": len(tables.split_rows(m, 1)[0]), "columns": d}
+    return sizes, utility.summary(wanted, folder)
 
 
 def both_errors(domain, train, test, epsilon, draws):
     """Mean errors with public and with private bounds, in turns."""
-    mechanism, n_rados = rb.Moments(epsilon, utility.DELTA), domain.x.shape[1] + 2
-    errors = [
-        [
-            utility.released_error(domain, train, test, mechanism, rb.MomentsClassifier(), n_rados=n_rados, **bounds)
-            for bounds in ({}, {"bounds": "private"})
-        ]
-        for _ in range(draws)
-    ]
+    errors = []
+    for _ in range(draws):
+        learned = [release_and_learn(domain, train, epsilon, **bounds)[1] for bounds in ({}, {"bounds": "private"})]
+        errors.append([percent_wrong(one.predict(domain.x[test]), domain.signs[test]) for one in learned])
     return np.mean(errors, axis=0)
 
 
@@ -72,9 +77,9 @@ def errors_on_other_splits(folder, domains):
     found = []
     for epsilon in WANTED:
         for name in [name for name, size in domains.items() if enough(size, epsilon) >= ENOUGH]:
-            domain = utility.load_domain(folder, name)
+            domain = tables.load(folder, name)
             errors = [
-                both_errors(domain, *utility.split_rows(len(domain.x), split), epsilon, OTHER_DRAWS)
+                both_errors(domain, *tables.split_rows(len(domain.x), split), epsilon, OTHER_DRAWS)
                 for split in OTHER_SPLITS
             ]
             public, private = (round(float(error), 4) for error in np.mean(errors, axis=0))
@@ -85,7 +90,7 @@ def errors_on_other_splits(folder, domains):
 
 def rows_for(pull, n_columns):
     """How many rows have this pull at epsilon 1: see `check_rows_carry`."""
-    mechanism = rb.Moments(1.0, utility.DELTA)
+    mechanism = rb.Moments(1.0, DELTA)
     mu = mechanism.distance(Shape(n_columns + 1, n_columns))
     return round(pull / (mu * math.sqrt(mechanism.bounds_share / n_columns)))
 
@@ -94,11 +99,11 @@ def costs_of_few_rows(folder):
     """Both errors, of ever larger parts of each domain."""
     found = []
     for name in CARRYING:
-        domain = utility.load_domain(folder, name)
+        domain = tables.load(folder, name)
         n_columns = domain.x.shape[1]
         for pull in PULLS:
             n_rows = rows_for(pull, n_columns)
-            splits = [utility.split_rows(len(domain.x), split) for split in range(1, CARRY_SPLITS + 1)]
+            splits = [tables.split_rows(len(domain.x), split) for split in range(1, CARRY_SPLITS + 1)]
             if n_rows > len(splits[0][0]):
                 break
             errors = [both_errors(domain, train[:n_rows], test, 1.0, CARRY_DRAWS) for train, test in splits]
@@ -186,7 +191,7 @@ def main():
         if not options.data:
             raise SystemExit("where are the domains? give --data, or set RADO_DATA")
         domains, errors = errors_by_domain(options.data, options.jobs, options.again)
-        protocol = {"neighbours": "one record added or removed", "delta": utility.DELTA, "quantiles": utility.QUANTILES}
+        protocol = {"neighbours": "one record added or removed", "delta": DELTA, "quantiles": tables.QUANTILES}
         results = {"protocol": protocol, "domains": domains, "errors": errors}
         results["others"] = errors_on_other_splits(options.data, domains)
         results["few_rows"] = costs_of_few_rows(options.data)

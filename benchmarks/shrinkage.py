@@ -16,25 +16,15 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer
 
 import radoboost as rb
 from radoboost.learner.uncertainty import Curvature, measure
 from radoboost.release.scores import column_factors, whitened_theta
 from radoboost.release.spectra import HESSIAN_FLOOR, noise_floor
-from utility import QUANTILES, load_domain, split_rows
+from tables import load, split_rows
 
 DOMAINS = ("breast_cancer", "abalone", "banknote", "wine_red", "transfusion", "ionosphere")
 EPSILONS, DELTA, SPLITS = (0.1, 0.3), 1e-6, (1, 2, 3, 4)
-
-
-def domain(folder, name):
-    """Rows, classes as -1 and 1, and bounds."""
-    if name != "breast_cancer":
-        found = load_domain(folder, name)
-        return found.x, found.signs, found.bounds
-    x, y = load_breast_cancer(return_X_y=True)
-    return x, np.where(y > 0, 1, -1), np.quantile(x, QUANTILES, axis=0).T
 
 
 def posterior(mean, covariance):
@@ -70,7 +60,7 @@ def classifiers(release):
 
 def measured(folder, name, epsilon, draws):
     """Mean errors in percent, and standard errors of differences to the first way."""
-    x, signs, bounds = domain(folder, name)
+    x, signs, bounds, *_ = load(folder, name)
     errors = []
     for split in SPLITS:
         train, test = split_rows(len(x), split)

@@ -36,17 +36,17 @@ def test_what_is_said_to_be_enough_is_enough(epsilon, rows, columns):
 
 
 def test_it_agrees_with_what_was_measured():
-    """On ten domains whose error without noise is known: on average, and mostly in each."""
+    """On the main tables, whose error without noise is known: on average, and mostly in each."""
     results = json.loads(MEASURED.read_text())["results"]
     errors = {(row["domain"], row["epsilon"], row["method"]): row["error"] for row in results["errors"]}
     for epsilon, slack in ((0.1, 4.0), (0.3, 2.0), (1.0, 1.0), (3.0, 0.5), (10.0, 0.5)):
         gaps = []
         for domain, size in results["domains"].items():
-            if (domain, epsilon, "moments") in errors:
+            if size["group"] == "main":
                 best = errors[domain, None, "moments without noise"] / 100
                 told = 100 * expected_error(rb.Moments(epsilon), size["train"], size["columns"] + 1, best)
                 gaps.append(told - errors[domain, epsilon, "moments"])
-        assert len(gaps) == 10 and np.abs(gaps).mean() < slack
+        assert len(gaps) == 9 and np.abs(gaps).mean() < slack
 
 
 def test_crafting_refuses_what_declared_rows_cannot_carry():
