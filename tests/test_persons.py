@@ -438,7 +438,7 @@ def test_bounds_are_found_among_the_rows_that_are_taken():
     table = visits()
     far = pa.table({"who": [-1] * 10_000, "age": [1e6] * 10_000, "dose": [0.5] * 10_000, "ill": [1] * 10_000})
     options = {**DECLARED, "bounds": "private", "mechanism": rb.Moments(4.0), "person": "who", "max_rows": 3}
-    release = rb.craft(pa.concat_tables([table, far]), **options)
+    release = rb.craft(pa.concat_tables([table, far]), columns="linear", **options)
     assert release.statement.neighbours == Relation.PERSON.value and release.statement.epsilon <= 4.0
     assert [column.name for column in release.columns] == ["age", "dose", "(constant)"]
     assert release.columns[0].high < 200

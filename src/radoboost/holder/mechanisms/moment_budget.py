@@ -154,4 +154,5 @@ def released_noise(scales: Mapping[str, float]) -> dict[str, float]:
 
 def composed(parts: Sequence[Stage], mu: float, relation: Relation, person: str = "") -> Event:
     """What these stages together are accounted as."""
-    return Composed(tuple(stage.event(mu, relation, person) for stage in parts if stage.share and stage.times))
+    events = tuple(stage.event(mu, relation, person) for stage in parts if stage.share and stage.times)
+    return events[0] if len(events) == 1 else Composed(events)
