@@ -151,7 +151,7 @@ def test_moments_give_less_than_they_claim_and_most_of_it(unit, epsilon, runs, s
     mechanism = rb.Moments(epsilon, unit=unit)
     result = audit_moments(mechanism, runs=runs, key=KEY)
     assert result.holds and share * result.claim <= result.found <= result.claim <= epsilon
-    assert result.neighbours == mechanism.relation.value and result.score == "all stages"
+    assert result.neighbours == mechanism.neighbours.value and result.score == "all stages"
 
 
 class HalvedNoise(Run):
@@ -228,7 +228,7 @@ def test_every_plan_gives_less_than_it_claims_and_most_of_it(columns, wide, unit
     mechanism = rb.Moments(epsilon, unit=unit)
     result = audit_moments(mechanism, runs=runs, key=KEY, columns=columns, wide=wide)
     assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= epsilon
-    assert result.neighbours == mechanism.relation.value and result.score == "all stages"
+    assert result.neighbours == mechanism.neighbours.value and result.score == "all stages"
 
 
 @pytest.mark.parametrize(("columns", "wide"), PLANS)

@@ -224,9 +224,10 @@ def audit_stages(mechanism: Moments, *, runs: int, **options: Any) -> dict[str, 
     risk = (1 - CONFIDENCE) / (2 * len(scores.by_stage))
     audits = {}
     for name, event in scores.by_stage.items():
+        assert event.relation is not None
         rates = _rates(scores.present[name], scores.absent[name], risk, 0.0)
         found = least_epsilon(scores.family, rates, mechanism.delta)
-        about = (mechanism.name, event.relation or "", mechanism.delta, epsilon_at(event, mechanism.delta), found)
+        about = (mechanism.name, event.relation.value, mechanism.delta, epsilon_at(event, mechanism.delta), found)
         audits[name] = Audit(
             *about, len(scores.present[name]), name, CONFIDENCE, _without_model(rates, mechanism.delta)
         )

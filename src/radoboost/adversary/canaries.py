@@ -230,23 +230,27 @@ def moments_runs(
     raw: bool = False,
     columns: str = "auto",
     wide: bool = False,
+    far: bool = False,
 ) -> Runs:
     """Scores of releases with the canary, and of those without it or with its label turned over.
 
     With `private_bounds` the mechanism finds the bounds itself. A `raw` canary is one that a schema reads, and a `wide`
-    one has so many columns that products are of directions. `columns` is the word for the columns of the release.
+    one has so many columns that products are of directions. `columns` is the word for the columns of the release. Where
+    a record is replaced, it is by its opposite, or by one that is `far` in its features.
 
     >>> scores = moments_runs(Moments(epsilon=4.0, sharpen=False), runs=100, key=bytes(32))
     >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
     True
     """
     check_distance(mechanism)
+    if far and (raw or mechanism.neighbours is not Relation.REPLACE):
+        raise ArgumentError("a record that is far is one of numbers, and replaces another; leave far out")
 
     def family(multiplier: float) -> Event:
-        return Gaussian(multiplier, mechanism.relation)
+        return Gaussian(multiplier, mechanism.neighbours)
 
     canary = raw_row() if raw else MANY_NUMBERS if wide else NUMBERS
-    *tables, claims = attack_moments(mechanism, runs, key, run, bar, going, private_bounds, canary, columns)
+    *tables, claims = attack_moments(mechanism, runs, key, run, bar, going, private_bounds, canary, columns, far)
     present, absent = (
         {ALL_STAGES: statistics[:, : len(STAGES)].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
         for statistics in tables

@@ -38,14 +38,21 @@ class Canary:
         low, high = np.array(limits if isinstance(limits, np.ndarray) else list(limits.values()), dtype=np.float64).T
         return np.asarray(np.clip(2 * (self.values - low) / (high - low) - 1, -1, 1))
 
-    def table(self, labels: Sequence[float], *, beside_nothing: bool = False) -> Source:
+    def table(
+        self,
+        labels: Sequence[float],
+        *,
+        beside_nothing: bool = False,
+        last: NDArray[np.float64] | None = None,
+    ) -> Source:
         """As many canaries as there are labels, opened as crafting opens a table for a promise about records.
 
-        With `beside_nothing` every second row is one of zeros instead.
+        With `beside_nothing` every second row is one of zeros instead. The `last` row may hold other numbers.
         """
         schema, places = self.declared.schema, np.arange(len(labels)) % (1 + beside_nothing)
         if schema is None:
             rows = np.array([self.values, np.zeros_like(self.values)])[places]
+            rows[-1:] = rows[-1:] if last is None else last
             return open_table(rows, np.array(labels), row_by_row=True)
         cells = {name: pa.array([cell, _RAW_NOTHING[name]]).take(pa.array(places)) for name, cell in _RAW_CELLS.items()}
         return open_table(pa.table(cells), np.array(labels), row_by_row=True, schema=schema)

@@ -32,12 +32,13 @@ from radoboost.holder.mechanisms.moment_budget import Shape, composed
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.run import Noise, Run
 from radoboost.holder.runners.threads import Threads
-from radoboost.privacy import Event
+from radoboost.privacy import Event, Relation
 from radoboost.progress import Progress
 from radoboost.release.maps import FeatureMap
 
 NUMBERS = row_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
 MANY_NUMBERS = row_of_numbers(np.linspace(1.0, -0.9, 16).tolist())  # so many that products are of directions
+_FAR = (0.75, -1.0)  # times the canary: on the sphere it is at a right angle, and no column has the same bin
 _PULL = (75.0, 15.0)  # other records in units of the noise, and for each column: few enough for few rounds
 ALL_STAGES = "all stages"
 STAGES = ("counts", "bounds", "outline", "ranks", "second moments", "sum", "whitened moments", "mean rados")
@@ -76,22 +77,25 @@ def attack_moments(
     private_bounds: bool = False,
     canary: Canary = NUMBERS,
     columns: str = "auto",
+    far: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Event]]:
     """Statistics of `runs` releases with the canary and of as many without, a row each; and what is claimed.
 
     Claims are those of "all stages" together, and of those of `STAGES` that have noise.
 
     `run` lets tests attack faulty noise. No run begins once `going` returns False. With `private_bounds` none are
-    declared. `columns` is the word for the columns that a release has.
+    declared. `columns` is the word for the columns that a release has. A record that is replaced is its own opposite,
+    with the other label; one that is `far` differs in its features.
     """
     d = len(canary.values) + 1
     declared = Declared({}, all_private=True) if private_bounds else canary.declared
     pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(Shape(d)) / 2))
     others = [1] * pairs + [0] * pairs
-    flipped = mechanism.unit == "label"
-    tables = [canary.table(labels) for labels in ([*others, 1], [*others, 0] if flipped else others)]
-    engine = get_engine("auto")
-    instead = _Row(canary.values, -1) if flipped else None
+    engine, instead = get_engine("auto"), _instead(mechanism, canary, far)
+    tables = [
+        canary.table([*others, 1]),
+        canary.table(others) if instead is None else canary.table([*others, 0], last=instead.values),
+    ]
     knowledge = _Knowledge(_Row(canary.values, 1), instead, pairs, engine)
     listening = _listening(run)
     statistics = np.empty((2, runs, len(STATISTICS)))
@@ -106,6 +110,15 @@ def attack_moments(
         if n_done % 100 == 0:
             bar("releases with and without the canary", n_done, runs)
     return statistics[0, :n_done], statistics[1, :n_done], claims
+
+
+def _instead(mechanism: Moments, canary: Canary, far: bool) -> _Row | None:
+    """The record in the place of the canary, by what neighbours are; None where there is none."""
+    if mechanism.neighbours is Relation.RECORD:
+        return None
+    if not far:
+        return _Row(canary.values, -1)
+    return _Row(canary.scaled * np.resize(_FAR, len(canary.values)), -1)
 
 
 def _claims(mechanism: Moments, made: Made) -> dict[str, Event]:

@@ -38,6 +38,13 @@ def account(
     ] = None,
     columns: Annotated[int | None, typer.Option(help="How many columns, for moments, with --rows.")] = None,
     unit: Annotated[str, typer.Option(help="What moments protects: record or label.")] = "record",
+    relation: Annotated[
+        str,
+        typer.Option(
+            help="What neighbours are, for moments: add, one record added or removed; or replace, one "
+            "record replaced, where the number of rows is public."
+        ),
+    ] = "add",
     sharpen: Annotated[
         bool, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
     ] = True,
@@ -90,6 +97,7 @@ def account(
         n_examples=rows,
         n_features=columns,
         unit=unit,
+        relation=relation,
         sharpen=sharpen,
         private_bounds=bounds is not None,
         group=group,

@@ -21,6 +21,13 @@ def audit(
     unit: Annotated[
         str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
     ] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(
+            help="What neighbours are, for moments: add, one record added or removed (the default); or replace, one "
+            "record replaced, where the number of rows is public."
+        ),
+    ] = None,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="private", help="Let moments find its bounds privately, and attack that as well."),
@@ -57,6 +64,7 @@ def audit(
     Examples:
       rado audit --epsilon 4
       rado audit --epsilon 4 --unit label
+      rado audit --epsilon 4 --relation replace
       rado audit --epsilon 4 --bounds private
       rado audit --epsilon 4 --max-rows 4 --runs 1000
       rado audit --epsilon 4 --raw
@@ -71,7 +79,7 @@ def audit(
 
     name = mechanism or "moments"
     fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
-    options = {"delta": delta, "unit": unit, "epsilon": epsilon if "epsilon" in fields else None}
+    options = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon if "epsilon" in fields else None}
     options["feature"] = "x" if "feature" in fields else None  # the canary's column has any name
     if bounds not in (None, "private"):
         raise ArgumentError(f"--bounds takes the word private here, or is left out; it is {bounds!r}")

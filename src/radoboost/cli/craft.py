@@ -75,6 +75,13 @@ def craft(
     unit: Annotated[
         str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
     ] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(
+            help="What neighbours are, for moments: add, one record added or removed (the default); or replace, one "
+            "record replaced, where the number of rows is public."
+        ),
+    ] = None,
     sharpen: Annotated[
         bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
     ] = None,
@@ -183,7 +190,7 @@ def craft(
 
     options = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
     protection = chosen_mechanism(
-        mechanism, {**options, "unit": unit, "sharpen": sharpen, "bounds_share": bounds_share}
+        mechanism, {**options, "unit": unit, "relation": relation, "sharpen": sharpen, "bounds_share": bounds_share}
     )
     if protection.private and schema is None and bounds is None:
         raise ArgumentError(

@@ -22,6 +22,7 @@ class Relation(StrEnum):
     """
 
     RECORD = "one record added or removed"
+    REPLACE = "one record replaced"
     EDGE = "one edge vector replaced"
     LABEL = "one label flipped"
     VALUE = "one value of one column changed, seen in that column's marginal"
@@ -34,11 +35,14 @@ OF_PERSONS = (Relation.PERSON, Relation.PERSON_ROWS, Relation.PERSON_LABELS)
 ADDED = (Relation.RECORD, Relation.PERSON)  # in the others something is replaced, which is charged as two steps (A4)
 MOST_IN_A_GROUP = 1000  # each is one more component of a mixture, or one more logarithm of a loss
 _MOST_TIMES = 2**53  # beyond, a count is not exact as a float
-_JOINT = (Relation.RECORD, Relation.EDGE, Relation.LABEL, *OF_PERSONS)
+_JOINT = (Relation.RECORD, Relation.REPLACE, Relation.EDGE, Relation.LABEL, *OF_PERSONS)
 # How many steps of the first relation one of the second takes, where that is proved (A4, P7).
 _STEPS = {
+    (Relation.RECORD, Relation.REPLACE): 2,
     (Relation.RECORD, Relation.EDGE): 2,
     (Relation.RECORD, Relation.LABEL): 2,
+    (Relation.REPLACE, Relation.EDGE): 1,
+    (Relation.REPLACE, Relation.LABEL): 1,
     (Relation.EDGE, Relation.LABEL): 1,
     (Relation.PERSON, Relation.PERSON_ROWS): 2,
     (Relation.PERSON, Relation.PERSON_LABELS): 2,
@@ -351,7 +355,8 @@ def _count(event: Event, times: int, counts: dict[Leaf, int]) -> None:
 def converted(event: Event, relation: Relation) -> Event:
     """The same computation under another relation, where its protection follows (A4); refused otherwise.
 
-    To replace a record is to remove one and to add one; to flip a label is to replace its edge vector. The same holds
+    To replace a record is to remove one and to add one; to replace an edge vector is to replace a record that has it,
+    and to flip a label is to replace its edge vector. The same holds
     for persons; between records and persons nothing follows (P7 of docs/proofs/persons.md).
 
     >>> converted(Gaussian(4.0, Relation.RECORD), Relation.LABEL).noise_multiplier

@@ -18,6 +18,7 @@ from radoboost.privacy.events import (
 
 _WORDS = {
     "RECORD": "{} records, all added or all removed",
+    "REPLACE": "{} records replaced",
     "EDGE": "{} edge vectors replaced",
     "LABEL": "{} labels flipped",
     "VALUE": "{} values of one column changed, seen in that column's marginal",

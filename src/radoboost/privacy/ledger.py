@@ -29,7 +29,7 @@ from radoboost.privacy.events import Event, Gaussian, Relation, from_dict, perso
 from radoboost.privacy.filter import Cost, Filter
 
 VERSION = 1
-SHORT_NAMES = ("record", "edge", "label", "person", "person-rows", "person-labels")  # of relations
+SHORT_NAMES = ("record", "replace", "edge", "label", "person", "person-rows", "person-labels")  # of relations
 _APPLICATION = 0x7261646F  # "rado", where SQLite keeps whose file it is
 _BUSY_SECONDS = 120.0
 _SCHEMA = f"""
@@ -321,7 +321,7 @@ def table_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def named_relation(relation: Relation | str) -> Relation:
-    """A relation by its text, or by its short name: record, edge, label, person, person-rows or person-labels.
+    """A relation by its text, or by its short name: record, replace, edge, label, person, person-rows or person-labels.
 
     >>> named_relation("label").value, named_relation("person").value
     ('one label flipped', 'one person added or removed')

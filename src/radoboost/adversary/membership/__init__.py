@@ -363,7 +363,7 @@ def _cases(quick: bool) -> list[tuple[str, Mechanism, dict[str, Any]]]:
         private += [
             (_titled("noisy-rados", epsilon, Relation.RECORD), NoisyRados(epsilon), {"n_rados": n_rados, "runs": many}),
             (_titled("noisy-examples", epsilon, Relation.EDGE), NoisyExamples(epsilon), {"runs": many}),
-            *((_titled("moments", epsilon, one.relation), one, {"runs": runs}) for one in moments),
+            *((_titled("moments", epsilon, one.neighbours), one, {"runs": runs}) for one in moments),
         ]
     plain = {"n_rados": 100, "runs": many}
     return [

@@ -90,6 +90,7 @@ def _moments(release: Release) -> "_Released":
         n_searched=n_searched,
         n_ranked=n_ranked,
         columns=columns,
+        relation=parameters.get("relation", "add"),
     )
     _expect_around(release, "drawn", hides_size=mechanism.hides_size)
     known = [(rounds, eta) for _, rounds, eta in (*LINEAR_ROUNDS, *WIDE_ROUNDS)] if mechanism.sharpen else [(0, 0.0)]
@@ -167,15 +168,15 @@ class _Released(Moments):
     @lru_cache(maxsize=16)  # noqa: B019 - as what it stands in for
     def distance(self, shape: Shape) -> float:
         """mu of all stages together, by their noise; what is without noise on purpose does not count."""
-        double = 1 if self.unit == "record" else 2
+        double, apart = 1 if self.neighbours is Relation.RECORD else 2, math.sqrt(1 + (self.relation == "replace"))
         reach = {"sum": double, "rounds": double * CAP * math.sqrt(self.noise_rounds), "scores": math.sqrt(double)}
         if self.unit == "record":
-            reach |= {"counts": 1, "second": 1, "whitened": 1}
+            reach |= dict.fromkeys(("counts", "second", "whitened"), apart)
         noise = dict(self.noise)
         if self.unit == "record":
-            reach |= {stage: math.sqrt(self.n_searched) for stage in noise if stage.startswith("bounds")}
-            reach |= {stage: 1 for stage in noise if stage == "outline"}
-            reach |= {stage: math.sqrt(self.n_ranked) for stage in noise if stage == "ranks"}
+            reach |= {stage: apart * math.sqrt(self.n_searched) for stage in noise if stage.startswith("bounds")}
+            reach |= {stage: apart for stage in noise if stage == "outline"}
+            reach |= {stage: apart * math.sqrt(self.n_ranked) for stage in noise if stage == "ranks"}
         parts = [reach[stage] / noise[stage] if noise[stage] else math.inf for stage in reach if reach[stage]]
         return min(math.hypot(*parts), _LARGEST_DISTANCE)
 
@@ -221,7 +222,7 @@ def claimed(release: Release, mechanism: NoisyRados | NoisyExamples | Moments) -
     4.0
     """
     stated = release.statement
-    relation = mechanism.relation
+    relation = mechanism.neighbours
     with _one_line(release):
         event = event_from_dict(stated.event)
         if event.relation is None or not 0 < stated.delta < 1:

@@ -231,6 +231,7 @@ class Question:
     unit: str = "record"
     sharpen: bool = True
     private_bounds: bool = False
+    relation: str = "add"
 
     def check_one(self) -> None:
         """Refuse both or neither of epsilon and noise."""
@@ -239,7 +240,9 @@ class Question:
 
     def refuse_columns(self, name: str) -> None:
         """Refuse columns and the like, for mechanisms whose cost does not depend on them."""
-        if self.n_features is not None or self.unit != "record" or not self.sharpen or self.private_bounds:
+        others = self.unit != "record" or self.relation != "add" or not self.sharpen or self.private_bounds
+        if self.n_features is not None or others:
             raise ArgumentError(
-                f"columns, unit, no-sharpen and private bounds are for the mechanism moments; leave them out for {name}"
+                "columns, unit, relation, no-sharpen and private bounds are for the mechanism moments; leave them out "
+                f"for {name}"
             )

@@ -85,10 +85,13 @@ class Stage:
         return one if self.times == 1 else Repeated(one, self.times)
 
 
-def planned_stages(unit: str, sharpen: bool, bounds_share: float, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
+def planned_stages(
+    unit: str, sharpen: bool, bounds_share: float, shape: Shape, n_rounds: int, *, replaced: bool = False
+) -> tuple[Stage, ...]:
     """The stages in their order, with `n_rounds` mean rados; those of no cost are exact.
 
-    A flipped label reverses an edge vector, and moves neither counts nor products (M7). The rows of one person move
+    A flipped label reverses an edge vector, and moves neither counts nor products (M7). A record that is `replaced`
+    moves a sum of vectors by up to two of them, and counts and products by sqrt(2) (M15). The rows of one person move
     every sum by as many times as much as there are of them (P4).
 
     >>> [stage.share for stage in planned_stages("record", True, 0.1, Shape(4), 8)]
@@ -99,26 +102,27 @@ def planned_stages(unit: str, sharpen: bool, bounds_share: float, shape: Shape, 
     search = bounds_share if record and shape.n_searched else 0.0
     rest = 1 - counts - search - SCORES_SHARE
     shares = {name: share * rest for name, share in _shares(unit, sharpen, shape).items()}
-    vector = GRID * (1 if record else 2)
-    k = shape.max_rows
+    vector = GRID * (1 if record and not replaced else 2)
+    k, apart = shape.max_rows, math.sqrt(2) if replaced else 1.0
+    count, square = k * apart * GRID, k * apart * GRID**2
     searches = [
-        Stage(f"bounds {j + 1}", k * GRID * math.sqrt(shape.n_searched), search * share, bins * shape.n_searched)
+        Stage(f"bounds {j + 1}", count * math.sqrt(shape.n_searched), search * share, bins * shape.n_searched)
         for j, (bins, share) in enumerate(SEARCHES if shape.n_searched else ())
     ]
-    first = [Stage("outline", k * GRID**2, shares["outline"], _pairs(shape.n_columns))] if shape.n_planned else []
+    first = [Stage("outline", square, shares["outline"], _pairs(shape.n_columns))] if shape.n_planned else []
     if shape.n_ranked:
-        reach = k * GRID * math.sqrt(shape.n_ranked)
+        reach = count * math.sqrt(shape.n_ranked)
         first.append(Stage("ranks", reach, shares["ranks"], EQUAL_BINS * shape.n_ranked))
     return (
-        Stage("counts", k * GRID, counts, 2 + shape.raw),
+        Stage("counts", count, counts, 2 + shape.raw),
         *searches,
         *first,
-        Stage("second", k * GRID**2, shares["second"], _pairs(d)),
+        Stage("second", square, shares["second"], _pairs(d)),
         Stage("sum", k * vector, shares["sum"], d),
-        Stage("whitened", k * GRID**2, shares["whitened"], _pairs(d)),
+        Stage("whitened", square, shares["whitened"], _pairs(d)),
         Stage("rounds", k * CAP * vector, shares["rounds"], d, n_rounds),
         # A row is in one cell; a flipped label moves it from one to another (M14).
-        Stage("scores", k * GRID * (1 if record else math.sqrt(2)), SCORES_SHARE, SCORE_CELLS),
+        Stage("scores", count if record else k * GRID * math.sqrt(2), SCORES_SHARE, SCORE_CELLS),
     )
 
 

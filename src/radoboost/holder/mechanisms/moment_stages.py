@@ -64,6 +64,9 @@ class Budget(Protocol):
     def distance(self, shape: Shape) -> float:
         """mu of the Gaussian mechanism that all stages together amount to."""
 
+    def strength(self, size: float, shape: Shape) -> float:
+        """About so many rows, in units of the noise that hides what is protected."""
+
     def scales(self, n_rounds: int, shape: Shape) -> dict[str, float]:
         """The noise of each stage in grid steps; 0 where a stage is exact or not there."""
 
@@ -196,7 +199,7 @@ class Stages:
     def _choose(self, second: NDArray[np.float64]) -> None:
         """The plan, by the noisy second moments of the table's own columns (M11)."""
         size = max(float(np.trace(second)), 0.0)
-        strength = size * self._budget.distance(self._shape) / self._shape.max_rows
+        strength = self._budget.strength(size, self._shape)
         outlook = self._outlook
         if outlook is None:
             width = self._sphere.width

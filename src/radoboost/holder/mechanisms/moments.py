@@ -4,6 +4,7 @@ Proof: docs/proofs/moments.md. What is done in each stage is in `moment_stages`,
 contributes in `moment_passes`, and how much noise each stage gets in `moment_budget`.
 """
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -44,6 +45,7 @@ from radoboost.release.drawn import check_room
 from radoboost.tables.mapped import mapped
 
 UNITS = ("record", "label")
+RELATIONS = ("add", "replace")
 _ROUNDING = 1 + 1e-12  # on mu, for what the shares of a plan may add up to beyond those of another; see `distance`
 
 
@@ -53,7 +55,8 @@ class Moments:
 
     `unit` is what is protected: a "record", or a "label" alone, which leaves the features unprotected. The cost does
     not depend on the number of rados: those are drawn from the moments, by anyone who wants some. Where bounds are
-    found privately, that takes `bounds_share` of mu squared.
+    found privately, that takes `bounds_share` of mu squared. By `relation` one record is "add"ed or removed; with
+    "replace" it is replaced by any other, for tables whose number of rows is public and stands in the release.
 
     >>> Moments(epsilon=1.0).scales(8)["sum"] > 400_000
     True
@@ -64,6 +67,7 @@ class Moments:
     unit: str = "record"
     sharpen: bool = True
     bounds_share: float = 0.1
+    relation: str = "add"
 
     name: ClassVar[str] = "moments"
     private: ClassVar[bool] = True
@@ -79,21 +83,33 @@ class Moments:
         share = self.bounds_share
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0.001 <= share <= 0.9:
             raise ArgumentError(f"bounds_share must be a number from 0.001 to 0.9; it is {share!r}")
+        if self.relation not in RELATIONS:
+            raise ArgumentError(f"relation must be 'add' or 'replace'; it is {self.relation!r}")
+        if self._replaced and self.unit == "label":
+            raise ArgumentError(
+                "with unit='label' a label is flipped, and no record is added or replaced; leave relation out"
+            )
 
     @property
     def hides_size(self) -> bool:
         """Whether the number of examples is protected."""
-        return self.unit == "record"
+        return self.unit == "record" and not self._replaced
 
     @property
-    def relation(self) -> Relation:
+    def _replaced(self) -> bool:
+        return self.relation == "replace"
+
+    @property
+    def neighbours(self) -> Relation:
         """Which tables are neighbours, where no column says whose row it is."""
+        if self._replaced:
+            return Relation.REPLACE
         return Relation.RECORD if self.unit == "record" else Relation.LABEL
 
     def relation_for(self, shape: Shape) -> Relation:
         """Which tables are neighbours; those of persons, if a column says whose row it is."""
         if not shape.person:
-            return self.relation
+            return self.neighbours
         return Relation.PERSON if self.unit == "record" else Relation.PERSON_LABELS
 
     def check(self, asked: Asked) -> None:
@@ -102,6 +118,10 @@ class Moments:
             raise ArgumentError("moments has no signatures for a seed to fix; leave the seed out")
         if not asked.subsets.by_coins:
             raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
+        if self._replaced and asked.person is not None:
+            raise ArgumentError(
+                "a promise about persons is about one who is added or removed; leave relation out, or person (--person)"
+            )
         check_declared(replace(asked, columns="linear") if _is_planned(asked) else asked, may_search=True)
         if not asked.declared.all_private:
             names = declared_features(asked)
@@ -116,7 +136,8 @@ class Moments:
             self._check_carries(asked.rows, shape)
             if shape.n_searched and self.unit == "record":
                 cost = f"epsilon {self.epsilon:g} and delta {self.delta:g}, for {self.relation_for(shape).value}"
-                check_rows_carry(asked.rows, mu / shape.max_rows, shape.n_searched, self.bounds_share, cost)
+                mu /= shape.max_rows * math.sqrt(1 + self._replaced)
+                check_rows_carry(asked.rows, mu, shape.n_searched, self.bounds_share, cost)
 
     def _check_carries(self, rows: int, shape: Shape) -> None:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
@@ -170,6 +191,7 @@ class Moments:
             ),
             parameters={
                 **person_parameters(asked),
+                **({"relation": self.relation} if self._replaced else {}),
                 "unit": self.unit, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
                 "noise": stages.noise(), "rows": stages.rows, "rounds": plan.rounds, "eta": plan.eta,
                 "score_unit": stages.score_unit,
@@ -184,7 +206,16 @@ class Moments:
 
     def stages(self, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
         """The stages, with `n_rounds` mean rados."""
-        return planned_stages(self.unit, self.sharpen, self.bounds_share, shape, n_rounds)
+        return planned_stages(self.unit, self.sharpen, self.bounds_share, shape, n_rounds, replaced=self._replaced)
+
+    def strength(self, size: float, shape: Shape) -> float:
+        """About so many rows, in units of the noise that hides what is protected: plans go by it (M11, M15).
+
+        >>> shape = Shape(4)
+        >>> Moments(1.0, relation="replace").strength(100.0, shape) / Moments(1.0).strength(100.0, shape)
+        0.5
+        """
+        return size * self.distance(shape) / shape.max_rows / (2 if self._replaced else 1)
 
     @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, shape: Shape) -> float:
@@ -192,7 +223,7 @@ class Moments:
         most = self.stages(shape.at_most, MOST_ROUNDS if self.sharpen else 0)
         # As many deviates as the stages together may draw, whichever plan is chosen (M11).
         variation = TOTAL_VARIATION * sum(stage.deviates * stage.times for stage in most)
-        mu = (1 - 1e-9) / gaussian_multiplier(self.epsilon, self.delta, self.relation, total_variation=variation)
+        mu = (1 - 1e-9) / gaussian_multiplier(self.epsilon, self.delta, self.neighbours, total_variation=variation)
         if max(stage.scale(mu) for stage in most) > LARGEST_SCALE:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation_for(shape).value}, takes more "
@@ -234,8 +265,8 @@ class Moments:
             if record
             else protected(circumstances, "label", _LABEL_UNIT)
         )
-        promises = [promise.format(whom.anyone) for promise in (_RECORD_PROMISES if record else _LABEL_PROMISES)]
-        exposed = list(_RECORD_EXPOSED if record else _LABEL_EXPOSED)
+        promises = [promise.format(whom.anyone) for promise in self._words[0]]
+        exposed = list(self._words[1])
         if circumstances.searched:  # in the label unit they are no part of the promise
             (promises if record else exposed).append(bounds_in_words(circumstances.searched, self.unit))
         declared = _OTHERS_DECLARED if circumstances.searched else _DECLARED
@@ -250,6 +281,13 @@ class Moments:
             promises=promises,
             not_protected=(*exposed, *whom.not_protected, declared, *COMMON),
         )
+
+    @property
+    def _words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is promised, and what is not protected."""
+        if self._replaced:
+            return _REPLACED_PROMISES, _REPLACED_EXPOSED
+        return (_RECORD_PROMISES, _RECORD_EXPOSED) if self.unit == "record" else (_LABEL_PROMISES, _LABEL_EXPOSED)
 
     @classmethod
     def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
@@ -266,7 +304,7 @@ class Moments:
             raise ArgumentError(
                 "the error to expect depends on both the number of rows (--rows) and of columns (--columns); give both"
             )
-        mechanism = cls(epsilon, question.delta, question.unit, question.sharpen)
+        mechanism = cls(epsilon, question.delta, question.unit, question.sharpen, relation=question.relation)
         n_features = 1 if features is None else features
         shape = Shape(n_features + 1, n_features if question.private_bounds else 0)
         by_rounds = {rounds: released_noise(mechanism.scales(rounds, shape)) for _, rounds, _ in LINEAR_ROUNDS}
@@ -327,6 +365,15 @@ _RECORD_PROMISES = (
     "Whether {} was in the table changes the probability of no outcome by more than a factor of "
     "exp(epsilon), up to delta. This is about everything in the release together, and all rados drawn from it.",
     "The number of examples is protected in the same sense, and is in the release only as a noisy figure.",
+)
+_REPLACED_PROMISES = (
+    "What {} holds, both its features and its label, changes the probability of no outcome by more than a factor of "
+    "exp(epsilon), up to delta. This is about everything in the release together, and all rados drawn from it.",
+)
+_REPLACED_EXPOSED = (
+    "The number of examples: it is in the release exactly. This promise is for tables whose number of rows is public, "
+    "and says nothing about a record that is added or removed.",
+    "What all records say together: that is what a release is for.",
 )
 _RECORD_EXPOSED = ("What all records say together: that is what a release is for.",)
 _SEVERAL_ROWS = (

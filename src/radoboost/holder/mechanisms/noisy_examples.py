@@ -62,7 +62,7 @@ class NoisyExamples:
     private: ClassVar[bool] = True
     law: ClassVar[str] = "sums of noisy rows"
     noise_on: ClassVar[str] = "examples"
-    relation: ClassVar[Relation] = Relation.EDGE
+    neighbours: ClassVar[Relation] = Relation.EDGE
     hides_size: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

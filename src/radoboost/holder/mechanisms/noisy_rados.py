@@ -62,7 +62,7 @@ class NoisyRados:
     private: ClassVar[bool] = True
     law: ClassVar[str] = "noisy sums"
     noise_on: ClassVar[str] = "rados"
-    relation: ClassVar[Relation] = Relation.RECORD
+    neighbours: ClassVar[Relation] = Relation.RECORD
     hides_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

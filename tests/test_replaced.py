@@ -1,0 +1,182 @@
+"""`moments` for one record replaced: sensitivities, statement, books, refusals and the attack."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import radoboost as rb
+from radoboost.adversary.audits import audit_moments, audit_stages
+from radoboost.adversary.membership import membership_of
+from radoboost.adversary.membership.rebuilding import claimed, rebuilt
+from radoboost.holder.engines import get_engine
+from radoboost.holder.mechanisms.moment_budget import Shape, planned_stages
+from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
+from radoboost.holder.mechanisms.moment_plan import WORDS
+from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, converted, epsilon_at, event_from_dict
+from test_audits import KEY, LARGE, HalvedStage
+
+REPLACE, RECORD, EDGE, LABEL = Relation.REPLACE, Relation.RECORD, Relation.EDGE, Relation.LABEL
+SHAPES = [Shape(4), Shape(4, 3), Shape(4, n_planned=20, widest=20), Shape(4, 3, n_planned=20, n_ranked=3, raw=True)]
+
+
+def craft(rng, n_rows=400, **options):
+    x = rng.normal(size=(n_rows, 2))
+    mechanism = rb.Moments(4.0, relation="replace", **options.pop("about", {}))
+    about = {"bounds": [[-3, 3]] * 2, "classes": (0, 1), "counts": None, **options}
+    return rb.craft(x, (x[:, 0] > 0).astype(int), mechanism=mechanism, **about)
+
+
+values = st.lists(st.floats(-5, 5), min_size=3, max_size=3)
+
+
+@settings(max_examples=200)
+@given(values, values, st.sampled_from([-1, 0, 1]), st.sampled_from([-1, 1]), st.integers(0, 99))
+def test_a_replaced_record_moves_no_sum_by_more_than_its_reach(one, other, sign, other_sign, seed):
+    rng, engine, ends = np.random.default_rng(seed), get_engine("auto"), np.ones(3)
+    signs = np.array([sign, other_sign], np.int8)
+    rows, _ = engine.sphere(np.array([one, other]), signs, -ends, ends, CONSTANT_VALUE, GRID)
+    edges = engine.whiten(rows, np.round(rng.normal(size=(4, 4)), 6), signs, GRID)
+    theta = rng.normal(size=4) * 5
+    tilted = [engine.tilt(edges[:, [k]], theta, GRID, CAP).astype(float) for k in (0, 1)]
+    reach = {stage.name: stage.reach for stage in planned_stages("record", True, 0.1, SHAPES[0], 8, replaced=True)}
+    for some, name in ((rows, "second"), (edges, "whitened")):
+        q, r = some.T.astype(float)
+        assert np.linalg.norm(np.outer(q, q) - np.outer(r, r)) <= reach[name]
+    assert np.linalg.norm(edges[:, 0].astype(float) - edges[:, 1]) <= reach["sum"]
+    assert np.linalg.norm(tilted[0] - tilted[1]) <= reach["rounds"]
+
+
+def test_reaches_are_those_of_the_proof_and_are_nearly_attained():
+    (counts, *bounds, outline, ranks, second, total, whitened, rounds) = (
+        stage.reach / GRID for stage in planned_stages("record", True, 0.1, SHAPES[-1], 8, replaced=True)
+    )
+    assert [counts, *bounds, ranks] == pytest.approx([math.sqrt(2), *[math.sqrt(6)] * 5], rel=1e-15)
+    assert outline == second == whitened == math.sqrt(2) * GRID and (total, rounds) == (2, 2 * CAP)
+    q, r = np.array([1.0, 0, 0]), np.array([0, 1.0, 0])
+    assert np.linalg.norm(np.outer(q, q) - np.outer(r, r)) == math.sqrt(2)  # and q against -q moves a sum by 2
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("sharpen", [True, False])
+def test_a_release_for_records_added_costs_at_most_190_hundredths_of_mu_if_one_is_replaced(shape, sharpen):
+    stages = {
+        replaced: planned_stages("record", sharpen, 0.1, shape, 8 * sharpen, replaced=replaced)
+        for replaced in (False, True)
+    }
+    squared = sum(
+        one.share * (two.reach / one.reach) ** 2 for one, two in zip(stages[False], stages[True], strict=True)
+    )
+    assert math.sqrt(squared) < 1.90
+    assert sharpen is False or shape != SHAPES[0] or round(math.sqrt(squared), 2) == 1.89
+    assert [one.share for one in stages[False]] == [two.share for two in stages[True]]
+
+
+@pytest.mark.parametrize("columns", ["linear", *WORDS])
+def test_statement_and_release_say_what_is_replaced(rng, columns):
+    release = craft(rng, columns=columns)
+    statement = release.statement
+    assert release.n_examples == 400 and release.mechanism["relation"] == "replace"
+    assert statement.neighbours == "one record replaced" and statement.epsilon <= 4.0
+    assert any("number of examples: it is in the release exactly" in line for line in statement.not_protected)
+    assert not any("added or removed" in line or "number of examples" in line for line in statement.promises)
+    event = event_from_dict(statement.event)
+    assert event.relation is REPLACE and epsilon_at(event, 1e-6) == statement.epsilon
+    mechanism = rb.Moments(4.0, relation="replace")
+    assert rebuilt(release).distance(Shape(3)) == pytest.approx(mechanism.distance(Shape(3)), rel=1e-6)
+    assert claimed(release, rebuilt(release)).epsilon == statement.epsilon
+
+
+def test_noise_is_less_than_that_of_a_converted_release():
+    replaced, added = (rb.Moments(1.0, relation=relation) for relation in ("replace", "add"))
+    noise = {"replace": replaced.scales(8, Shape(4)), "add": added.scales(8, Shape(4))}
+    for stage, times in {"counts": 2**0.5, "second": 2**0.5, "whitened": 2**0.5, "sum": 2, "rounds": 2}.items():
+        assert noise["replace"][stage] == pytest.approx(times * noise["add"][stage])
+    assert replaced.strength(100.0, Shape(4)) == added.strength(100.0, Shape(4)) / 2
+    assert not replaced.hides_size and added.hides_size
+
+
+def test_what_follows_from_what():
+    event = Gaussian(4.0, RECORD)
+    assert converted(event, REPLACE) == Gaussian(2.0, REPLACE)
+    for relation in (EDGE, LABEL):
+        assert converted(Gaussian(4.0, REPLACE), relation) == Gaussian(4.0, relation)
+    for one, other in ((REPLACE, RECORD), (EDGE, REPLACE), (LABEL, REPLACE), (REPLACE, Relation.PERSON_ROWS)):
+        with pytest.raises(rb.ArgumentError, match="does not give protection"):
+            converted(Gaussian(4.0, one), other)
+    sampled = converted(SubsampledGaussian(18.75, 0.5), REPLACE)
+    assert epsilon_at(sampled, 1e-6) == epsilon_at(converted(SubsampledGaussian(18.75, 0.5), EDGE), 1e-6)
+
+
+def test_a_ledger_books_it(rng, tmp_path, rado):
+    place = tmp_path / "clinic.ledger"
+    books = rb.Ledger.create(place, "visits", epsilon=6.0, delta=1e-6, relation="replace")
+    release = craft(rng, ledger=place)
+    assert release.statement.neighbours == books.total.relation.value and len(books.entries()) == 2
+    added = rb.Ledger.create(tmp_path / "other.ledger", "visits", epsilon=6.0, delta=1e-6)
+    with pytest.raises(rb.ArgumentError, match="does not give protection"):
+        craft(rng, ledger=tmp_path / "other.ledger")
+    assert not added.entries()
+
+
+def test_refusals():
+    for options, message in (
+        ({"relation": "swap"}, "'add' or 'replace'"), ({"relation": "replace", "unit": "label"}, "leave relation out")
+    ):  # fmt: skip
+        with pytest.raises(rb.ArgumentError, match=message):
+            rb.Moments(1.0, **options)
+    with pytest.raises(rb.ArgumentError, match="leave relation out, or person"):
+        rb.craft(
+            "there is no such file.csv", label="y", classes=(0, 1), bounds={"a": (0, 1)}, person="who", max_rows=2,
+            mechanism=rb.Moments(1.0, relation="replace"),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "wide"), [("linear", False), ("ranks", False), ("both", True)])
+def test_a_few_runs_of_the_attack_find_no_more_than_is_claimed(columns, wide):
+    mechanism = rb.Moments(LARGE, relation="replace")
+    for far in (False, True):
+        audits = audit_stages(mechanism, runs=80, key=KEY, columns=columns, wide=wide, far=far)
+        assert all(audit.holds and audit.neighbours == "one record replaced" for audit in audits.values())
+        assert audits["mean rados"].found > 0
+
+
+@pytest.mark.parametrize(("number", "stage"), [(0, "outline"), (1, "ranks"), (2, "second moments"), (3, "sum")])
+def test_halved_noise_is_caught(number, stage):
+    run = type("Faulty", (HalvedStage,), {"number": number})
+    far = stage != "sum"  # second moments and histograms move if features do, sums move most if only the label does
+    audits = audit_stages(rb.Moments(LARGE, relation="replace"), runs=400, key=KEY, run=run, columns="ranks", far=far)
+    assert not audits[stage].holds
+
+
+def test_noise_for_a_record_that_is_added_is_caught():
+    class Added(rb.Moments):
+        def scales(self, n_rounds, shape):
+            return rb.Moments(LARGE).scales(n_rounds, shape)
+
+    audits = audit_stages(Added(LARGE, relation="replace"), runs=300, key=KEY, columns="quadratic")
+    assert not audits["sum"].holds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "runs"), [(1.0, 60_000), (4.0, 8000)])
+@pytest.mark.parametrize(("columns", "wide"), [*((word, False) for word in ("linear", *WORDS)), ("both", True)])
+def test_every_plan_gives_less_than_it_claims_and_most_of_it(columns, wide, epsilon, runs):
+    result = audit_moments(rb.Moments(epsilon, relation="replace"), runs=runs, key=KEY, columns=columns, wide=wide)
+    assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= epsilon
+
+
+@pytest.mark.slow
+def test_the_attack_on_a_release(rng):
+    found = membership_of(craft(rng, columns="ranks"), runs=1000, key=KEY, seconds=600)
+    assert found.beats_claim is False and found.neighbours == "one record replaced"
+
+
+def test_the_commands(rado):
+    answer = json.loads(rado("account", "--epsilon", 1, "--relation", "replace", "--json")[1])
+    assert answer["neighbours"] == "one record replaced" and answer["epsilon"] <= 1
+    code, out, err = rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, "--relation", "replace")
+    assert (code, out, err.count("\n")) == (1, "", 1)
