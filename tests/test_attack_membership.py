@@ -125,7 +125,8 @@ def test_the_score_of_noisy_rados_is_the_likelihood_ratio_of_the_mixture():
 def test_the_score_of_moments_has_all_stages():
     made = moments_runs(rb.Moments(4.0), runs=20, key=KEY)
     for scores in (made.present, made.absent):
-        stages = [scores[name] for name in ("counts", "second moments", "sum", "whitened moments", "mean rados")]
+        names = ("counts", "second moments", "sum", "whitened moments", "mean rados", "scores")
+        stages = [scores[name] for name in names]
         assert np.allclose(made.ratios[scores is made.absent], sum(stages))
         assert all(stage.std() > 0.05 for stage in stages)
 

@@ -241,7 +241,7 @@ def test_a_few_runs_of_every_plan_show_every_stage_and_no_more_than_its_part(col
         gains = scores.present[name].mean() - scores.absent[name].mean()  # mu squared, if all of it is used
         reach = 5 * math.sqrt(2 * mu2 / runs)  # false alarm: 1e-6
         assert 0.8 * mu2 - reach < gains < mu2 + reach, name
-    expected = {"counts", "second moments", "sum", "whitened moments", "mean rados"}
+    expected = {"counts", "second moments", "sum", "whitened moments", "mean rados", "scores"}
     expected |= {"outline"} if columns != "linear" else set()
     assert scores.by_stage.keys() == expected | ({"ranks"} if columns == "ranks" else set())
     total = sum(

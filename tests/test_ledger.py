@@ -230,7 +230,7 @@ def test_relations_convert_or_are_refused(tmp_path):
     assert records.entries() == []
     assert named_relation("edge") is EDGE and named_relation(EDGE.value) is EDGE
     for wrong in ("value", Relation.VALUE, 3):
-        with pytest.raises(ArgumentError, match="record, edge, label"):
+        with pytest.raises(ArgumentError, match="record, replace, edge, label"):
             named_relation(wrong)
 
 
@@ -322,7 +322,7 @@ def test_a_ledger_with_two_names_is_refused(ledger, tmp_path):
         ({"epsilon": 0}, "epsilon must be above 0"),
         ({"epsilon": 60}, "can be 50 at most"),
         ({"epsilon": 1.0, "delta": 0}, "delta must lie between"),
-        ({"epsilon": 1.0, "relation": "household"}, "record, edge, label"),
+        ({"epsilon": 1.0, "relation": "household"}, "record, replace, edge, label"),
         ({"epsilon": 1.0, "table": ""}, "needs a name"),
     ],
 )

@@ -316,8 +316,7 @@ def test_no_plan_is_wider_or_draws_more_than_was_counted_beforehand(n_numbers, n
     assert plan.n_columns <= max(outlook.widest, n_inputs)
     assert not plan.ranks or outlook.rankable == len(outlook.numbers)
     assert plan.beyond or word == "auto"
-    widest = outlook.widest if outlook.widest > n_inputs else 0  # as the mechanism has it
-    shape = Shape(n_inputs, 3, widest=widest, rankable=outlook.rankable)
+    shape = outlook.shaped(Shape(n_inputs, 3))
     ranked = len(outlook.numbers) if plan.ranks else 0
     chosen = replace(shape, n_planned=plan.n_columns if plan.beyond else 0, n_ranked=ranked)
     mechanism = rb.Moments(1.0, sharpen=sharpen)

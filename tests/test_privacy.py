@@ -29,7 +29,7 @@ from radoboost.privacy.events import (
     to_dict,
 )
 
-RECORD, EDGE, LABEL, VALUE, PERSON, PERSON_ROWS, PERSON_LABELS = Relation
+RECORD, REPLACE, EDGE, LABEL, VALUE, PERSON, PERSON_ROWS, PERSON_LABELS = Relation
 
 
 def column(m, epsilon):

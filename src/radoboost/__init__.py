@@ -42,8 +42,8 @@
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
 #                 odd_cells);
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
-#                 craft: check, open, make, release; table_check, for the holder; expected_error and costs, without
-#                 data
+#                 craft: check, open, make, release; table_check, for the holder; foreseen, expected_error and costs,
+#                 without data
 #
 # Anyone's side, from a release to a classifier:
 #
@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from radoboost.estimators import AdaBoostSSClassifier, MomentsClassifier, RadoBoostClassifier
     from radoboost.findings.explained import explain
     from radoboost.holder.craft import craft
+    from radoboost.holder.foreseen import plan_for
     from radoboost.holder.guessing import schema_template
     from radoboost.holder.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
     from radoboost.holder.proposing import propose_schema
@@ -125,6 +126,7 @@ _HOMES = {
     "release.maps": ("FeatureMap",),
     "holder.craft": ("craft",),
     "findings.explained": ("explain",),
+    "holder.foreseen": ("plan_for",),
     "errors": (
         "ArgumentError",
         "BudgetError",
@@ -206,6 +208,7 @@ __all__ = [
     "folds",
     "load",
     "load_model",
+    "plan_for",
     "propose_schema",
     "schema_template",
     "score",

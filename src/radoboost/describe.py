@@ -113,8 +113,9 @@ def describe_account(answer: Mapping[str, Any]) -> str:
         *_field("neighbours", answer["neighbours"]),
         *_field("epsilon", f"{epsilon_text(answer['epsilon'])} at delta {delta}"),
     ]
+    lines += _field("plan", answer["plan"]["sentence"]) if "plan" in answer else []
     if isinstance(answer.get("noise"), Mapping):
-        lines += _field("noise", stages_in_words(answer["noise"]))
+        lines += _field("noise", stages_in_words(answer["noise"], answer.get("plan", {}).get("rounds", 0)))
     elif "noise" in answer:
         lines += _field("noise", f"{rounded_up(answer['noise'], 6)} times the clipping norm")
     if "n_rados" in answer:
@@ -145,6 +146,14 @@ def _expectation(answer: Mapping[str, Any]) -> list[str]:
             f"{100 * pair['expected']:.1f} % of errors where the same rows without noise give "
             f"{100 * pair['without_noise']:g} %",
         )
+    others = ", ".join(
+        f"{other['word']} ({other['n_columns']:,}) {100 * other['expected']:.1f} %" for other in expectation["by_word"]
+    )
+    lines += _field(
+        "by columns",
+        f"{others}, where the same columns without noise give {100 * expectation['typical']:g} %; by how much more "
+        "columns lower that, the table alone knows",
+    )
     return lines + _field("verdict", "; ".join(filter(None, [f"such a table {verdict}", expectation["enough"]])))
 
 

@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.adversary.canary import Canary, row_of_numbers
@@ -30,19 +31,33 @@ from radoboost.holder.mechanisms import Asked, Made, Moments
 from radoboost.holder.mechanisms.bins import Binned, CountBins, EqualBins
 from radoboost.holder.mechanisms.moment_budget import Shape, composed
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
+from radoboost.holder.mechanisms.score_counts import ScoreCounts
 from radoboost.holder.run import Noise, Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Event, Relation
 from radoboost.progress import Progress
 from radoboost.release.maps import FeatureMap
+from radoboost.release.scores import weights_and_unit
+from radoboost.tables import Batch
+from radoboost.tables.labels import LabelRule
 
 NUMBERS = row_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
 MANY_NUMBERS = row_of_numbers(np.linspace(1.0, -0.9, 16).tolist())  # so many that products are of directions
 _FAR = (0.75, -1.0)  # times the canary: on the sphere it is at a right angle, and no column has the same bin
 _PULL = (75.0, 15.0)  # other records in units of the noise, and for each column: few enough for few rounds
 ALL_STAGES = "all stages"
-STAGES = ("counts", "bounds", "outline", "ranks", "second moments", "sum", "whitened moments", "mean rados")
-_STAGE_NAMES = ("counts", "bounds", "outline", "ranks", "second", "sum", "whitened", "rounds")  # in the budget
+STAGES = ("counts", "bounds", "outline", "ranks", "second moments", "sum", "whitened moments", "mean rados", "scores")
+_STAGE_NAMES = (
+    "counts",
+    "bounds",
+    "outline",
+    "ranks",
+    "second",
+    "sum",
+    "whitened",
+    "rounds",
+    "scores",
+)  # in the budget
 STATISTICS = (
     *STAGES, "sum less a mean rado", "mean rados apart", "searches apart", "numbers without noise",
 )  # fmt: skip
@@ -190,6 +205,22 @@ def on_sphere(
     return rows
 
 
+def score_counts(made: Made) -> ScoreCounts:
+    """Counts by the scores that follow from a release."""
+    weights, unit = weights_and_unit(made.blocks, made.parameters, made.columns)
+    return ScoreCounts(LabelRule("label", (0, 1)), made.columns[:-1], weights, unit)
+
+
+def cells_of(
+    by: ScoreCounts, made: Made, values: NDArray[np.float64], labels: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """How many of these rows are in each cell of the counts, in grid steps."""
+    columns = values if made.map is None else made.map.apply(values)
+    sums = by.empty()
+    by.add(sums, 0, Batch(len(values), pa.array(labels.astype(np.int64)), lambda: columns, str))
+    return sums.cells.astype(np.float64)
+
+
 def _key(key: bytes | None, which: int, run: int) -> bytes:
     if key is None:
         return secrets.token_bytes(32)
@@ -239,6 +270,12 @@ class _Contributions:
         """To a mean rado."""
         return self.engine.tilt(self._edge, theta, GRID, CAP).astype(np.float64)
 
+    def cells(self, by: ScoreCounts) -> NDArray[np.float64]:
+        """To the counts by score and class."""
+        if self.row is None:
+            return np.zeros(self.made.blocks["scores"].shape)
+        return cells_of(by, self.made, self.row.values[None], np.array([self.row.sign > 0]))
+
     def bins(self, kind: Any, places: Sequence[int]) -> NDArray[np.float64]:
         """To counts of bins of some columns."""
         counts = np.zeros((len(places), kind.n_bins))
@@ -278,11 +315,12 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
         for task, bins in heard
     ]
     ranks = [part(blocks["ranks"].T, "ranks", GRID, _ranks_of(made))] if "ranks" in blocks else []
+    scored = part(blocks["scores"], "scores", GRID, partial(_Contributions.cells, by=score_counts(made)))
     rows = made.parameters["rows"]
     good = np.array([rows["good"] - rows.get("unforeseen", 0.0)])
     counted = part(good, "counts", GRID, lambda one: np.full(1, 0.0 if one.row is None else GRID))
     total, *means = (log_ratio(*vector) for vector in vectors)
-    bare = sum(_bare(rest, change) for rest, change, s in (*searches, *ranks, *squares.values(), *vectors) if s)
+    bare = sum(_bare(rest, change) for rest, change, s in (*searches, *ranks, *squares.values(), *vectors, scored) if s)
     against = 0.0
     if means:
         (r, u, s), (t, v, w) = vectors[:2]
@@ -290,7 +328,7 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
     found, ranked = (sum(log_ratio(*one) for one in some) for some in (searches, ranks))
     of = {stage: log_ratio(*square) for stage, square in squares.items()}
     early = [log_ratio(*counted), found, of.get("outline", 0.0), ranked]
-    stages = [*early, of["second"], total, of["whitened"], sum(means)]
+    stages = [*early, of["second"], total, of["whitened"], sum(means), log_ratio(*scored)]
     return [*stages, against, _apart(vectors[1:]), _apart(searches[1:]), bare]
 
 

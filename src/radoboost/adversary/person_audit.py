@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.adversary.audits import Audit, least_epsilon
-from radoboost.adversary.moments_audit import log_ratio, on_sphere
+from radoboost.adversary.moments_audit import cells_of, log_ratio, on_sphere, score_counts
 from radoboost.adversary.rates import CONFIDENCE, rate_above, rate_below
 from radoboost.errors import ArgumentError
 from radoboost.holder.declared import Declared
@@ -247,6 +247,10 @@ class _Attack:
             known = sum(engine.tilt(rows, theta, GRID, CAP) for rows in edges)
             own = times * engine.tilt(edge, theta, GRID, CAP).astype(np.float64)
             yield mean * GRID - known, own, noise["rounds"] * GRID
+        by = score_counts(made)
+        cells = sum(cells_of(by, made, values, signs > 0) for values, signs in self._others)
+        own = times * cells_of(by, made, self.visits.canary[None], np.ones(1, np.bool_))
+        yield made.blocks["scores"] * GRID - cells, own, noise["scores"] * GRID
 
     def _square(
         self, released: NDArray[np.float64], canary: NDArray[np.int32], others: list[NDArray[np.int32]], noise: float

@@ -37,6 +37,13 @@ def account(
         ),
     ] = None,
     columns: Annotated[int | None, typer.Option(help="How many columns, for moments, with --rows.")] = None,
+    columns_word: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            help="The columns that moments makes of these: auto, linear, hats, ranks, quadratic, both or fourier.",
+        ),
+    ] = "auto",
     unit: Annotated[str, typer.Option(help="What moments protects: record or label.")] = "record",
     relation: Annotated[
         str,
@@ -67,6 +74,7 @@ def account(
     \b
     Examples:
       rado account --epsilon 0.1 --rows 5000 --columns 20
+      rado account --epsilon 1 --rows 19000 --columns 10 --columns-word quadratic
       rado account --epsilon 1 --rows 5000 --columns 20 --bounds private --no-sharpen
       rado account --mechanism noisy-rados --epsilon 1 -n 300
       rado account --mechanism noisy-rados --noise 18.75 -n 100 --delta 1e-5
@@ -98,6 +106,7 @@ def account(
         n_features=columns,
         unit=unit,
         relation=relation,
+        columns=columns_word,
         sharpen=sharpen,
         private_bounds=bounds is not None,
         group=group,

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -106,7 +107,8 @@ def craft(
         nothing. Two spellings of an id are two persons, unless they are one whole number.
     rows : int, optional
         About how many rows there are, from public knowledge; with a person, about how many contribute. `Moments`
-        refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. A `DeltaWarning`
+        refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent; with `progress`
+        it first says which columns they carry, as `plan_for` does. A `DeltaWarning`
         says where delta is too large for so many.
     mechanism : Mechanism, optional
         What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, at
@@ -181,6 +183,8 @@ def craft(
     )
     machine, n_threads, books = get_engine(engine), check_threads(threads), as_ledger(ledger)
     protection.check(asked)
+    if progress and (foresee := getattr(protection, "foresee", None)) and (sentence := foresee(asked)):
+        print(f"rado: {sentence}", file=sys.stderr)
     _advise_on_delta(getattr(protection, "delta", 0.0), rows)
     name = "" if asked.seeded else secrets.token_hex(16)
     if books is not None:

@@ -4,13 +4,15 @@ The model: whitened edge vectors are alike in all directions but one, along whic
 described by its number of rows m, its number of columns d, and the error of the best direction; call the deviate of
 that error t. The mean edge vector then has length t / sqrt(d (1 + t^2)), and the sum m times that. Noise on the sum
 turns the direction by an angle whose tangent is sqrt(d - 1) times noise over sum, and a classifier at an angle of phi
-has the error of the deviate t cos(phi) / sqrt(1 + t^2 sin^2(phi)).
+has the error of the deviate t cos(phi) / sqrt(1 + t^2 sin^2(phi)). Where a plan makes other columns, d counts those,
+and the best error is that of theirs.
 """
 
 import math
 from dataclasses import dataclass, replace
 
 from radoboost.errors import ArgumentError
+from radoboost.holder.foreseen import Foreseen
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import GRID
 from radoboost.holder.mechanisms.moment_plan import FEW_ROUNDS
@@ -57,12 +59,20 @@ class Expectation:
 
 
 def expected_error(
-    mechanism: Moments, n_examples: int, n_columns: int, best_error: float, n_searched: int = 0, max_rows: int = 1
+    mechanism: Moments,
+    n_examples: int,
+    n_columns: int,
+    best_error: float,
+    n_searched: int = 0,
+    max_rows: int = 1,
+    n_planned: int = 0,
+    n_ranked: int = 0,
 ) -> float:
     """The error to expect, where the same rows without noise would have `best_error`; columns count the constant.
 
     Bounds of `n_searched` columns are found privately, which leaves less for the rest. Of one person there are at most
-    `max_rows` rows.
+    `max_rows` rows. A plan makes `n_planned` columns of these, with `n_ranked` ranks: `best_error` is then that of the
+    plan's columns. By how much it is smaller than that of the table's own, no model of this kind can know.
 
     >>> round(expected_error(Moments(1.0), 1000, 11, 0.2), 3)
     0.203
@@ -74,9 +84,10 @@ def expected_error(
     if not 0 < best_error < 0.5:
         raise ArgumentError(f"the error without noise must lie between 0 and 1/2; it is {best_error!r}")
     t = -float(ndtri(best_error))
-    length = n_examples * t / math.sqrt(n_columns * (1 + t**2))
-    noise = _noise_on_sum(mechanism, Shape(n_columns, n_searched, max_rows))
-    cosine2 = length**2 / (length**2 + max(n_columns - 1, 1) * noise**2)
+    width = n_planned or n_columns
+    length = n_examples * t / math.sqrt(width * (1 + t**2))
+    shape = Shape(n_columns, n_searched, max_rows, n_planned=n_planned, n_ranked=n_ranked)
+    cosine2 = length**2 / (length**2 + max(width - 1, 1) * _noise_on_sum(mechanism, shape) ** 2)
     return float(ndtr(-t * math.sqrt(cosine2 / (1 + t**2 * (1 - cosine2)))))
 
 
@@ -91,10 +102,18 @@ def _noise_on_sum(mechanism: Moments, shape: Shape) -> float:
     return 2 * mechanism.scales(rounds, shape)["rounds"] / GRID / math.sqrt(rounds / 2)
 
 
-def expect(mechanism: Moments, n_examples: int, n_columns: int, n_searched: int = 0, max_rows: int = 1) -> Expectation:
+def expect(
+    mechanism: Moments,
+    n_examples: int,
+    n_columns: int,
+    n_searched: int = 0,
+    max_rows: int = 1,
+    n_planned: int = 0,
+    n_ranked: int = 0,
+) -> Expectation:
     """What to expect of a table with so many rows and columns, the constant among them.
 
-    `n_examples` are rows that contribute, at most `max_rows` of each person.
+    `n_examples` are rows that contribute, at most `max_rows` of each person. What would be enough is for the same plan.
 
     >>> expectation = expect(Moments(0.1), 100, 10)
     >>> expectation.carries, expectation.sentence()[:60]
@@ -104,13 +123,16 @@ def expect(mechanism: Moments, n_examples: int, n_columns: int, n_searched: int 
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ArgumentError(f"the number of {name} must be a whole number of at least 1; it is {value!r}")
 
+    def error(mechanism: Moments, rows: int, best: float) -> float:
+        return expected_error(mechanism, rows, n_columns, best, n_searched, max_rows, n_planned, n_ranked)
+
     def near_with_rows(rows: int) -> bool:
-        return expected_error(mechanism, rows, n_columns, TYPICAL, n_searched, max_rows) <= NEAR
+        return error(mechanism, rows, TYPICAL) <= NEAR
 
     def near_with(epsilon: float) -> bool:
         other = replace(mechanism, epsilon=epsilon)
         try:
-            return expected_error(other, n_examples, n_columns, TYPICAL, n_searched, max_rows) <= NEAR
+            return error(other, n_examples, TYPICAL) <= NEAR
         except ArgumentError:  # it takes more noise than can be sampled
             return False
 
@@ -128,10 +150,20 @@ def expect(mechanism: Moments, n_examples: int, n_columns: int, n_searched: int 
             between = math.sqrt(small * large)
             small, large = (small, between) if near_with(between) else (between, large)
         enough_epsilon = large
-    errors = tuple(
-        (best, expected_error(mechanism, n_examples, n_columns, best, n_searched, max_rows)) for best in BEST_ERRORS
-    )
-    return Expectation(n_examples, n_columns, errors, enough_rows, enough_epsilon)
+    errors = tuple((best, error(mechanism, n_examples, best)) for best in BEST_ERRORS)
+    return Expectation(n_examples, n_planned or n_columns, errors, enough_rows, enough_epsilon)
+
+
+def expect_of(foreseen: Foreseen) -> Expectation:
+    """What to expect of a plan that is foreseen.
+
+    >>> from radoboost.holder.foreseen import plan_for
+    >>> expect_of(plan_for(Moments(1.0), 19_000, 10)).n_columns
+    300
+    """
+    shape = foreseen.shape
+    about = shape.n_columns, shape.n_searched, shape.max_rows, shape.n_planned, shape.n_ranked
+    return expect(foreseen.mechanism, foreseen.n_examples, *about)
 
 
 def _two_digits_up(number: int) -> int:

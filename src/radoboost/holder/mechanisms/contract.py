@@ -167,7 +167,8 @@ class Mechanism(Protocol):
     """What protects a release: frozen data that makes the release.
 
     One that makes another number of rados than `DEFAULT_RADOS` where nobody asks for a number has `default_rados`: 0 if
-    it makes none, and `craft` draws those that are asked for from the moments that it releases.
+    it makes none, and `craft` draws those that are asked for from the moments that it releases. One that can say
+    beforehand what so many declared rows carry has `foresee(asked)`, which returns a sentence or None.
     """
 
     @property
@@ -219,7 +220,8 @@ class Question:
     """A question about the cost of a mechanism, without data: an epsilon or a noise, and what else matters.
 
     `noise` is in multiples of the clipping norm. A mechanism that can answer has `account(question)`, which returns the
-    event, and what else to say. `sharpen` and `private_bounds`, of all columns, are for `moments`.
+    event, and what else to say. `sharpen`, `relation`, `private_bounds`, of all columns, and `columns`, a word for
+    those of the release, are for `moments`.
     """
 
     epsilon: float | None = None
@@ -232,6 +234,7 @@ class Question:
     sharpen: bool = True
     private_bounds: bool = False
     relation: str = "add"
+    columns: str = "auto"
 
     def check_one(self) -> None:
         """Refuse both or neither of epsilon and noise."""
@@ -240,7 +243,8 @@ class Question:
 
     def refuse_columns(self, name: str) -> None:
         """Refuse columns and the like, for mechanisms whose cost does not depend on them."""
-        others = self.unit != "record" or self.relation != "add" or not self.sharpen or self.private_bounds
+        others = (self.unit, self.relation, self.columns, self.sharpen) != ("record", "add", "auto", True)
+        others = others or self.private_bounds
         if self.n_features is not None or others:
             raise ArgumentError(
                 "columns, unit, relation, no-sharpen and private bounds are for the mechanism moments; leave them out "

@@ -23,6 +23,7 @@ from functools import cached_property
 from typing import Any
 
 from radoboost.holder.feature_maps import KNOTS, MOST_COSINES, n_cosines, pairs
+from radoboost.holder.mechanisms.moment_budget import Shape
 
 # Words that a caller may use, and the kind of plan that they ask for; "auto" leaves it to the rule.
 WORDS = {"hats": "hats", "ranks": "hats", "quadratic": "products", "both": "both", "fourier": "cosines"}
@@ -128,6 +129,11 @@ class Outlook:
     def widest(self) -> int:
         """The most columns, with the constant, that any plan may have."""
         return max(plan.n_columns for plan in self.possible())
+
+    def shaped(self, shape: Shape) -> Shape:
+        """What noise depends on, with as many columns and ranks as a plan may have."""
+        widest = self.widest if any(plan.beyond for plan in self.possible()) else 0
+        return replace(shape, widest=widest, rankable=self.rankable)
 
     @property
     def rankable(self) -> int:

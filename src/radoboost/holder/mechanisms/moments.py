@@ -127,23 +127,36 @@ class Moments:
             names = declared_features(asked)
             by_place = [f"x{k}" for k in range(len(asked.declared.limits))]  # as the features of arrays are called
             features = by_place if names is None else names
-            self._check_shape(asked, _shape(asked, features, _outlook(asked, features)))
+            self._check_shape(asked, features)
 
-    def _check_shape(self, asked: Asked, shape: Shape) -> None:
+    def foresee(self, asked: Asked) -> str | None:
+        """Which columns about so many declared rows carry; None where that, or how many columns there are, is open."""
+        names = declared_features(asked)
+        if asked.rows is None or names is None:
+            return None
+        from radoboost.holder.foreseen import foresee
+
+        outlook = _outlook(asked, names)
+        return foresee(self, asked.rows, outlook, _shape(asked, names, outlook)).sentence()
+
+    def _check_shape(self, asked: Asked, features: Sequence[str]) -> None:
         """Refuse noise that cannot be sampled, or an epsilon that so few declared rows cannot carry."""
+        outlook = _outlook(asked, features)
+        shape = _shape(asked, features, outlook)
         mu = self.distance(shape)
         if asked.rows is not None:
-            self._check_carries(asked.rows, shape)
+            self._check_carries(asked.rows, outlook, shape)
             if shape.n_searched and self.unit == "record":
                 cost = f"epsilon {self.epsilon:g} and delta {self.delta:g}, for {self.relation_for(shape).value}"
                 mu /= shape.max_rows * math.sqrt(1 + self._replaced)
                 check_rows_carry(asked.rows, mu, shape.n_searched, self.bounds_share, cost)
 
-    def _check_carries(self, rows: int, shape: Shape) -> None:
+    def _check_carries(self, rows: int, outlook: Outlook | None, shape: Shape) -> None:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
-        from radoboost.holder.expected_error import expect
+        from radoboost.holder.expected_error import expect_of
+        from radoboost.holder.foreseen import foresee
 
-        expectation = expect(self, rows, shape.n_columns, shape.n_searched, shape.max_rows)
+        expectation = expect_of(foresee(self, rows, outlook, shape))
         if not expectation.carries:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation_for(shape).value}, would be "
@@ -163,7 +176,7 @@ class Moments:
         check_room(asked.n_rados, max(shape.n_columns, shape.widest))
         columns_from_table = asked.declared.all_private and asked.features is None
         if searched:
-            self._check_shape(asked, shape)
+            self._check_shape(asked, names)
         persons = limit_persons(asked, run, rule, with_label=self.unit == "record")
         if searched:
             found, rows = find_bounds(self, shape, run, rule, searched)
@@ -306,12 +319,13 @@ class Moments:
             )
         mechanism = cls(epsilon, question.delta, question.unit, question.sharpen, relation=question.relation)
         n_features = 1 if features is None else features
+        if rows is not None and features is not None:
+            return _account_of_table(mechanism, question, rows, features)
         shape = Shape(n_features + 1, n_features if question.private_bounds else 0)
         by_rounds = {rounds: released_noise(mechanism.scales(rounds, shape)) for _, rounds, _ in LINEAR_ROUNDS}
         rounds = {str(rounds): noise["rounds"] for rounds, noise in by_rounds.items()}
         noise = {**by_rounds[MOST_ROUNDS], "rounds": rounds if question.sharpen else 0.0}
-        expected = {} if rows is None or features is None else {"expected": _expected(mechanism, rows, shape)}
-        return mechanism.dearest(shape), {"noise": noise, **expected}
+        return mechanism.dearest(shape), {"noise": noise}
 
 
 def _is_planned(asked: Asked) -> bool:
@@ -341,24 +355,37 @@ def _shape(asked: Asked, features: Sequence[str], outlook: Outlook | None) -> Sh
     about = len(searched), asked.max_rows, asked.person or "", asked.declared.schema is not None
     if outlook is None:
         return Shape(asked.width(features), *about)
-    n_columns = outlook.n_columns("linear")
-    widest = outlook.widest if any(plan.beyond for plan in outlook.possible()) else 0
-    return Shape(n_columns, *about, widest, outlook.rankable)
+    return outlook.shaped(Shape(outlook.n_columns("linear"), *about))
 
 
-def _expected(mechanism: Moments, rows: int, shape: Shape) -> dict[str, Any]:
-    from radoboost.holder.expected_error import expect
+def _account_of_table(
+    mechanism: Moments, question: Question, rows: int, n_features: int
+) -> tuple[Event, dict[str, Any]]:
+    """What all stages cost for about so many rows and columns, their plan, its noise, and what error to expect."""
+    from radoboost.holder.expected_error import TYPICAL, expect_of
+    from radoboost.holder.foreseen import all_plans, plan_for
 
-    expectation = expect(mechanism, rows, shape.n_columns, shape.n_searched)
-    return {
+    foreseen = plan_for(mechanism, rows, n_features, question.columns, private_bounds=question.private_bounds)
+    expectation = expect_of(foreseen)
+    others = all_plans(mechanism, rows, n_features, private_bounds=question.private_bounds)
+    by_word = [
+        {"word": word, "n_columns": one.plan.n_columns, "expected": dict(expect_of(one).errors)[TYPICAL]}
+        for word, one in others.items()
+    ]
+    expected = {
         "rows": rows,
-        "columns": shape.n_columns - 1,
+        "columns": n_features,
         "carries": expectation.carries,
         "enough": expectation.enough().removeprefix("; "),
         "errors": [{"without_noise": best, "expected": error} for best, error in expectation.errors],
         "enough_rows": expectation.enough_rows,
         "enough_epsilon": expectation.enough_epsilon,
+        "typical": TYPICAL,
+        "by_word": by_word,
     }
+    plan = {"word": question.columns, **foreseen.to_dict()}
+    shape = replace(foreseen.shape, n_planned=0, n_ranked=0)
+    return mechanism.dearest(shape), {"plan": plan, "noise": foreseen.noise, "expected": expected}
 
 
 _RECORD_PROMISES = (

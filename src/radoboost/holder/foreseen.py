@@ -1,0 +1,101 @@
+"""Which columns a release of `moments` would have, before anything is spent: from public numbers alone.
+
+The rule of `moment_plan` goes by the noisy size of a table, and that is about its number of rows: so whoever knows
+about how many rows there are knows about which plan they get.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from radoboost.errors import ArgumentError
+from radoboost.holder.mechanisms.moment_budget import Shape, released_noise
+from radoboost.holder.mechanisms.moment_columns import MOST_ASKED, check_outlook
+from radoboost.holder.mechanisms.moment_plan import AUTO, WORDS, Outlook, Plan, choose, rounds_for
+from radoboost.holder.mechanisms.moments import Moments
+from radoboost.release.words import plan_in_words
+
+LINEAR = "linear"
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """The plan that about so many rows get, and what noise depends on with it.
+
+    >>> foreseen = plan_for(Moments(1.0), 19_000, 10)
+    >>> foreseen.sentence()
+    'about 19,000 rows at epsilon 1, for one record added or removed, carry products, hats and cosines: 300 columns'
+    """
+
+    mechanism: Moments
+    n_examples: int
+    plan: Plan
+    shape: Shape
+
+    @property
+    def noise(self) -> dict[str, float]:
+        """The noise of each stage, in units of what its block holds."""
+        return released_noise(self.mechanism.scales(self.plan.rounds, self.shape))
+
+    def sentence(self) -> str:
+        """What so many rows carry."""
+        return (
+            f"about {self.n_examples:,} rows at epsilon {self.mechanism.epsilon:g}, for "
+            f"{self.mechanism.relation_for(self.shape).value}, carry {plan_in_words(self.plan.to_dict())}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {**self.plan.to_dict(), "sentence": self.sentence()}
+
+
+def foresee(mechanism: Moments, rows: int, outlook: Outlook | None, shape: Shape) -> Foreseen:
+    """The plan of about so many rows; without an outlook, columns are fixed beforehand."""
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise ArgumentError(f"the number of rows must be a whole number of at least 1; it is {rows!r}")
+    strength = mechanism.strength(float(rows), shape)
+    if outlook is None:
+        width = shape.n_columns
+        steps = rounds_for(LINEAR, strength / width, mechanism.sharpen)
+        return Foreseen(mechanism, rows, Plan(LINEAR, False, 0, width, *steps), shape)
+    plan = choose(outlook, float(rows), strength, sharpen=mechanism.sharpen)
+    if plan.beyond:
+        shape = replace(shape, n_planned=plan.n_columns, n_ranked=len(outlook.numbers) if plan.ranks else 0)
+    return Foreseen(mechanism, rows, plan, shape)
+
+
+def plan_for(
+    mechanism: Moments, rows: int, columns: int, word: str = AUTO, *, private_bounds: bool = False
+) -> Foreseen:
+    """Which columns about `rows` rows of so many `columns`, all of them numbers, get; `word` is as `craft` has it.
+
+    Nothing is read, and nothing is spent. With `private_bounds` those of all columns are searched for. The rule goes by
+    a noisy number of rows, so near a threshold the release may have another plan.
+
+    >>> import radoboost as rb
+    >>> rb.plan_for(rb.Moments(1.0), 800, 10).plan.kind
+    'linear'
+    """
+    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
+        raise ArgumentError(f"the number of columns must be a whole number of at least 1; it is {columns!r}")
+    outlook, shape = outlook_of(columns, word), Shape(columns + 1, columns if private_bounds else 0)
+    if outlook is None:
+        return foresee(mechanism, rows, None, shape)
+    check_outlook(outlook)
+    return foresee(mechanism, rows, outlook, outlook.shaped(shape))
+
+
+def outlook_of(n_columns: int, word: str) -> Outlook | None:
+    """What a plan of so many numbers may be made of; None where they stay as they are."""
+    if word not in (AUTO, LINEAR, *WORDS):
+        raise ArgumentError(f"columns follow from one of {', '.join((AUTO, LINEAR, *WORDS))}; it is {word!r}")
+    return None if word == LINEAR else Outlook(tuple(f"x{k}" for k in range(n_columns)), {}, word)
+
+
+def all_plans(mechanism: Moments, rows: int, columns: int, *, private_bounds: bool = False) -> dict[str, Foreseen]:
+    """What each word would give, but for those that would make too many columns."""
+    plans = {}
+    for word in (LINEAR, *WORDS):
+        outlook = outlook_of(columns, word)
+        if outlook is None or outlook.widest <= MOST_ASKED:
+            plans[word] = plan_for(mechanism, rows, columns, word, private_bounds=private_bounds)
+    return plans
