@@ -208,14 +208,16 @@ METHODS = {
     "DP-TR": Method(TREES, 2, private(peers.dp_trees, "scaled"), "private", tuning_draws=4),
     "DP-SGD": Method(SGD, 2, linear(peers.dp_sgd), "private"),
     "diffprivlib": Method(PENALTIES, 2, library("diffprivlib"), "private", library="diffprivlib", tuning_draws=1),
-    "DP-EBM, default": Method(ONE, 1, library("DP-EBM"), "private", library="interpret-core"),
-    "DP-EBM": Method(EBM, 2, library("DP-EBM"), "private", library="interpret-core", tuning_draws=1, times_if_small=3),
+    "DP-EBM, default": Method(ONE, 1, library("DP-EBM"), "private", ("main",), library="interpret-core"),
+    "DP-EBM": Method(EBM, 1, library("DP-EBM"), "private", library="interpret-core", tuning_draws=1, times_if_small=3),
     "quadratic logistic regression": Method(
         {"": {"inverse_penalty": 1.0}}, 1, not_private(peers.quadratic_regression), "open"
     ),
     "moments": Method({"": {"columns": "auto"}}, 2, ours, "ours"),
     "moments, linear": Method({"": {"columns": "linear"}}, 2, ours, "ours"),
-    "moments, private bounds": Method({"": {"columns": "auto", "bounds": "private"}}, 2, ours, "ours", ("main",)),
+    "moments, private bounds": Method(
+        {"": {"columns": "auto", "bounds": "private"}}, 2, ours, "ours", ("main",), times_if_small=1
+    ),
     "moments without noise": Method({"": {"columns": "auto"}}, 1, ours, "ours", ("main",)),
 }
 WITHOUT_EPSILON = ("moments without noise", *(name for name, method in METHODS.items() if method.kind == "open"))
