@@ -22,6 +22,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 def work(cells, folder):
     """The results of the cells of a task; runs in a process of its own."""
     warnings.simplefilter("ignore", rb.ClippedWarning)  # bounds are quantiles, so one value in fifty is beyond them
+    warnings.simplefilter("ignore", rb.NoiseWarning)  # how little there is at a small epsilon is what is measured
     method, begun = METHODS[cells[0].method], time.monotonic()
     domain = tables.load(folder, cells[0].domain)
     found = method.run(cells, domain, method.settings[cells[0].setting], n_draws(cells[0], len(domain.x)))

@@ -26,7 +26,9 @@ def released(rng, *, without=0.0, n_rows=6000, schema=SCHEMA, intercept=True):
     table = pd.DataFrame({"age": age, "ward": ward})
     table["day"] = [f"2024-03-{1 + k % 28:02d}" for k in range(n_rows)]
     y = np.where(age + 40 * (ward == "A") + rng.normal(0, 20, n_rows) > 70, 1, 0)
-    return rb.craft(table, y, schema=schema, classes=(0, 1), mechanism=rb.Moments(4.0), intercept=intercept)
+    return rb.craft(
+        table, y, schema=schema, classes=(0, 1), mechanism=rb.Moments(4.0), columns="linear", intercept=intercept
+    )
 
 
 def columns(release):
@@ -95,3 +97,37 @@ def test_gaps_and_new_values_of_categories_are_predicted_without_them(other):
             continue
         with pytest.warns(rb.FilledWarning):
             assert error(case) < usual + 0.03
+
+
+@pytest.mark.parametrize("word", ["quadratic", "both", "auto", "hats"])
+def test_a_value_that_is_new_is_predicted_by_the_other_columns_under_every_plan(rng, word):
+    """Products of a column with all slots of a category add up to it: noise alone would divide the weight."""
+    n_rows = 12_000
+    age, ward = rng.uniform(0, 100, n_rows), rng.choice(["A", "B", "C"], n_rows, p=[0.5, 0.3, 0.2])
+    table = pd.DataFrame({"age": age, "ward": ward, "kind": rng.choice(["x", "y"], n_rows)})
+    y = ((np.abs(age - 50) > 25) ^ (rng.random(n_rows) < 0.1)).astype(int)  # no ward, and no kind
+    schema = rb.Schema(
+        {"age": rb.Number(0, 100), "ward": rb.Category(("A", "B", "C")), "kind": rb.Category(("x", "y"))}
+    )
+    release = rb.craft(table, y, schema=schema, classes=(0, 1), mechanism=rb.Moments(2.0), columns=word, counts=None)
+    model = rb.MomentsClassifier().fit_rados(release).model_
+    errors = {"as they are": np.mean(model.predict(table.head(3000)) != y[:3000])}
+    for name in ("ward", "kind"):
+        with pytest.warns(rb.FilledWarning, match="unseen values"):
+            predicted = model.predict(table.head(3000).assign(**{name: "never seen"}))
+        errors[name] = np.mean(predicted != y[:3000])
+    assert max(errors.values()) < errors["as they are"] + 0.06, errors
+    if word == "quadratic":  # and rows with known values keep their scores
+        names = columns(release)
+        values = np.column_stack([model.map.apply(model_rows(table.head(50), release)), np.ones(50)])
+        theta = rng.normal(0, 10, len(names))
+        np.testing.assert_allclose(values @ (settling(release) @ theta), values @ theta, atol=1e-9)
+
+
+def model_rows(table, release):
+    """The encoded columns of a raw table of known values."""
+    cells = {"age": table["age"].to_numpy()}
+    for name in release.map.input_names[1:]:
+        column, value = name.split("=")
+        cells[name] = (table[column] == value).to_numpy().astype(float)
+    return np.column_stack([cells[name] for name in release.map.input_names])

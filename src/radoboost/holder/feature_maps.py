@@ -123,7 +123,7 @@ def outline(
         labels = [(_label(*pair), groups.get(pair[0])) for pair in treatments]
         terms += [Term("product", (first, second)) for first, second in pairs(labels)]
     elif columns == "fourier":
-        terms += cosine_terms(n_cosines(len(treatments)), len(treatments))
+        terms += cosine_terms(n_cosines(len(treatments)), tuple(range(len(treatments))), len(treatments))
     inputs = tuple(Input(name, log=treatment == LOG) for name, treatment in treatments)
     try:
         return treatments, FeatureMap(inputs, (*terms, *products))
@@ -226,20 +226,23 @@ def n_cosines(n_inputs: int) -> int:
 
 
 @lru_cache(maxsize=32)
-def cosine_terms(count: int, n_inputs: int, others: int = 0) -> tuple[Term, ...]:
+def cosine_terms(count: int, places: tuple[int, ...], n_inputs: int) -> tuple[Term, ...]:
     """Random cosines of inputs: the same for everybody, for weights and phases follow from a public key.
 
-    After the inputs that they are of there may be so many `others`.
+    They are of the inputs at some `places`; the others have no weight.
     """
-    scale = round_scale_up(_SPREAD / math.sqrt(n_inputs) / _WEIGHT_UNIT)
-    weights = (rounded_normals(_KEY, scale, 0, count, n_inputs) * _WEIGHT_UNIT).tolist()
+    if not count:
+        return ()
+    scale = round_scale_up(_SPREAD / math.sqrt(len(places)) / _WEIGHT_UNIT)
+    weights = np.zeros((count, n_inputs))
+    weights[:, places] = rounded_normals(_KEY, scale, 0, count, len(places)) * _WEIGHT_UNIT
     words = streams(_KEY, 1, [(0, 0, count)], np.empty(count, dtype="<u8"))
     phases = ((words >> np.uint64(11)) * 2.0**-53 * (2 * math.pi)).tolist()
     # Together they are about as long as the columns beside them.
-    factor = min(1.0, 0.5 * math.sqrt(2 * max(n_inputs, 4) / count)) if count else 1.0
+    factor = min(1.0, 0.5 * math.sqrt(2 * max(len(places), 4) / count))
     return tuple(
-        Term("cosine", weights=(*row, *[0.0] * others), phase=phase, factor=factor)
-        for row, phase in zip(weights, phases, strict=True)
+        Term("cosine", weights=tuple(row), phase=phase, factor=factor)
+        for row, phase in zip(weights.tolist(), phases, strict=True)
     )
 
 

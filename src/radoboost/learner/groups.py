@@ -5,10 +5,13 @@ added to the weights of all of them and taken from the constant's changes no sco
 noise decides how much that is. For a row that has none of the values, a gap or one that is new, it would be everything.
 And a value that hardly any row has gets a weight of nothing but noise.
 
-So the mean weight of a category, by how often each value occurs, goes to the constant; and values that are too rare to
-be told from noise get the mean. Scores of rows with the other values stay the same. All of it is computed from what was
-released. Where so many rows have none of the values that the release tells, the category stays as it was learned.
+So the mean weight of a category, by how often each value occurs, goes to the constant, and that of its products with
+another column goes to that column; and values that are too rare to be told from noise get the mean. Scores of rows with
+the other values stay the same. All of it is computed from what was released. Where so many rows have none of the values
+that the release tells, the category stays as it was learned.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +28,7 @@ def settling(release: Release) -> NDArray[np.float64]:
     if release.schema is None or release.columns[-1].scale != "constant":
         return matrix
     second, noise = release.blocks["moment:C"], float(release.mechanism["noise"]["second"])
+    products = _products(release)
     for places in _groups(release).values():
         across = np.zeros(d)  # times a row on the sphere: 0 if one of the values is there
         across[places], across[-1] = 1.0, -1.0 / release.mechanism["constant"]
@@ -34,9 +38,35 @@ def settling(release: Release) -> NDArray[np.float64]:
         if without > _DEVIATIONS * noise * float(across @ across) or not known.any():
             continue
         shares = np.where(known, counts, 0.0) / counts[known].sum()
-        matrix[np.ix_(places, places)] = np.diag(known.astype(np.float64)) - np.outer(known, shares)
-        matrix[-1, places] = shares
+        step, centred = np.eye(d), np.diag(known.astype(np.float64)) - np.outer(known, shares)
+        for factor, of in [(d - 1, places), *_multiplied(places, products)]:
+            step[np.ix_(of, of)] = centred
+            step[factor, of] = shares
+        matrix = step @ matrix
     return matrix
+
+
+def _products(release: Release) -> dict[frozenset[int], int]:
+    """The places of products, by those of the two columns that they are of, without squares and those of directions.
+
+    Products of a column with all slots of a category add up to that column, as the slots do to the constant one.
+    """
+    terms = [] if release.map is None else list(release.map.terms)
+    own = {term.inputs[0]: place for place, term in enumerate(terms) if term.kind == "linear"}
+    pairs = {place: term.inputs for place, term in enumerate(terms) if term.kind == "product"}
+    return {
+        frozenset(own[name] for name in names): place
+        for place, names in pairs.items()
+        if names[0] != names[1] and set(names) <= set(own)
+    }
+
+
+def _multiplied(places: list[int], products: dict[frozenset[int], int]) -> Iterator[tuple[int, list[int]]]:
+    """Every column that is multiplied with all of some slots, and the places of these products."""
+    for factor in sorted({place for pair in products for place in pair} - set(places)):
+        pairs = [frozenset((factor, slot)) for slot in places]
+        if all(pair in products for pair in pairs):
+            yield factor, [products[pair] for pair in pairs]
 
 
 def _groups(release: Release) -> dict[str, list[int]]:

@@ -22,7 +22,7 @@ from radoboost.learner.link import Link, score_link
 from radoboost.learner.uncertainty import Curvature, Uncertainty, measure
 from radoboost.release import Release
 from radoboost.release.scores import column_factors, whitened_theta
-from radoboost.release.spectra import HESSIAN_FLOOR, noise_floor
+from radoboost.release.spectra import HESSIAN_FLOOR, floor_noise, noise_floor
 
 _LEAST_RATIO = 1e-3  # of an eigenvalue of the covariance to the largest, once noise was subtracted
 
@@ -100,7 +100,7 @@ def learn_released_moments(release: Release) -> MomentFit:
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
         curvature = Curvature.of(
-            blocks["moment:C2"], noise_floor(mechanism["noise"]["whitened"], len(columns), HESSIAN_FLOOR)
+            blocks["moment:C2"], noise_floor(floor_noise(mechanism["noise"], "whitened"), len(columns), HESSIAN_FLOOR)
         )
         whitened, link = whitened_theta(blocks, mechanism), score_link(release)
         nothing = dependencies(parts, columns, release.map, constant)

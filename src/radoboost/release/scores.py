@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.release.columns import Column
-from radoboost.release.spectra import HESSIAN_FLOOR, LEAST, inverse_power, noise_floor
+from radoboost.release.spectra import HESSIAN_FLOOR, LEAST, floor_noise, inverse_power, noise_floor
 
 EDGES = (0.5, 1.2)
 """Scores are counted in three sizes, on either side of 0: these times the typical size of a score lie between them."""
@@ -45,7 +45,7 @@ def whitened_theta(blocks: Blocks, mechanism: Mapping[str, Any]) -> NDArray[np.f
     if rounds:
         return np.asarray(blocks["theta"][rounds // 2 + 1 :].mean(axis=0))
     second, total = blocks["moment:C2"], blocks["moment:b"][0]
-    floor = noise_floor(mechanism["noise"]["whitened"], len(total), HESSIAN_FLOOR)
+    floor = noise_floor(floor_noise(mechanism["noise"], "whitened"), len(total), HESSIAN_FLOOR)
     return np.asarray(4 * inverse_power(second, floor, 1.0) @ total)
 
 

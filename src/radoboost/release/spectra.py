@@ -1,6 +1,7 @@
 """Inverses of second moments that carry noise: eigenvalues that noise could have made are not trusted."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,18 @@ def noise_floor(noise_std: float, n_columns: int, share: float) -> float:
     4.0
     """
     return share * noise_std * math.sqrt(2 * n_columns)
+
+
+def floor_noise(noise: Mapping[str, float], stage: str) -> float:
+    """The noise by which eigenvalues of a second moment are floored: its own, or that of the sum, if it is exact.
+
+    What is inverted multiplies sums that carry noise, so directions in which there is hardly anything must not be
+    blown up either where the second moment itself has no noise, as under labels.
+
+    >>> floor_noise({"second": 2.0, "sum": 3.0}, "second"), floor_noise({"second": 0.0, "sum": 3.0}, "second")
+    (2.0, 3.0)
+    """
+    return noise[stage] or noise["sum"]
 
 
 def inverse_power(matrix: NDArray[np.float64], floor: float, power: float) -> NDArray[np.float64]:

@@ -137,7 +137,8 @@ def _terms(outlook: Outlook, plan: Plan) -> list[Term]:
     if plan.kind in ("products", "both"):
         factors = [(name, outlook.groups.get(name)) for name in direction_names(outlook, plan) or outlook.names]
         terms += [Term("product", pair) for pair in pairs(factors)]
-    return [*terms, *cosine_terms(plan.cosines, len(outlook.names), len(ranked))]
+    places = tuple(k for k, name in enumerate(outlook.names) if name not in outlook.groups)
+    return [*terms, *cosine_terms(plan.cosines, places, len(outlook.names) + len(ranked))]
 
 
 def planned_columns(feature_map: FeatureMap) -> tuple[Column, ...]:
@@ -152,7 +153,7 @@ def check_outlook(outlook: Outlook) -> None:
             f"columns={outlook.word!r} would make {outlook.widest:,} columns of {len(outlook.names):,}, and "
             f"{MOST_ASKED:,} is the most; use fewer columns, or leave columns out"
         )
-    if outlook.word in ("hats", "ranks") and not outlook.numbers:
+    if outlook.word in ("hats", "ranks", "fourier") and not outlook.numbers:
         raise ArgumentError(
             f"columns={outlook.word!r} are made of numbers, and all columns are categories; leave columns out"
         )

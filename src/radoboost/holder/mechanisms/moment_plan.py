@@ -8,7 +8,7 @@ numbers, and how many columns there are, decide whether the table carries more t
     hats        and five hats of each number
     products    and squares and products of all columns
     both        and hats and products; products of the leading directions, if there are many columns
-    cosines     and random cosines of all columns together
+    cosines     and random cosines of all numbers together
 
 Hats may be of ranks, for which a histogram of each column is released as well, and any plan may have random cosines
 besides. What the columns of a plan are is in `moment_columns`.
@@ -113,8 +113,9 @@ class Outlook:
         for kind in self.carried():
             ranks = kind != "products" and self.n_columns(kind, ranks=True) <= MOST_COLUMNS
             width = self.n_columns(kind, ranks=ranks)
-            cosines = max(0, MOST_COSINES - self.n_columns(kind))  # a plan without ranks has room for more of them
-            plans.append(Plan(kind, ranks, cosines, max(width, MOST_COSINES), MOST_ROUNDS, 0.0))
+            most = MOST_COSINES if self.numbers else 0
+            cosines = max(0, most - self.n_columns(kind))  # a plan without ranks has room for more of them
+            plans.append(Plan(kind, ranks, cosines, max(width, most), MOST_ROUNDS, 0.0))
         return plans or [Plan("linear", False, 0, self.n_columns("linear"), MOST_ROUNDS, 0.0)]
 
     def carried(self) -> list[str]:
@@ -151,8 +152,8 @@ def choose(outlook: Outlook, size: float, strength: float, *, sharpen: bool = Tr
     width = outlook.n_columns(kind, ranks=ranks)
     cosines = 0
     if outlook.word == "fourier":
-        cosines = n_cosines(len(outlook.names))
-    elif outlook.word == AUTO and kind != "linear" and size >= _COSINES_FROM:
+        cosines = n_cosines(len(outlook.numbers))
+    elif outlook.word == AUTO and kind != "linear" and outlook.numbers and size >= _COSINES_FROM:
         by_strength, by_size = (
             number / least for number, least in zip((strength, size), _ROOM_FOR_COSINES, strict=True)
         )

@@ -37,7 +37,7 @@ from radoboost.privacy import Event, Relation
 from radoboost.release.columns import CONSTANT, constant_column
 from radoboost.release.maps import FeatureMap
 from radoboost.release.scores import weights_and_unit
-from radoboost.release.spectra import HESSIAN_FLOOR, inverse_power, noise_floor
+from radoboost.release.spectra import HESSIAN_FLOOR, floor_noise, inverse_power, noise_floor
 from radoboost.tables.mapped import mapped
 
 WHITENING_FLOOR = 0.75  # of eigenvalues, as a share of what noise alone could be
@@ -242,7 +242,8 @@ class Stages:
         """Edge vectors whitened by the noisy second moments, from the table or from kept rows, and what they tell."""
         sharpen, run, width, scales = self._budget.sharpen, self._run, self._sphere.width, self._scales()
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
-        a = _snapped_root(second, noise_floor(scales["second"] / GRID**2, width, floor))
+        noise = released_noise(scales)
+        a = _snapped_root(second, noise_floor(floor_noise(noise, "second"), width, floor))
         edges = run.keep(whitened_by(a), self.counts.n_rows if sharpen else None, source=kept)
         sums = run.noisy_sum(
             SumProducts(run.engine, width),
@@ -253,7 +254,8 @@ class Stages:
         total, whitened = sums.vector / GRID, sums.products / GRID**2
         self.blocks |= {"moment:C": second, "whitening": a, "moment:b": total[None], "moment:C2": whitened}
         if sharpen:
-            hessian = inverse_power(whitened, noise_floor(scales["whitened"] / GRID**2, width, HESSIAN_FLOOR), 1.0)
+            least = noise_floor(floor_noise(noise, "whitened"), width, HESSIAN_FLOOR)
+            hessian = inverse_power(whitened, least, 1.0)
             self._sharpen(edges, hessian, total)
         self._count_scores()
 

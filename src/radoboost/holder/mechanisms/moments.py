@@ -228,7 +228,8 @@ class Moments:
         >>> Moments(1.0, relation="replace").strength(100.0, shape) / Moments(1.0).strength(100.0, shape)
         0.5
         """
-        return size * self.distance(shape) / shape.max_rows / (2 if self._replaced else 1)
+        twice = self.neighbours is not Relation.RECORD  # a flipped label or another record moves sums by two vectors
+        return size * self.distance(shape) / shape.max_rows / (2 if twice else 1)
 
     @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, shape: Shape) -> float:
