@@ -19,6 +19,7 @@ from radoboost.adversary.audits import audit
 from radoboost.holder.mechanisms.moment_plan import WORDS
 
 RUNS = {1.0: 60_000, 4.0: 8_000}
+RUNS_REPLACED = {1.0: 140_000, 4.0: 13_000}  # no pair of records moves sums and second moments most
 LEAST_SHARE = 0.6
 PLANS = {word: {"columns": word} for word in WORDS} | {"both, directions": {"columns": "both", "wide": True}}
 RELATIONS = {"record": {}, "label": {"unit": "label"}, "record replaced": {"relation": "replace"}}
@@ -39,7 +40,8 @@ def cases(epsilon):
 
 
 def run(name, epsilon, mechanism, options):
-    found = audit(mechanism, runs=RUNS[epsilon], **options).to_dict()
+    runs = (RUNS_REPLACED if "replaced" in name else RUNS)[epsilon]
+    found = audit(mechanism, runs=runs, **options).to_dict()
     return {"what": name, "asked_epsilon": epsilon, **found}
 
 
@@ -51,6 +53,7 @@ def main():
     place = RESULTS / "audits.json"
     before = json.loads(place.read_text())["results"] if place.exists() else []
     kept = {(one["what"], one.get("asked_epsilon", round(one["claim"]))): one for one in before}
+    done = []
     order = [(name, epsilon) for epsilon in RUNS for name, _, _ in cases(epsilon)]
     print(f"{'mechanism':<42}{'claimed':>9}{'proved':>9}{'share':>8}   neighbours")
     with ProcessPoolExecutor(2) as pool:
@@ -62,6 +65,7 @@ def main():
         ]
         for future in as_completed(futures):
             found = future.result()
+            done.append(found)
             kept[found["what"], found["asked_epsilon"]] = found
             keep("audits", [kept[key] for key in order if key in kept])
             share = f"{100 * found['found'] / found['claim']:.0f} %"
@@ -72,8 +76,8 @@ def main():
     shortfalls(
         [
             f"{one['what']}: an audit proves epsilon {one['found']:.4f}, and {one['claim']:.4f} is claimed"
-            for key, one in kept.items()
-            if key in order and not (one["holds"] and one["found"] >= LEAST_SHARE * one["claim"])
+            for one in done
+            if not (one["holds"] and one["found"] >= LEAST_SHARE * one["claim"])
         ]
     )
 

@@ -4,6 +4,7 @@ import importlib
 import json
 import re
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +112,7 @@ def test_beyond_linear(benchmark, monkeypatch, seconds, mib, code, capsys):
 
 
 @pytest.mark.parametrize(("holds", "code"), [(True, 0), (False, 1)])
-def test_audits(benchmark, monkeypatch, holds, code):
+def test_audits(benchmark, monkeypatch, tmp_path, holds, code):
     module, kept = benchmark("audits")
 
     class InTurn:
@@ -124,13 +125,17 @@ def test_audits(benchmark, monkeypatch, holds, code):
         def __exit__(self, *_):
             pass
 
-        def map(self, _, cases):
-            for name, *_ in cases:
-                yield {"what": name, "claim": 1.0, "found": 0.9 if holds else 1.1, "neighbours": "", "holds": holds}
+        def submit(self, _, name, epsilon, *about):
+            result = {"what": name, "asked_epsilon": epsilon, "claim": 1.0, "neighbours": "", "holds": holds}
+            future = Future()
+            future.set_result({**result, "found": 0.9 if holds else 1.1})
+            return future
 
     monkeypatch.setattr(module, "ProcessPoolExecutor", InTurn)
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["audits.py"])
     ends_with(module, code)
-    assert len(kept["audits"]) == 16
+    assert len(kept["audits"]) == 2 * (3 + 3 * (2 + 6) + 1)
 
 
 @pytest.mark.parametrize(("peak", "code"), [(400.0, 0), (600.0, 1)])

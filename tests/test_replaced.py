@@ -169,9 +169,10 @@ def test_noise_for_a_record_that_is_added_is_caught():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("epsilon", "runs"), [(1.0, 60_000), (4.0, 8000)])
+@pytest.mark.parametrize(("epsilon", "runs"), [(1.0, 140_000), (4.0, 13_000)])
 @pytest.mark.parametrize(("columns", "wide"), [*((word, False) for word in ("linear", *WORDS)), ("both", True)])
 def test_every_plan_gives_less_than_it_claims_and_most_of_it(columns, wide, epsilon, runs):
+    """It takes more runs than for a record that is added: no pair of records moves sums and second moments most."""
     result = audit_moments(rb.Moments(epsilon, relation="replace"), runs=runs, key=KEY, columns=columns, wide=wide)
     assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= epsilon
 

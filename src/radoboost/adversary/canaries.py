@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.adversary.canary import WIDTH, Canary, long_row, raw_row
-from radoboost.adversary.moments_audit import ALL_STAGES, MANY_NUMBERS, NUMBERS, STAGES, STATISTICS, attack_moments
+from radoboost.adversary.moments_audit import (
+    ALL_STAGES,
+    MANY_NUMBERS,
+    NUMBERS,
+    ON_EDGES,
+    STAGES,
+    STATISTICS,
+    attack_moments,
+)
 from radoboost.errors import ArgumentError
 from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import TILE_ROWS
@@ -249,7 +257,8 @@ def moments_runs(
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, mechanism.neighbours)
 
-    canary = raw_row() if raw else MANY_NUMBERS if wide else NUMBERS
+    numbers = ON_EDGES if mechanism.neighbours is Relation.REPLACE and not far else NUMBERS
+    canary = raw_row() if raw else MANY_NUMBERS if wide else numbers
     *tables, claims = attack_moments(mechanism, runs, key, run, bar, going, private_bounds, canary, columns, far)
     present, absent = (
         {ALL_STAGES: statistics[:, : len(STAGES)].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}

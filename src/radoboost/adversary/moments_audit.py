@@ -43,6 +43,9 @@ from radoboost.tables.labels import LabelRule
 
 NUMBERS = row_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
 MANY_NUMBERS = row_of_numbers(np.linspace(1.0, -0.9, 16).tolist())  # so many that products are of directions
+# Just below the edge of a bin, of which a record in its place is just above: in all else the two are alike.
+_NUDGE = 2.0**-30
+ON_EDGES = row_of_numbers((0.5 - _NUDGE, 0.25 - _NUDGE))
 _FAR = (0.75, -1.0)  # times the canary: on the sphere it is at a right angle, and no column has the same bin
 _PULL = (75.0, 15.0)  # other records in units of the noise, and for each column: few enough for few rounds
 ALL_STAGES = "all stages"
@@ -100,7 +103,7 @@ def attack_moments(
 
     `run` lets tests attack faulty noise. No run begins once `going` returns False. With `private_bounds` none are
     declared. `columns` is the word for the columns that a release has. A record that is replaced is its own opposite,
-    with the other label; one that is `far` differs in its features.
+    with the other label, but for bins that it is on the edge of; one that is `far` differs in its features.
     """
     d = len(canary.values) + 1
     declared = Declared({}, all_private=True) if private_bounds else canary.declared
@@ -132,7 +135,7 @@ def _instead(mechanism: Moments, canary: Canary, far: bool) -> _Row | None:
     if mechanism.neighbours is Relation.RECORD:
         return None
     if not far:
-        return _Row(canary.values, -1)
+        return _Row(canary.values + 2 * _NUDGE * (canary is ON_EDGES), -1)
     return _Row(canary.scaled * np.resize(_FAR, len(canary.values)), -1)
 
 

@@ -183,9 +183,7 @@ def craft(
     )
     machine, n_threads, books = get_engine(engine), check_threads(threads), as_ledger(ledger)
     protection.check(asked)
-    if progress and (foresee := getattr(protection, "foresee", None)) and (sentence := foresee(asked)):
-        print(f"rado: {sentence}", file=sys.stderr)
-    _advise_on_delta(getattr(protection, "delta", 0.0), rows)
+    _advise(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
     if books is not None:
         _check_books(books, protection, asked)
@@ -234,9 +232,12 @@ def _wanted_rados(n_rados: int | None, mechanism: Mechanism) -> int:
     return getattr(mechanism, "default_rados", DEFAULT_RADOS) if n_rados is None else check_n_rados(n_rados)
 
 
-def _advise_on_delta(delta: float, rows: int | None) -> None:
-    """Warn of a delta that is too large for so many rows, going by what was declared alone."""
-    if (advice := delta_advice(delta, rows)) is not None:
+def _advise(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
+    """Say what so many rows carry, and warn of a delta that is too large for them, by what was declared alone."""
+    foresee = getattr(mechanism, "foresee", None)
+    if progress and foresee is not None and (sentence := foresee(asked)) is not None:
+        print(f"rado: {sentence}", file=sys.stderr)
+    if (advice := delta_advice(getattr(mechanism, "delta", 0.0), asked.rows)) is not None:
         warnings.warn(advice, DeltaWarning, stacklevel=3)
 
 
