@@ -197,7 +197,7 @@ class _RadoShell(LinearShell, ABC):
 
 
 class RadoBoostClassifier(_RadoShell):
-    """RadoBoost (Algorithm 1 of the paper): a linear classifier boosted from rados.
+    """RadoBoost (Algorithm 1 of the paper): a classifier boosted from rados, linear in their columns.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ class RadoBoostClassifier(_RadoShell):
 
 
 class MomentsClassifier(_RadoShell):
-    """A linear classifier from the mean and the shrunk covariance of rados.
+    """A classifier from the mean and the shrunk covariance of rados, or from released moments; linear in their columns.
 
     For many examples the rados' first two moments are nearly all that they tell. This is the default of `rado learn`,
     and on most tables it is the more accurate of the two learners.

@@ -47,7 +47,7 @@ def learn(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Learn a linear classifier from a release alone.
+    """Learn a classifier from a release alone: it is linear in the release's columns.
 
     \b
     Examples:
