@@ -225,3 +225,19 @@ def test_the_command_line(release, saved, tmp_path, examples):
 def test_the_statement_holds_for_what_is_drawn(release):
     """No figure of a statement depends on how many rados there are."""
     assert read_statement(rb.draw_rados(release, 50_000).statement.to_dict()) == release.statement
+
+
+@pytest.mark.filterwarnings("ignore::radoboost.BudgetWarning")
+@pytest.mark.parametrize("n_rados", [None, 50])
+def test_a_seed_of_a_fit_is_for_drawn_rados_alone(examples, n_rados):
+    options = {"bounds": DECLARED["bounds"], "classes": (0, 1), "columns": "linear", "n_rados": n_rados}
+    clf = rb.RadoBoostClassifier(mechanism=rb.Moments(3.0), random_state=3, n_rounds=20, **options).fit(*examples)
+    made = clf.release_
+    assert made.n_rados == (n_rados or 0) and made.statement.epsilon <= 3.0
+    rados = rb.draw_rados(made, n_rados or 1000, 3)
+    again = rb.RadoBoostClassifier(n_rounds=20).fit_rados(rados)
+    assert again.model_.theta.tobytes() == clf.model_.theta.tobytes()
+    other = rb.RadoBoostClassifier(n_rounds=20).fit_rados(rb.draw_rados(made, n_rados or 1000, 4))
+    assert other.model_.theta.tobytes() != clf.model_.theta.tobytes()
+    fitted = rb.MomentsClassifier(mechanism=rb.Moments(3.0), random_state=3, **options).fit(*examples)
+    assert (fitted.release_.blocks["moment:b"] != made.blocks["moment:b"]).any()  # noise is never fixed

@@ -47,7 +47,9 @@ def learn(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Learn a classifier from a release alone: it is linear in the release's columns.
+    """Learn a classifier from a release alone.
+
+    It is linear in the columns of the release, which may go beyond those of the table.
 
     \b
     Examples:

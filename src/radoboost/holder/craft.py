@@ -132,7 +132,7 @@ def craft(
         Whether to add the constant feature.
     seed : int, optional
         Makes the signatures reproducible, and known to anyone who knows the seed: the statement says so. Noise is
-        never reproducible.
+        never reproducible. `Moments` has no signatures, and refuses a seed.
     compose : sequence of releases or their paths
         Earlier releases of the same table: the statement says what they, all that they were composed with, and this one
         amount to together, if every epsilon was fixed beforehand.
