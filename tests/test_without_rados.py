@@ -12,7 +12,7 @@ import radoboost as rb
 from radoboost.adversary.known import rado_integers
 from radoboost.adversary.linear import linear
 from radoboost.adversary.membership import membership_of
-from radoboost.adversary.page import _about
+from radoboost.adversary.page import _TRIED, Given, _about
 from radoboost.adversary.probe import probe
 from radoboost.adversary.reconstruction import reconstruct
 from radoboost.cli import app
@@ -165,6 +165,18 @@ def test_attacks_work_or_refuse_in_one_line(release, examples):
         with pytest.raises(rb.RadoError) as caught:
             attack()
         assert "\n" not in str(caught.value)
+
+
+def test_the_report_speaks_of_no_rados_where_there_are_none(release):
+    unlucky = membership_of(release, seconds=1e-3).sentence()
+    assert unlucky.startswith("Unknown: there was time for") and unlucky.endswith("give it more time with --seconds.")
+    for made in (release, rb.draw_rados(release, 20, 0)):
+        for name in ("confounder", "hardness"):
+            _, sentence, findings = _TRIED[name](Given(made, "m.rado.parquet"), 1.0)
+            assert sentence.startswith("Does not apply: the release has noisy moments, and no rados that are sums")
+            assert findings is not None and not findings.figures and not findings.tables  # nor a study
+    plain = rb.craft([[0.0], [1.0]], [0, 1], n_rados=3)
+    assert _TRIED["hardness"](Given(plain, "p.rado.parquet"), 1.0)[1].startswith("Not tried on this release")
 
 
 def test_a_file_without_rados_must_have_moments(saved, tmp_path, examples):
