@@ -71,7 +71,7 @@ class Asked:
         if self.columns in PLANNED:
             raise ArgumentError(
                 f"columns={self.columns!r} follow from what the mechanism moments releases first; take that mechanism "
-                "(--epsilon), or other columns"
+                "(--epsilon), or other columns (--columns)"
             )
         return "linear" if self.columns == "auto" else self.columns
 

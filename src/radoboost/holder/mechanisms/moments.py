@@ -342,7 +342,7 @@ def _outlook(asked: Asked, features: Sequence[str]) -> Outlook | None:
     if not asked.intercept:
         raise ArgumentError(
             f"columns={asked.columns!r} are centred by the constant column; leave intercept as it is, or take "
-            "columns='linear'"
+            "columns='linear' (--columns linear)"
         )
     groups = {name: group for name, group in asked.groups.items() if name in features}
     outlook = Outlook(tuple(features), groups, asked.columns)
