@@ -173,3 +173,43 @@ def test_pages_and_lines(rng, tmp_path, monkeypatch):
     assert max(map(len, effect_lines(rb.explain("t.rado.parquet")))) <= 100
     refused = run.invoke(app, ["learn", "t.rado.parquet", "--report", "nowhere/t.html", "-o", "w.json"])
     assert refused.exit_code == 1 and not (tmp_path / "w.json").exists()
+
+
+def test_pages_take_no_other_file(rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, y = table(rng, rows=200)
+    rb.craft(pa.table(x), y, n_rados=50).save("t.rado.parquet")
+    run = CliRunner()
+    again = ["learn", "t.rado.parquet", "-o", "new.model.json", "--report", "t.html"]
+    (tmp_path / "t.html").write_text("old")
+    learned = run.invoke(app, again)
+    assert learned.exit_code == 0 and "<html" in (tmp_path / "t.html").read_text(), learned.output
+    (tmp_path / "hospital.csv").write_text("kept")
+    (tmp_path / "link.html").symlink_to("both.html")
+    for arguments, words in (
+        (["learn", "t.rado.parquet", "--report", "hospital.csv"], "ends in .html; choose another with --report"),
+        (["learn", "t.rado.parquet", "-o", "both.html", "--report", "both.html"], "the model goes there"),
+        (["learn", "t.rado.parquet", "-o", "both.html", "--report", "link.html"], "the model goes there"),
+        (["show", "new.model.json", "--html", "new.model.json"], "ends in .html; choose another with --html"),
+    ):
+        refused = run.invoke(app, arguments)
+        assert refused.exit_code == 1 and words in refused.stderr and "-o" not in refused.stderr
+    assert (tmp_path / "hospital.csv").read_text() == "kept"
+    assert not (tmp_path / "both.html").exists() and not (tmp_path / "t.model.json").exists()
+    (tmp_path / "new.model.json").rename("model.html")
+    refused = run.invoke(app, ["show", "model.html", "--html", "model.html"])
+    assert refused.exit_code == 1 and "one of the files to read; choose another name with --html" in refused.stderr
+
+
+def test_a_page_that_fails_leaves_the_model(rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, y = table(rng, rows=200)
+    rb.craft(pa.table(x), y, n_rados=50).save("t.rado.parquet")
+
+    def fail(*_args, **_options):
+        raise rb.RadoError("cannot write t.html: the disk is full")
+
+    monkeypatch.setattr("radoboost.findings.explained.write_page", fail)
+    failed = CliRunner().invoke(app, ["learn", "t.rado.parquet", "--report", "t.html"])
+    assert failed.exit_code == 1 and "disk is full; the model itself is in t.model.json" in failed.stderr
+    assert rb.load_model("t.model.json").column_names == ("a", "b", "c")

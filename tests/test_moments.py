@@ -444,6 +444,8 @@ def test_refusals():
         rb.craft("none.csv", mechanism=rb.Moments(1.0), signatures=rb.FixedSupport(5), **declared)
     with pytest.raises(rb.ArgumentError, match="no signatures for a seed"):
         rb.craft("none.csv", mechanism=rb.Moments(1.0), seed=1, i_know=True, **declared)
+    with pytest.raises(rb.ArgumentError, match="no signatures for a seed"):
+        rb.craft("none.csv", mechanism=rb.Moments(1.0), seed=1, **declared)
     assert rb.Moments(0.005, unit="label").distance(Shape(4)) > 0  # no second moment needs noise here
     nobody = pa.table({"a": pa.array([], pa.float64()), "y": pa.array([], pa.int64())})
     release = rb.craft(nobody, mechanism=rb.Moments(1.0), n_rados=5, **declared)

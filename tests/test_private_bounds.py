@@ -25,9 +25,9 @@ from radoboost.holder.mechanisms.bins import Binned, CountBins, EqualBins, Power
 from radoboost.holder.mechanisms.moment_budget import EQUAL_BINS, POWER_BINS, SEARCHES, Shape
 from radoboost.holder.mechanisms.moment_passes import GRID
 from radoboost.holder.mechanisms.private_bounds import (
-    FALLBACK,
     HELD,
     LEAST_PULL,
+    OF_ZEROS,
     largest_power,
     rounded_outwards,
     shortest_run,
@@ -270,8 +270,8 @@ def odd_columns(rng, n):
     yield "0 or 1", rng.integers(0, 2, n), (-0.1, 1.1)
     yield "few integers", rng.integers(1, 6, n), (0.5, 5.5)
     yield "one value", np.full(n, 5.0), (4.99, 5.01)
-    yield "zeros", np.zeros(n), FALLBACK
-    yield "rarely not zero", (rng.random(n) < 0.03) * 1e6, FALLBACK
+    yield "zeros", np.zeros(n), OF_ZEROS
+    yield "rarely not zero", (rng.random(n) < 0.03) * 1e6, OF_ZEROS
     yield "negative", -rng.exponential(1.0, n), (-8.0, 0.3)
     yield "heavy tails", rng.standard_cauchy(n), (-25.0, 25.0)
     yield "tiny", rng.normal(size=n) * 1e-12, (-5e-12, 5e-12)

@@ -12,7 +12,7 @@ import radoboost as rb
 from radoboost.adversary.known import rado_integers
 from radoboost.adversary.linear import linear
 from radoboost.adversary.membership import membership_of
-from radoboost.adversary.page import _about
+from radoboost.adversary.page import _TRIED, Given, _about
 from radoboost.adversary.probe import probe
 from radoboost.adversary.reconstruction import reconstruct
 from radoboost.cli import app
@@ -167,6 +167,18 @@ def test_attacks_work_or_refuse_in_one_line(release, examples):
         assert "\n" not in str(caught.value)
 
 
+def test_the_report_speaks_of_no_rados_where_there_are_none(release):
+    unlucky = membership_of(release, seconds=1e-3).sentence()
+    assert unlucky.startswith("Unknown: there was time for") and unlucky.endswith("give it more time with --seconds.")
+    for made in (release, rb.draw_rados(release, 20, 0)):
+        for name in ("confounder", "hardness"):
+            _, sentence, findings = _TRIED[name](Given(made, "m.rado.parquet"), 1.0)
+            assert sentence.startswith("Does not apply: the release has noisy moments, and no rados that are sums")
+            assert findings is not None and not findings.figures and not findings.tables  # nor a study
+    plain = rb.craft([[0.0], [1.0]], [0, 1], n_rados=3)
+    assert _TRIED["hardness"](Given(plain, "p.rado.parquet"), 1.0)[1].startswith("Not tried on this release")
+
+
 def test_a_file_without_rados_must_have_moments(saved, tmp_path, examples):
     def claim_sums(document):
         document["mechanism"] |= {"name": "plain", "law": "sums"}
@@ -225,3 +237,19 @@ def test_the_command_line(release, saved, tmp_path, examples):
 def test_the_statement_holds_for_what_is_drawn(release):
     """No figure of a statement depends on how many rados there are."""
     assert read_statement(rb.draw_rados(release, 50_000).statement.to_dict()) == release.statement
+
+
+@pytest.mark.filterwarnings("ignore::radoboost.BudgetWarning")
+@pytest.mark.parametrize("n_rados", [None, 50])
+def test_a_seed_of_a_fit_is_for_drawn_rados_alone(examples, n_rados):
+    options = {"bounds": DECLARED["bounds"], "classes": (0, 1), "columns": "linear", "n_rados": n_rados}
+    clf = rb.RadoBoostClassifier(mechanism=rb.Moments(3.0), random_state=3, n_rounds=20, **options).fit(*examples)
+    made = clf.release_
+    assert made.n_rados == (n_rados or 0) and made.statement.epsilon <= 3.0
+    rados = rb.draw_rados(made, n_rados or 1000, 3)
+    again = rb.RadoBoostClassifier(n_rounds=20).fit_rados(rados)
+    assert again.model_.theta.tobytes() == clf.model_.theta.tobytes()
+    other = rb.RadoBoostClassifier(n_rounds=20).fit_rados(rb.draw_rados(made, n_rados or 1000, 4))
+    assert other.model_.theta.tobytes() != clf.model_.theta.tobytes()
+    fitted = rb.MomentsClassifier(mechanism=rb.Moments(3.0), random_state=3, **options).fit(*examples)
+    assert (fitted.release_.blocks["moment:b"] != made.blocks["moment:b"]).any()  # noise is never fixed

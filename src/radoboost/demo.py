@@ -150,7 +150,7 @@ def _learn_and_predict(
     say(f"\n$ rado learn {release} -o {learned}")
     model = MomentsClassifier().fit_rados(load(release)).model_
     model.save(learned)
-    say(f"Learned a linear classifier from that file alone, and wrote it to {learned}.")
+    say(f"Learned a classifier from that file alone, and wrote it to {learned}.")
     say(f"\n$ rado predict {learned} {files['test']} --label {LABEL} -o {scores}")
     return model, predict_table(model, files["test"], scores, bar, label=LABEL)
 

@@ -117,7 +117,7 @@ class _RadoShell(LinearShell, ABC):
         if not private:
             # Here scikit-learn decides which labels are equal: the texts "1" and "1.0" are two classes.
             y, pair = (y == positive).astype(np.int8), (0, 1)
-        table = X
+        table, takes_seed = X, getattr(mechanism, "takes_seed", True)
         if names is not None and hasattr(self, "feature_names_in_") and not private:
             dense = X.toarray() if hasattr(X, "toarray") else X
             table = pa.table([np.ascontiguousarray(column) for column in dense.T], names=names)
@@ -135,8 +135,10 @@ class _RadoShell(LinearShell, ABC):
             bounds=self.bounds,
             intercept=self.intercept,
             ledger=self.ledger,
-            seed=_seed(self.random_state),
+            seed=_seed(self.random_state) if takes_seed else None,
         )
+        if release.n_rados and not takes_seed and self.random_state is not None:
+            release = draw_rados(release, release.n_rados, self.random_state)
         if private:
             note_fit(type(self).__name__, booked=self.ledger is not None)
         self._learn_from(replace(release, classes=(negative, positive)))
@@ -197,7 +199,7 @@ class _RadoShell(LinearShell, ABC):
 
 
 class RadoBoostClassifier(_RadoShell):
-    """RadoBoost (Algorithm 1 of the paper): a linear classifier boosted from rados.
+    """RadoBoost (Algorithm 1 of the paper): a classifier boosted from rados, linear in their columns.
 
     Parameters
     ----------
@@ -230,8 +232,8 @@ class RadoBoostClassifier(_RadoShell):
         The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
         None takes signatures from the operating system; anything else makes them reproducible, and the statement
-        of `release_` says so. In `fit_rados`: likewise for rados that are drawn from moments, which no statement is
-        about.
+        of `release_` says so. Rados that are drawn from moments, in `fit` or `fit_rados`, likewise follow from it, and
+        no statement is about that. Noise never follows from it.
 
     Attributes
     ----------
@@ -312,7 +314,7 @@ class RadoBoostClassifier(_RadoShell):
 
 
 class MomentsClassifier(_RadoShell):
-    """A linear classifier from the mean and the shrunk covariance of rados.
+    """A classifier from the mean and the shrunk covariance of rados, or from released moments; linear in their columns.
 
     For many examples the rados' first two moments are nearly all that they tell. This is the default of `rado learn`,
     and on most tables it is the more accurate of the two learners.
@@ -334,7 +336,7 @@ class MomentsClassifier(_RadoShell):
         The two labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
         None takes signatures from the operating system; anything else makes them reproducible, and the statement
-        of `release_` says so.
+        of `release_` says so. `Moments` has no signatures: there it fixes rados that were asked for, and nothing else.
 
     Attributes
     ----------

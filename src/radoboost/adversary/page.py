@@ -17,10 +17,12 @@ from radoboost.findings.documents import Document, document
 from radoboost.progress import Progress, silent
 from radoboost.release import Release, replacing, rounded_up
 from radoboost.release.columns import CONSTANT
+from radoboost.release.laws import NOISY_MOMENTS
 from radoboost.release.words import held_in_words
 
 HERE = "On this release"
 DEFAULT_SECONDS = 20.0
+_NO_SUMS = "Does not apply: the release has noisy moments, and no rados that are sums over its records."
 _MOST_DRAWN = 2000  # records; with more the picture of how many rados give them back is left out
 
 
@@ -226,8 +228,10 @@ def _membership(inputs: Given, seconds: float) -> Tried:
 
 
 def _confounder(inputs: Given, seconds: float) -> Tried:
-    from radoboost.paper.hardness.confounder import NAME, confound
+    from radoboost.paper.hardness.confounder import NAME, TITLE, confound
 
+    if inputs.release.law == NOISY_MOMENTS:
+        return inputs.command(NAME), _NO_SUMS, Findings(NAME, TITLE)
     if inputs.table is None:
         return inputs.command(NAME, "--table", "TABLE"), "Not tried: no table was given.", None
     edges = own_edges(inputs.release, inputs.table, label=inputs.label)
@@ -237,10 +241,15 @@ def _confounder(inputs: Given, seconds: float) -> Tried:
 
 
 def _hardness(inputs: Given, seconds: float) -> Tried:
+    from radoboost.paper.hardness.solver_limits import NAME, TITLE
+
+    command = "rado attack study hardness --quick"
+    if inputs.release.law == NOISY_MOMENTS:
+        return command, _NO_SUMS, Findings(NAME, TITLE)
     m = inputs.release.n_examples
     size = "does not say how many records it is from" if m is None else f"is from {m:,} records"
     sentence = f"Not tried on this release, which {size}: the picture shows how far an exact solver gets in general."
-    return "rado attack study hardness --quick", sentence, None
+    return command, sentence, None
 
 
 _TRIED: dict[str, Callable[[Given, float], Tried]] = {

@@ -53,7 +53,7 @@ def options(
     """Learn from private data that never leaves the building.
 
     A data holder crafts a small set of Rademacher observations (rados) from a table and releases them in one file,
-    with a statement of what is and is not protected. Anyone learns a linear classifier from that file alone.
+    with a statement of what is and is not protected. Anyone learns a classifier from that file alone.
 
     \b
     Examples:

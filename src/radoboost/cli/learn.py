@@ -3,12 +3,12 @@
 import shlex
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, check_output, default_output, print_model, say
-from radoboost.errors import ArgumentError
+from radoboost.cli.shell import JsonFlag, check_output, check_page, default_output, print_model, say
+from radoboost.errors import ArgumentError, OutputError, RadoError
 
 _LEARNERS = {"moments": "MomentsClassifier", "boost": "RadoBoostClassifier"}
 
@@ -47,7 +47,9 @@ def learn(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Learn a linear classifier from a release alone.
+    """Learn a classifier from a release alone.
+
+    It is linear in the columns of the release, which may go beyond those of the table.
 
     \b
     Examples:
@@ -66,7 +68,7 @@ def learn(
     place = output or default_output(str(release), "model.json")
     check_output(place, [str(release)])
     if report is not None:
-        check_output(report, [str(release), str(place)])
+        check_page(report, [str(release)], "--report", place)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", rb.NoiseWarning)
         model = getattr(rb, _LEARNERS[learner])(**options).fit_rados(release).model_
@@ -74,10 +76,18 @@ def learn(
     for notice in notices:
         say(f"rado: {notice.message}")
     if report is not None:
-        from radoboost.findings.explained import write_page
-
-        write_page(model, report, name=place.name, command=shlex.join(["rado", "learn", str(release)]))
-        say(f"wrote {report}")
+        _write_report(model, place, report, shlex.join(["rado", "learn", str(release)]))
     if "drawn_rados" in model.learner:
         say(f"rado: the release has no rados, so {model.learner['drawn_rados']:,} were drawn from its moments")
     print_model(model, place, as_json, f"wrote {place}")
+
+
+def _write_report(model: Any, place: Path, report: Path, command: str) -> None:
+    """The page on a model that is saved; a failure says that the model is there."""
+    from radoboost.findings.explained import write_page
+
+    try:
+        write_page(model, report, name=place.name, command=command)
+    except RadoError as error:
+        raise OutputError(f"{error}; the model itself is in {place}") from None
+    say(f"wrote {report}")

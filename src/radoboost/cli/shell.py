@@ -139,10 +139,10 @@ def default_output(source: str, ending: str) -> Path:
     return Path(f"{name}.{ending}")
 
 
-def check_output(place: Path, sources: list[str]) -> None:
-    """Refuse a place that cannot be written to before the work, not after."""
+def check_output(place: Path, sources: list[str], option: str = "-o") -> None:
+    """Refuse a place that cannot be written to before the work, not after; `option` is what named it."""
     try:
-        _check_place(place, sources)
+        _check_place(place, sources, option)
     except (OSError, ValueError) as error:
         if isinstance(error, RadoError):
             raise
@@ -150,12 +150,21 @@ def check_output(place: Path, sources: list[str]) -> None:
         raise OutputError(f"cannot write {str(place)[:80]}: {why}; choose another place") from None
 
 
-def _check_place(place: Path, sources: list[str]) -> None:
+def check_page(page: Path, sources: list[str], option: str, beside: Path | None = None) -> None:
+    """As `check_output`, for a page of HTML; `beside` is what the same command writes as well."""
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise OutputError(f"cannot write {page}: a page needs a name that ends in .html; choose another with {option}")
+    check_output(page, sources, option)
+    if beside is not None and os.path.realpath(page) == os.path.realpath(beside):
+        raise OutputError(f"cannot write {page}: the model goes there; choose another name with {option}")
+
+
+def _check_place(place: Path, sources: list[str], option: str) -> None:
     from radoboost.tables.paths import expand_paths
 
     parent = place.parent
     if len(os.fsencode(place.name)) > 255:
-        raise OutputError(f"cannot write {place.name[:40]}...: the name is too long; choose another with -o")
+        raise OutputError(f"cannot write {place.name[:40]}...: the name is too long; choose another with {option}")
     if not parent.is_dir():
         raise OutputError(f"cannot write {place}: there is no directory {parent}; make it or choose another")
     if place.is_dir():
@@ -163,4 +172,4 @@ def _check_place(place: Path, sources: list[str]) -> None:
     if not os.access(parent, os.W_OK):
         raise OutputError(f"cannot write {place}: no permission to write in {parent}; choose another place")
     if place.exists() and any(place.samefile(source) for source in expand_paths(sources)):
-        raise OutputError(f"cannot write {place}: it is one of the files to read; choose another name with -o")
+        raise OutputError(f"cannot write {place}: it is one of the files to read; choose another name with {option}")

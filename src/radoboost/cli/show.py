@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, check_output, print_model, print_release, say
+from radoboost.cli.shell import JsonFlag, check_page, print_model, print_release, say
 from radoboost.errors import ArgumentError
 
 
@@ -55,7 +55,7 @@ def _write_page(content: Any, file: Path, place: Path) -> None:
     """One page on what a model does, or the one that a release gives."""
     from radoboost.findings.explained import model_of, write_page
 
-    check_output(place, [str(file)])
+    check_page(place, [str(file)], "--html")
     write_page(model_of(content), place, name=file.name, command=shlex.join(["rado", "show", str(file)]))
     say(f"wrote {place}")
 

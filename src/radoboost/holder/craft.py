@@ -119,6 +119,7 @@ def craft(
         cosines; or by column a list of terms: "linear", "signed-log", "hats", a square "age^2", a product "age*dose".
         "auto" is what the schema says, and else what the mechanism prescribes: "linear", but for `Moments` a plan by
         what its first stage released; quadratic, hats, ranks (hats of ranks), both and fourier force a plan there.
+        Plans need the constant feature: with `intercept=False`, "auto" is "linear".
         `release.map` computes them, also from new rows.
     scale : "auto", "standard", "bounds" or None
         z-scores, [low, high] onto [-1, 1], or as is; "auto" is what the mechanism prescribes.
@@ -131,7 +132,7 @@ def craft(
         Whether to add the constant feature.
     seed : int, optional
         Makes the signatures reproducible, and known to anyone who knows the seed: the statement says so. Noise is
-        never reproducible.
+        never reproducible. `Moments` has no signatures, and refuses a seed.
     compose : sequence of releases or their paths
         Earlier releases of the same table: the statement says what they, all that they were composed with, and this one
         amount to together, if every epsilon was fixed beforehand.

@@ -58,8 +58,8 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
             return _unless_linear({name: tuple(words) for name, words in terms.items()}) if terms else "auto"
         if terms:
             raise ArgumentError(
-                f"the schema has terms of {listed(list(terms))}, and columns={columns!r} says otherwise; leave one of "
-                "them out"
+                f"the schema has terms of {listed(list(terms))}, and columns={columns!r} (--columns) says otherwise; "
+                "leave one of them out"
             )
         return columns
     if not isinstance(columns, Mapping):

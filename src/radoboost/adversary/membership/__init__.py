@@ -121,7 +121,7 @@ class Membership:
         if self.roc is None:
             return (
                 f"Unknown: there was time for {self.runs:,} runs of the attack, and {LEAST_RUNS:,} are needed to say "
-                "anything; give it more."
+                "anything; give it more time with --seconds."
             )
         what = f"which of two tables it was ({self.neighbours})"
         where = "made-up tables of this size" if self.claim is None else "the worst table for this record"

@@ -71,7 +71,7 @@ class Asked:
         if self.columns in PLANNED:
             raise ArgumentError(
                 f"columns={self.columns!r} follow from what the mechanism moments releases first; take that mechanism "
-                "(--epsilon), or other columns"
+                "(--epsilon), or other columns (--columns)"
             )
         return "linear" if self.columns == "auto" else self.columns
 
@@ -168,7 +168,8 @@ class Mechanism(Protocol):
 
     One that makes another number of rados than `DEFAULT_RADOS` where nobody asks for a number has `default_rados`: 0 if
     it makes none, and `craft` draws those that are asked for from the moments that it releases. One that can say
-    beforehand what so many declared rows carry has `foresee(asked)`, which returns a sentence or None.
+    beforehand what so many declared rows carry has `foresee(asked)`, which returns a sentence or None. One that has no
+    signatures for a seed to fix says so: `takes_seed` is False.
     """
 
     @property

@@ -151,11 +151,12 @@ def check_outlook(outlook: Outlook) -> None:
     if outlook.widest > MOST_ASKED:
         raise ArgumentError(
             f"columns={outlook.word!r} would make {outlook.widest:,} columns of {len(outlook.names):,}, and "
-            f"{MOST_ASKED:,} is the most; use fewer columns, or leave columns out"
+            f"{MOST_ASKED:,} is the most; use fewer columns, or leave columns out (--columns)"
         )
     if outlook.word in ("hats", "ranks", "fourier") and not outlook.numbers:
         raise ArgumentError(
-            f"columns={outlook.word!r} are made of numbers, and all columns are categories; leave columns out"
+            f"columns={outlook.word!r} are made of numbers, and all columns are categories; leave columns out "
+            "(--columns)"
         )
     for plan in outlook.possible():
         for ranks in {False, plan.ranks}:
@@ -163,7 +164,7 @@ def check_outlook(outlook: Outlook) -> None:
             if double := repeated([*names_of(terms), *direction_names(outlook, plan)]):
                 raise ArgumentError(
                     f"several columns would be called {listed(double)}, among those that are made of others; rename "
-                    "columns of the table, or take columns='linear'"
+                    "columns of the table, or take columns='linear' (--columns linear)"
                 )
 
 

@@ -73,6 +73,7 @@ class Moments:
     private: ClassVar[bool] = True
     law: ClassVar[str] = "noisy moments"
     default_rados: ClassVar[int] = 0
+    takes_seed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon, self.delta)
@@ -114,7 +115,7 @@ class Moments:
 
     def check(self, asked: Asked) -> None:
         """Refuse a declaration with gaps, noise that cannot be sampled, or an epsilon that so few rows cannot carry."""
-        if asked.seeded and asked.may_seed:
+        if asked.seeded:
             raise ArgumentError("moments has no signatures for a seed to fix; leave the seed out")
         if not asked.subsets.by_coins:
             raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
@@ -342,7 +343,7 @@ def _outlook(asked: Asked, features: Sequence[str]) -> Outlook | None:
     if not asked.intercept:
         raise ArgumentError(
             f"columns={asked.columns!r} are centred by the constant column; leave intercept as it is, or take "
-            "columns='linear'"
+            "columns='linear' (--columns linear)"
         )
     groups = {name: group for name, group in asked.groups.items() if name in features}
     outlook = Outlook(tuple(features), groups, asked.columns)

@@ -23,7 +23,7 @@ from radoboost.holder.mechanisms.moment_stages import Budget, begin
 from radoboost.holder.run import Noise, Run
 from radoboost.tables.labels import LabelRule
 
-FALLBACK = (-1.0, 1.0)  # of a column in which nothing but zeros was found
+OF_ZEROS = (-1.0, 1.0)  # of a column in which nothing but zeros was found
 LEAST_PULL = 16.0  # rows, in units of the noise that a search would have if it were the only one
 HELD = (0.9, 0.9, 0.9, 0.85)  # of all rows: how many the bins that a search finds must hold
 _CAUTION = 1.5  # deviations of its noise by which a run of bins must hold more
@@ -108,7 +108,7 @@ def find_bounds(
     noises = [scales[f"bounds {j + 1}"] for j in range(len(SEARCHES))]
     run.add_noise(first, Noise("bins", noises[0]))
     tops = [largest_power(row, HELD[0] * rows["good"], noises[0] / GRID) for row in first.bins / GRID]
-    high = np.array([FALLBACK[1] if top is None else math.ldexp(1.0, top + LEAST_POWER) for top in tops])
+    high = np.array([OF_ZEROS[1] if top is None else math.ldexp(1.0, top + LEAST_POWER) for top in tops])
     low = -high
     for j in range(1, len(SEARCHES)):
         last = j == len(SEARCHES) - 1
@@ -119,7 +119,7 @@ def find_bounds(
                 held = HELD[j] * rows["good"]
                 low[k], high[k] = _narrowed(counts[k], low[k], high[k], held, noises[j] / GRID, margin=not last)
     found = {
-        name: FALLBACK if top is None else rounded_outwards(float(low[k]), float(high[k]))
+        name: OF_ZEROS if top is None else rounded_outwards(float(low[k]), float(high[k]))
         for k, (name, top) in enumerate(zip(searched, tops, strict=True))
     }
     return found, rows
