@@ -84,17 +84,23 @@ def test_bands_are_those_of_the_noise(columns, rng, monkeypatch):
         return real(bytes(32) if plane in early else key, scale, *shape, plane=plane)
 
     monkeypatch.setattr(run_module, "rounded_normals", same_whitening)
-    curves = []
+    curves, scores, shares = [], [], []
+    rows = np.column_stack([x[name][:500] for name in BOUNDS])
     for _ in range(40):
         made = rb.craft(
             pa.table(x), y, mechanism=rb.Moments(3.0), bounds=BOUNDS, classes=("no", "yes"), columns=columns
         )
         model = rb.MomentsClassifier().fit_rados(made).model_
         curves.append(next((curve, model.link.scale) for curve in explain_model(model).curves if curve.name == "a"))
+        scores.append(model.scores(rows) / model.link.scale)
+        shares.append(model.learner["noise_share"])
     effects = np.array([np.array(curve.effects) / scale for curve, scale in curves])
     bands = np.array([np.array(curve.band) / scale for curve, scale in curves])
     ratios = 2 * effects.std(axis=0, ddof=1) / np.sqrt(np.square(bands).mean(axis=0))
     assert (np.abs(np.log2(ratios)) < 1.7).all()
+    # So is what is said of all scores: hats had a share ten times as large while sums that no row has were in it.
+    share = np.var(scores, axis=0, ddof=1).mean() / np.square(scores).mean()
+    assert abs(np.log2(share / np.mean(shares)) / 2) < 1.2
 
 
 def test_categories_are_bars(rng):
@@ -113,6 +119,48 @@ def test_categories_are_bars(rng):
         assert bars.effects[2] > max(bars.effects[:2]) + 1 and all(band > 0 for band in bars.band)
         assert "ward" in " ".join(effect_lines(explanation))
         assert findings_of(explanation).figures
+
+
+def test_a_gap_has_two_states(rng):
+    """Those without a number are ill: bars say so, by a name that is not that of the curve."""
+    x, y = table(rng, rows=6000)
+    gone = rng.random(6000) < 0.2
+    x["b"], y = np.where(gone, np.nan, x["b"]), np.where(gone, "yes", y)
+    kinds = {name: rb.Number(*ends, gaps=name == "b") for name, ends in BOUNDS.items()}
+    for columns in ("linear", "hats"):
+        made = rb.craft(
+            pa.table(x), y, mechanism=rb.Moments(5.0), schema=rb.Schema(kinds), classes=("no", "yes"), columns=columns
+        )
+        for clf in (rb.MomentsClassifier(), rb.RadoBoostClassifier(n_rounds=100)):
+            explanation = rb.explain(clf.fit_rados(made))
+            (bars,) = explanation.bars
+            assert bars.name == "b, a gap" and bars.values == ("there", "missing")
+            assert bars.effects[1] > 0 > bars.effects[0] and bars.importance > 0
+            assert len({item.name for item in (*explanation.curves, *explanation.bars)}) == 4
+            if bars.band is not None:  # rows with a 1 in a slot are longer, and count less in the means of a release
+                assert -0.25 < bars.effects[0] / bars.effects[1] < -0.05
+                assert 0 < bars.band[0] < bars.band[1] < bars.effects[1] and bars.effects[1] > 1
+
+
+def test_the_rest_is_known_or_not(rng, tmp_path):
+    x, _ = table(rng)
+    made = release(rng, "fourier", epsilon=50.0)
+    model = rb.MomentsClassifier().fit_rados(made).model_
+    (rest,) = explain_model(model).rest
+    parts = parts_of(model.columns, model.map, model.schema)
+    outputs = model.map.apply(np.column_stack([x[name] for name in BOUNDS]))
+    variances = [float(np.var(outputs[:, part.places] @ model.theta[list(part.places)])) for part in parts]
+    true = next(v for part, v in zip(parts, variances, strict=True) if part.kind == "cosines") / sum(variances)
+    assert rest.share == pytest.approx(true, abs=0.1) and true > 0.2
+    assert f"the rest: {100 * rest.share:.0f} %" in " ".join(effect_lines(explain_model(model)))
+    hidden = rb.MomentsClassifier().fit_rados(release(rng, "fourier", epsilon=0.05)).model_
+    boosted = rb.RadoBoostClassifier(n_rounds=20, random_state=0).fit_rados(made).model_
+    for unknown in (hidden, boosted):
+        assert [rest.share for rest in explain_model(unknown).rest] == [None]
+        assert "not known" in effect_lines(explain_model(unknown))[-1]
+        assert "not known" in findings_of(explain_model(unknown)).notes[-1]
+    hidden.save(tmp_path / "a.model.json")
+    assert explain_model(rb.load_model(tmp_path / "a.model.json")) == explain_model(hidden)
 
 
 def test_a_file_explains_what_the_model_did(rng, tmp_path):

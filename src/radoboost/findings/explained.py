@@ -91,7 +91,7 @@ def findings_of(explanation: Explanation) -> Findings:
     chance = 1 / (1 + np.exp(-explanation.log_odds))
     notes = [f"At the score of an average row the probability of {positive!r} is {chance:.3f}."]
     notes += [
-        f"The rest: {rest.n_columns:,} {rest.kind}, of all columns at once: {100 * rest.share:.0f} % of the variance "
+        f"The rest: {rest.n_columns:,} {rest.kind}, of all columns at once: {_percent(rest.share)} of the variance "
         "of the parts of scores."
         for rest in explanation.rest
     ]
@@ -145,7 +145,7 @@ def effect_lines(explanation: Explanation) -> list[str]:
         first, *others = (f"{corner:+.2f}" for corner in pair.corners)
         names = _short(" and ".join(pair.names), 28)
         lines.append(f"{names:<29}{pair.importance:>8.2f}{first:>10}" + "".join(f"{corner:>11}" for corner in others))
-    lines += [f"the rest: {100 * rest.share:.0f} % in {rest.n_columns:,} {rest.kind}" for rest in explanation.rest]
+    lines += [f"the rest: {_percent(rest.share)} in {rest.n_columns:,} {rest.kind}" for rest in explanation.rest]
     hidden = len(shown) - _LINES
     return lines + ([f"... and {hidden:,} columns more; --html PAGE shows pictures of effects"] if hidden > 0 else [])
 
@@ -238,3 +238,10 @@ def _value(value: float | str) -> str:
 
 def _short(name: str, most: int = 21) -> str:
     return name if len(name) <= most else name[: most - 3] + "..."
+
+
+def _percent(share: float | None) -> str:
+    """A share in words."""
+    if share is None:
+        return "a part that is not known"
+    return f"{100 * share:.0f} %" if share >= 0.005 else "less than 1 %"

@@ -25,6 +25,7 @@ from radoboost.tables.schema import Schema
 NUMBER, CATEGORY, PAIR, DIRECTIONS, COSINES = "number", "category", "pair", "directions", "cosines"
 POINTS = 65  # along a curve: the ends of the bins of ranks are among them
 _DEPENDENT = 1e-9  # of the largest singular value: what is less is 0
+_DEVIATIONS = 2.0  # of noise, beyond which a variance is known
 _DIGITS = 6  # of means and variances that are kept
 
 
@@ -91,11 +92,12 @@ class Effects:
     """What a model keeps of its release to explain itself: by part, in the order of `parts_of`.
 
     `covariances` are those of the weights by the declared noise, and `variances` those of the parts of scores, by the
-    released second moments. `means` and `deviations` are of the columns of the release, as these are scaled.
+    released second moments; None where noise exceeds them. `means` and `deviations` are of the columns of the release,
+    as these are scaled.
     """
 
     covariances: tuple[NDArray[np.float64], ...]
-    variances: tuple[float, ...]
+    variances: tuple[float | None, ...]
     means: tuple[float, ...]
     deviations: tuple[float, ...]
 
@@ -115,15 +117,16 @@ class Effects:
             covariances = [
                 _symmetric(numbers, len(part.kept)) for numbers, part in zip(entry["covariances"], parts, strict=True)
             ]
-            numbers = [[float(number) for number in entry[key]] for key in ("variances", "means", "deviations")]
+            variances = [None if number is None else float(number) for number in entry["variances"]]
+            numbers = [[float(number) for number in entry[key]] for key in ("means", "deviations")]
         except (KeyError, TypeError, ValueError):
             raise ModelError("what the model keeps about its effects cannot be understood") from None
-        lengths = [len(parts), n_columns, n_columns]
-        finite = all(np.isfinite(np.array(values)).all() for values in (*covariances, *numbers))
-        if [len(values) for values in numbers] != lengths or not finite:
+        lengths, known = [len(parts), n_columns, n_columns], [number for number in variances if number is not None]
+        finite = all(np.isfinite(np.array(values)).all() for values in (*covariances, known, *numbers))
+        if [len(variances), *map(len, numbers)] != lengths or not finite or min(known, default=0.0) < 0:
             raise ModelError("what the model keeps about its effects is not of its columns")
-        variances, means, deviations = map(tuple, numbers)
-        return cls(tuple(covariances), variances, means, deviations)
+        means, deviations = map(tuple, numbers)
+        return cls(tuple(covariances), tuple(variances), means, deviations)
 
 
 def basis_of(
@@ -174,20 +177,39 @@ def read_effects(
     means = np.clip(constant * second[-1, :-1] / weight, -1.0, 1.0)
     covariance = constant**2 * second[:-1, :-1] / weight - np.outer(means, means)
     deviations = np.sqrt(np.clip(np.diag(covariance), 1e-4, 1.0))
-    variances = []
-    for part in parts:
-        places = list(part.places)
-        variances.append(max(float(theta[places] @ covariance[np.ix_(places, places)] @ theta[places]), 0.0))
     # Hats add up to 1, so their weights may vary far more than the curve that they make: no digit is dropped there.
-    return Effects(
-        tuple(covariances),
-        *(tuple(_rounded(np.array(numbers)).tolist()) for numbers in (variances, means, deviations)),
+    variances = _variances(release, theta, parts)
+    return Effects(tuple(covariances), variances, tuple(_rounded(means)), tuple(_rounded(deviations)))
+
+
+def _variances(release: Release, theta: NDArray[np.float64], parts: Sequence[Part]) -> tuple[float | None, ...]:
+    """The variance of each part of scores by the second moments of whitened rows; None where noise exceeds it.
+
+    Their noise was drawn after the whitening. By those from which the whitening comes, a part of many columns would
+    seem to have next to no variance, for it is where their noise makes them small that weights grow.
+    """
+    second, deviation = release.blocks["moment:C2"], float(release.mechanism["noise"]["whitened"])
+    weights = np.zeros((len(release.columns), len(parts) + 1))
+    for k, part in enumerate(parts):
+        weights[list(part.places), k] = theta[list(part.places)]
+    weights[-1, -1] = 1 / float(release.mechanism["constant"])
+    images = np.linalg.solve(release.blocks["whitening"], weights)
+    one = images[:, -1]  # times a row: 1, but for the length that rows have lost
+    whole = float(one @ second @ one)
+    if whole <= _DEVIATIONS * deviation * float(one @ one):  # hardly a row
+        return (None,) * len(parts)
+    centred = images[:, :-1] - np.outer(one, one @ second @ images[:, :-1] / whole)
+    variances = np.einsum("ik,ij,jk->k", centred, second, centred, optimize=True) / whole
+    noise = deviation * np.square(centred).sum(axis=0) / whole
+    return tuple(
+        number if number >= _DEVIATIONS * spread else None
+        for number, spread in zip(_rounded(np.maximum(variances, 0.0)), noise, strict=True)
     )
 
 
-def _rounded(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rounded(numbers: NDArray[np.float64]) -> list[float]:
     """To so many digits that a file stays short."""
-    return np.array([float(f"{number:.{_DIGITS}g}") for number in numbers.ravel()]).reshape(numbers.shape)
+    return [float(f"{number:.{_DIGITS}g}") for number in numbers]
 
 
 def _symmetric(numbers: Sequence[float], size: int) -> NDArray[np.float64]:

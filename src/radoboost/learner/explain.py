@@ -6,6 +6,7 @@ covariances of all weights that make a curve, for neighbouring hats are far from
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from radoboost.learner.effects import CATEGORY, COSINES, NUMBER, PAIR, POINTS, P
 from radoboost.learner.model import Model
 from radoboost.release.maps import Input
 
+MISSING, OTHERS = "missing", "(none of them)"
+GAP = "(missing)"  # how a schema names the slot that says where a number is missing
 _BAND = 2.0  # standard errors
 
 
@@ -36,7 +39,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class Bars:
-    """What each value of a category adds to the score; otherwise as `Curve`."""
+    """What each value of a category adds to the score; otherwise as `Curve`.
+
+    A gap is bars, too, with the values "there" and "missing", by the name of what is missing, such as "age, a gap".
+    What stands for the missing number has its own effect, on the curve of that column.
+    """
 
     name: str
     importance: float
@@ -49,7 +56,8 @@ class Bars:
 class Pair:
     """What two columns add together, beyond what each adds alone, at low and high values of both.
 
-    Low and high are one standard deviation below and above the mean. `corners` are the effects at (low, low), (low,
+    Low and high are one standard deviation below and above the mean; a slot of a category is absent or present.
+    `corners` are the effects at (low, low), (low,
     high), (high, low) and (high, high), and `band` is two standard errors of the largest of them.
     """
 
@@ -61,11 +69,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Rest:
-    """Columns of the release that are of all columns at once, and their share of the variance of scores."""
+    """Columns of the release that are of all columns at once, and their share of the variance of the parts of scores.
+
+    It is None where that is not known: the model keeps nothing of its release, or noise exceeds what there is.
+    """
 
     kind: str
     n_columns: int
-    share: float
+    share: float | None
 
 
 @dataclass(frozen=True)
@@ -153,13 +164,15 @@ class _Reader:
 
     def _bars(self, k: int, part: Part) -> Bars:
         slots = self._slots(part)
-        basis = self._basis(part, dict(zip(slots, np.eye(len(slots)), strict=True)))
-        masses = self._shares(part)
-        effects, band, mean = self._effect(k, part, basis, masses)
+        name, rows, masses = part.names[0], np.eye(len(slots)), self._shares(slots)
+        values = [slot.removeprefix(f"{name}=") for slot in slots]
+        if len(slots) == 1:  # it is there or not: by itself it would be its own mean
+            share = self._share(slots[0])
+            rows, masses = np.array([[0.0, 1.0]]), np.array([1 - share, share])
+            name, values = (f"{name}, a gap", ["there", MISSING]) if values == [GAP] else (name, [OTHERS, *values])
+        effects, band, mean = self._effect(k, part, self._basis(part, dict(zip(slots, rows, strict=True))), masses)
         self.average += mean
-        prefix = f"{part.names[0]}="
-        names = tuple(slot.removeprefix(prefix) for slot in slots)
-        return Bars(part.names[0], _spread(effects, masses), names, *_listed(effects, band))
+        return Bars(name, _spread(effects, masses), tuple(values), *_listed(effects, band))
 
     def _pair(self, k: int, part: Part) -> Pair:
         first, second = part.names
@@ -167,21 +180,26 @@ class _Reader:
         basis = self._basis(part, {first: np.repeat(ends[0], 2), second: np.tile(ends[1], 2)})
         effects, band, _ = self._effect(k, part, basis)
         low_low, low_high, high_low, high_high = effects.tolist()
-        importance = 0.0
-        if self.model.effects is not None:
-            importance = math.sqrt(self.model.effects.variances[k])
-        else:
-            importance = float(np.sqrt(np.square(effects).mean()))
+        kept = self.model.effects
+        variance = None if kept is None else kept.variances[k]
+        if variance is None:  # as if the two had nothing to do with each other
+            one, other = (self._share(name) if self._is_slot(name) else 0.5 for name in part.names)
+            masses = np.asarray(np.kron([1 - one, one], [1 - other, other]), dtype=np.float64)
+            variance = _spread(effects, masses) ** 2
         corners = (low_low, low_high, high_low, high_high)
-        return Pair((first, second), importance, corners, None if band is None else float(band.max()))
+        return Pair((first, second), math.sqrt(variance), corners, None if band is None else float(band.max()))
 
     def _rest(self) -> tuple[Rest, ...]:
         """Parts of all columns at once; their share is known where the release told the variances of scores."""
         kept = self.model.effects
-        variances = [0.0] * len(self.parts) if kept is None else list(kept.variances)
-        whole = max(math.fsum(variances), 1e-300)
+        variances: Sequence[float | None] = [None] * len(self.parts) if kept is None else kept.variances
+        whole = math.fsum(variance or 0.0 for variance in variances)
         return tuple(
-            Rest("cosines" if part.kind == COSINES else "products of directions", len(part.places), variance / whole)
+            Rest(
+                "cosines" if part.kind == COSINES else "products of directions",
+                len(part.places),
+                None if variance is None or whole <= 0 else variance / whole,
+            )
             for part, variance in zip(self.parts, variances, strict=True)
             if not part.shown
         )
@@ -195,13 +213,18 @@ class _Reader:
         terms = [self.model.map.terms[place] for place in part.places]
         return list(dict.fromkeys(of[label] for term in terms for label in term.inputs))
 
-    def _shares(self, part: Part) -> NDArray[np.float64]:
+    def _shares(self, slots: Sequence[str]) -> NDArray[np.float64]:
         """How often each value of a category occurs, as far as the release tells."""
-        kept, n_slots = self.model.effects, len(self._slots(part))
-        if kept is None or len(part.places) != n_slots:
-            return np.full(n_slots, 1 / n_slots)
-        counts = np.maximum([kept.deviations[k] ** 2 + kept.means[k] ** 2 for k in part.places], 1e-9)
+        counts = np.maximum([self._share(slot) for slot in slots], 1e-9)
         return np.asarray(counts / counts.sum())
+
+    def _share(self, slot: str) -> float:
+        """The share of rows that have a 1 in a slot, as far as the release tells; a half where it does not."""
+        mean, deviation = self._middle(slot)
+        return 0.5 if deviation is None else min(max(mean, 0.0), 1.0)
+
+    def _is_slot(self, name: str) -> bool:
+        return self.model.schema is not None and name in self.model.schema.groups
 
     def _masses(self, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """How often a column has each of some values, as far as the release tells; evenly where it does not."""
@@ -237,7 +260,7 @@ class _Reader:
 
     def _ends(self, name: str) -> NDArray[np.float64]:
         """A low and a high value of a column: one deviation from the mean, within bounds; 0 and 1 for a slot."""
-        if self.model.schema is not None and name in self.model.schema.groups:
+        if self._is_slot(name):
             return np.array([0.0, 1.0])
         low, high = limits_of(name, self.model.columns, self.model.map)
         middle, deviation = self._middle(name)

@@ -64,16 +64,18 @@ def measure(
 
     `nothing` are sums of columns that are 0 in every row, whatever the table (see `_Curved`).
     """
-    d, roots = len(whitened), np.sqrt(curvature.values)
-    outwards = np.vstack([to_columns @ curvature.vectors, np.diag(roots)])
-    variances, covariances = np.zeros(2 * d), [np.zeros((len(group), len(group))) for group in groups]
+    d = len(whitened)
     curved = _Curved.of(release, curvature, np.zeros((d, 0)) if nothing is None else nothing)
+    # Weights that add up to 0 in every row, however much noise they have, are in no score.
+    to_scores = curved.without(np.diag(np.sqrt(curved.values)))
+    outwards = np.vstack([to_columns @ curvature.vectors, to_scores])
+    variances, covariances = np.zeros(2 * d), [np.zeros((len(group), len(group))) for group in groups]
     for response in _responses(release, curvature, outwards, curved):
         variances += np.square(response).sum(axis=1)
         for group, covariance in zip(groups, covariances, strict=True):
             part = response[list(group)]
             covariance += part @ part.T
-    whole = float(np.square(roots * (curvature.vectors.T @ whitened)).sum())
+    whole = float(np.square(to_scores @ (curvature.vectors.T @ whitened)).sum())
     share = min(float(variances[d:].sum()) / whole, 1.0) if whole > 0 else 1.0
     return Uncertainty(np.sqrt(variances[:d]), covariances, share, empty_chance(release))
 
@@ -142,9 +144,10 @@ class _Curved:
 
     def times(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rows times the second moment."""
-        return self._without(self._without(rows) * self.values)
+        return self.without(self.without(rows) * self.values)
 
-    def _without(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def without(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows without what is 0 in every row of the table."""
         return rows - (rows @ self.nothing) @ self.nothing.T
 
 
