@@ -158,7 +158,7 @@ def confound(
     """
     if isinstance(columns, Release) and columns.law not in ("sums", "banded sums"):
         raise ArgumentError(
-            f"the rados of {columns.mechanism['name']!r} are not sums of edge vectors alone, so none are the same; "
+            f"what {columns.mechanism['name']!r} releases are not sums of edge vectors alone, and have no confounders; "
             f"this is about {Plain.name} and {FeatureBand.name}"
         )
     entries = columns.columns if isinstance(columns, Release) else tuple(columns)
