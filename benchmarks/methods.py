@@ -45,6 +45,7 @@ class Method(NamedTuple):
     library: str = ""  # that it needs, in the peers' environment
     tuning_draws: int = 0  # where it is not as many
     times_if_small: int = 5  # so many times the draws on small tables
+    fresh_splits: int = 4  # of fresh tables, where a method takes long
 
 
 def n_draws(cell, n_rows):
@@ -209,7 +210,9 @@ METHODS = {
     "DP-SGD": Method(SGD, 2, linear(peers.dp_sgd), "private"),
     "diffprivlib": Method(PENALTIES, 2, library("diffprivlib"), "private", library="diffprivlib", tuning_draws=1),
     "DP-EBM, default": Method(ONE, 1, library("DP-EBM"), "private", ("main",), library="interpret-core"),
-    "DP-EBM": Method(EBM, 1, library("DP-EBM"), "private", library="interpret-core", tuning_draws=1, times_if_small=3),
+    "DP-EBM": Method(
+        EBM, 1, library("DP-EBM"), "private", library="interpret-core", tuning_draws=1, times_if_small=3, fresh_splits=2
+    ),
     "quadratic logistic regression": Method(
         {"": {"inverse_penalty": 1.0}}, 1, not_private(peers.quadratic_regression), "open"
     ),

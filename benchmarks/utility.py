@@ -74,7 +74,8 @@ def reported_cells(methods, domains, epsilons, splits, chosen):
         for domain in [name for group in METHODS[method].groups for name in GROUPS[group] if name in domains]:
             for epsilon in method_epsilons(method, epsilons):
                 setting = chosen[method, epsilon] if len(settings) > 1 else next(iter(settings))
-                found += [Cell(method, setting, domain, epsilon, split) for split in splits]
+                some = splits if domain in tables.MAIN else splits[: METHODS[method].fresh_splits]
+                found += [Cell(method, setting, domain, epsilon, split) for split in some]
     return found
 
 
@@ -129,6 +130,7 @@ def document(cells, folder, tried, missing):
         "bounds": "quantiles of the whole table: {} and {}, uncharged".format(*tables.QUANTILES),
         "draws": {name: method.draws for name, method in METHODS.items()},
         "times_if_small": {name: method.times_if_small for name, method in METHODS.items()},
+        "fresh_splits": {name: method.fresh_splits for name, method in METHODS.items()},
         "small": SMALL,
         "libraries": list(peer_environment.REQUIREMENTS),
         "left_out": missing,

@@ -121,12 +121,15 @@ def protocol_words(errors):
         few, times = protocol["draws"][method], protocol["times_if_small"][method]
         by_draws.setdefault((few, few * times), []).append(method)
     draws = "; ".join(f"{few} times ({many}) for {', '.join(names)}" for (few, many), names in sorted(by_draws.items()))
+    fewer = [f"{m} on the first {n}" for m, n in protocol["fresh_splits"].items() if n < len(protocol["splits"])]
+    fewer = f" On fresh tables {' and '.join(fewer)} of these splits alone." if fewer else ""
     splits, others = (", ".join(map(str, protocol[name])) for name in ("splits", "tuning_splits"))
     return wrapped(
         f"Each table is split at random, with seeds {splits}: {protocol['test_share']:.0%} of the rows are for tests. "
         "Each method sees only the other rows, and learns several times with fresh noise, more often (in brackets) "
         f"where a table has fewer than {protocol['small']:,} rows: "
-        f"{draws}. Errors are averaged over draws, then splits, then tables. Settings of peers were chosen on splits "
+        f"{draws}.{fewer} "
+        f"Errors are averaged over draws, then splits, then tables. Settings of peers were chosen on splits "
         f"with seeds {others}. Libraries: {', '.join(protocol['libraries'])}."
     )
 

@@ -186,7 +186,9 @@ def all_seen(errors_module):
             row = {"domain": domain, "epsilon": None, "method": method, "setting": "", "error": 40.0}
             rows.append(row | {"standard_error": 0.1, "splits": [40.0, 40.0]})
     protocol = {"delta": 1e-6, "splits": [1, 2], "tuning_splits": [101], "test_share": 0.2, "libraries": ["one==1"]}
-    protocol |= {name: dict.fromkeys({row["method"] for row in rows}, 4) for name in ("draws", "times_if_small")}
+    protocol |= {
+        name: dict.fromkeys({row["method"] for row in rows}, 4) for name in ("draws", "times_if_small", "fresh_splits")
+    }
     protocol["small"] = 5_000
     return {"protocol": protocol, "domains": sizes, "errors": rows}
 
@@ -240,7 +242,7 @@ def test_the_page_and_the_pictures_are_made_of_the_results(utility, monkeypatch,
     page.write(results)
     text = (tmp_path / "page.md").read_text()
     assert "| magic | main | 0.3 | 300 | +1.1 ± 0.0 | AdaSSP | not known |" in text
-    assert "**+1.1 ± 0.0, AdaSSP**" in text and "- **Not seen**: where rows * epsilon / columns" in text
+    assert "**+1.1 ± 0.0, AdaSSP**" in text and "- **Not seen**: on main tables, where rows * epsilon" in text
     assert text.count("Bounds: quantiles of the whole table, uncharged, the same for all.") == 15
     for name in ("MEANS", "DOMAINS"):
         assert "uncharged" in (tmp_path / f"{name}.svg").read_text()
