@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from radoboost.describe import describe_model
 from radoboost.findings.explained import effect_lines, findings_of
 from radoboost.holder import run as run_module
 from radoboost.learner.effects import parts_of
-from radoboost.learner.explain import explain_model
+from radoboost.learner.explain import Curve, Explanation, explain_model
 
 BOUNDS = {"a": (0.0, 10.0), "b": (-1.0, 1.0), "c": (0.0, 1.0)}
 
@@ -142,6 +143,44 @@ def test_a_gap_has_two_states(rng):
                 assert 0 < bars.band[0] < bars.band[1] < bars.effects[1] and bars.effects[1] > 1
 
 
+def test_lines_say_what_noise_has_drawn(rng):
+    """Bands, values that are too rare, dates as dates, and slots that are present; boosting leaves most columns out."""
+    rows = 6000
+    kinds = {
+        "seen": rb.Date(low="2023-01-01", high="2024-12-31", origin="2023-01-01"),
+        "ward": rb.Category(("north", "south", "never")),
+        "noise": rb.Number(0, 1, gaps=True),
+    }
+    ward = np.array(["north", "south"])[rng.integers(0, 2, rows)]
+    days = rng.integers(0, 731, rows)
+    x = {"seen": np.datetime64("2023-01-01") + days.astype("timedelta64[D]"), "ward": ward}
+    x["noise"] = np.where(rng.random(rows) < 0.2, np.nan, rng.random(rows))
+    y = np.where((days > 365) ^ (ward == "south") ^ (rng.random(rows) < 0.1), "yes", "no")
+    made = rb.craft(
+        pa.table(x), y, mechanism=rb.Moments(3.0), schema=rb.Schema(kinds), classes=("no", "yes"), columns="quadratic"
+    )
+    model = rb.MomentsClassifier().fit_rados(made).model_
+    explanation = explain_model(model)
+    curves, bars = ({item.name: item for item in items} for items in (explanation.curves, explanation.bars))
+    assert (curves["seen"].dates[0], curves["seen"].dates[-1]) == ("2023-01-01", "2024-12-31")
+    assert curves["noise"].dates is None and bars["ward"].rare == ("never",) and not bars["noise, a gap"].rare
+    lines = effect_lines(explanation)
+    assert max(map(len, lines)) <= 100 and re.search(r" at 202\d-\d\d-\d\d", " ".join(lines))
+    assert [line.strip() for line in lines if "rare" in line] == ["too rare to tell: never"]
+    (noise,) = [line for line in lines if line.startswith("noise, a gap")]
+    assert re.search(rf" {max(bars['noise, a gap'].band):.2f}[? ] ", noise)
+    for band, mark in ((0.9, " "), (1.1, "?")):
+        by_hand = Curve("a", 0.5, (0.0, 1.0), (-1.0, 1.0), (band, band))
+        assert f"{band:.2f}{mark} " in effect_lines(Explanation("yes", 0.0, (by_hand,), (), (), ()))[1]
+    pairs = tuple(pair for pair in explanation.pairs if pair.names == ("seen", "ward=south"))
+    (pair,) = [line for line in effect_lines(replace(explanation, pairs=pairs)) if line.startswith("seen and")]
+    assert re.search(r"\d[? ] [+-][\d.]+ low, [+-][\d.]+ high; ward=south present$", pair)
+    assert "never (too rare)" in str(findings_of(explanation).figures)
+    boosted = explain_model(rb.RadoBoostClassifier(n_rounds=1, random_state=0).fit_rados(made).model_)
+    still = [item for item in (*boosted.curves, *boosted.bars) if any(item.effects)]
+    assert len(still) <= 1 and len([line for line in effect_lines(boosted) if " at " in line]) == len(still)
+
+
 def test_the_rest_is_known_or_not(rng, tmp_path):
     x, _ = table(rng)
     made = release(rng, "fourier", epsilon=50.0)
@@ -157,7 +196,7 @@ def test_the_rest_is_known_or_not(rng, tmp_path):
     boosted = rb.RadoBoostClassifier(n_rounds=20, random_state=0).fit_rados(made).model_
     for unknown in (hidden, boosted):
         assert [rest.share for rest in explain_model(unknown).rest] == [None]
-        assert "not known" in effect_lines(explain_model(unknown))[-1]
+        assert any("the rest: a part that is not known" in line for line in effect_lines(explain_model(unknown)))
         assert "not known" in findings_of(explain_model(unknown)).notes[-1]
     hidden.save(tmp_path / "a.model.json")
     assert explain_model(rb.load_model(tmp_path / "a.model.json")) == explain_model(hidden)
@@ -216,6 +255,7 @@ def test_pages_and_lines(rng, tmp_path, monkeypatch):
         page = (tmp_path / name).read_text()
         assert "Effects of columns" in page and "Pairs of columns" in page and "What is promised" in page
         assert not re.search(r"(src|href|srcset)=\"(?!data:|#)", page)  # nothing from elsewhere
+        assert re.search(r"columns of the table</t[dh]>\s*<td[^>]*>\s*3\s*<", page)
     text = describe_model(rb.load_model("t.model.json"))
     assert "effect of" in text and "least and largest" in text and "the rest" in text
     assert max(map(len, effect_lines(rb.explain("t.rado.parquet")))) <= 100

@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -469,13 +470,38 @@ def test_a_file_whose_map_or_blocks_do_not_fit_is_refused(tmp_path, change, word
         rb.load(path)
 
 
+def test_what_people_need_is_in_the_description():
+    """Terms that there are, bounds of what the map takes; and neither signatures of no rados nor constants of code."""
+    rng = np.random.default_rng(0)
+    columns = {name: np.array(["x", "y", "z"])[rng.integers(0, 3, 6000)] for name in ("c0", "c1", "c2")}
+    labels = np.where((columns["c0"] == "x") ^ (columns["c1"] == "y"), "yes", "no")
+    kinds = {name: rb.Category(("x", "y", "z")) for name in columns}
+    made = rb.craft(
+        pa.table(columns), labels, schema=rb.Schema(kinds), mechanism=rb.Moments(2.0), classes=("no", "yes")
+    )
+    assert made.mechanism["plan"]["kind"] == "both"
+    model = rb.MomentsClassifier().fit_rados(made).model_
+    for text in (describe(made), describe_model(model)):
+        assert "columns      products and cosines: " in text and "hats" not in text
+        assert not any(word in text for word in ("signatures", "grid 3", "score_unit", " eta ", "constant 0.5"))
+    assert re.search(r"c0=x +0 +1  0 or 1\n", describe(made))
+    values = {"a": rng.uniform(0, 10, 6000), "b": rng.normal(50, 5, 6000)}
+    bounds = {"a": (0, 10), "b": "private"}
+    found = rb.craft(
+        pa.table(values), labels, bounds=bounds, mechanism=rb.Moments(5.0), classes=("no", "yes"), columns="hats",
+        n_rados=4,
+    )  # fmt: skip
+    text = describe(found)
+    assert "signatures   " in text and re.search(r"a +0 +10  declared\nb +[\d.]+ +[\d.]+  found privately\n", text)
+
+
 def test_a_release_and_a_model_with_a_map_are_described():
     values, labels = table()
     release = rb.craft(values, labels, columns="quadratic", n_rados=20)
     assert "feature map  9 columns made of 3: 3 linear, 6 product; 3 of the inputs logged" in describe(release)
     model = rb.MomentsClassifier().fit_rados(release).model_
     text = describe_model(model)
-    assert "a linear classifier over 9 columns" in text and "log(x0)*log(x1)" in text
+    assert "a classifier, linear in 9 columns made of 3: " in text and "log(x0)*log(x1)" in text
     assert text.endswith("in the units of the columns that the feature map makes")
     assert len(model.to_json().splitlines()) < 120
     assert any("feature map, which has the exact mean" in line for line in release.statement.not_protected)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _SHOWN_COLUMNS = 12
+_NOT_FOR_PEOPLE = ("noise", "noise_std", "noise_on", "rounds", "plan", "grid", "constant", "eta", "score_unit")
 _SAID_APART = ("standard_errors", "empty_chance", "noise_share", "effects")
 
 
@@ -42,10 +43,11 @@ def describe(release: Release) -> str:
         f"{held_in_words(release.n_rados)} of {len(release.columns):,} features, from {_examples(release.n_examples)}",
         *_field("classes", f"{release.classes[0]!r} is -1, {release.classes[1]!r} is +1"),
         *_mapped(release.map),
-        *_made_by(release.mechanism, release.signatures),
+        *_made_by(release.mechanism, release.signatures if release.n_rados else None, release.map),
         "",
         *_stated(release.statement, release.n_examples),
         "",
+        *_inputs(release),
         f"{'column':<22}{'scale':<9}{'mean':>11}{'std':>11}{'low':>10}{'high':>10}{'step':>7}",
     ]
     for column in release.columns[:_SHOWN_COLUMNS]:
@@ -68,8 +70,11 @@ def describe_model(model: Model) -> str:
     """
     names, (negative, positive) = model.column_names, model.classes
     count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
+    what = f"a linear classifier over {count}"
+    if model.map is not None:
+        what = f"a classifier, linear in {count} made of {len(model.map.input_names):,}"
     lines = [
-        f"a linear classifier over {count}: positive scores mean {positive!r}, the others {negative!r}",
+        f"{what}: positive scores mean {positive!r}, the others {negative!r}",
         *_field("learner", _named({key: value for key, value in model.learner.items() if key not in _SAID_APART})),
         *_mapped(model.map),
     ]
@@ -80,7 +85,9 @@ def describe_model(model: Model) -> str:
     else:
         lines += [
             *_field("from", f"{held_in_words(model.release['n_rados'])} of {_examples(model.release['n_examples'])}"),
-            *_made_by(model.release["mechanism"], model.release["signatures"]),
+            *_made_by(
+                model.release["mechanism"], model.release["signatures"] if model.release["n_rados"] else None, model.map
+            ),
             "",
             "A model tells no more than the release behind it. Of that release:",
             "",
@@ -238,16 +245,40 @@ def _mapped(feature_map: FeatureMap | None) -> list[str]:
     )
 
 
-def _made_by(mechanism: Mapping[str, Any], signatures: Mapping[str, Any]) -> list[str]:
-    """How the rados were made: the mechanism, its noise, and the signatures."""
-    apart = ("noise", "noise_std", "noise_on", "rounds", "plan")
-    noise = _noise(mechanism)
+def _made_by(
+    mechanism: Mapping[str, Any], signatures: Mapping[str, Any] | None, feature_map: FeatureMap | None
+) -> list[str]:
+    """How the release was made: the mechanism, its noise, and the signatures of rados, where there are any."""
+    noise, made = _noise(mechanism), {key: value for key, value in mechanism.items() if key not in _NOT_FOR_PEOPLE}
+    kinds = set() if feature_map is None else {term.kind for term in feature_map.terms}
+    absent = {"hat", "product"} - kinds
     return [
-        *_field("mechanism", _named({key: value for key, value in mechanism.items() if key not in apart})),
-        *(_field("columns", plan_in_words(mechanism["plan"])) if "plan" in mechanism else []),
+        *_field("mechanism", _named(made)),
+        *(_field("columns", plan_in_words(mechanism["plan"], absent)) if "plan" in mechanism else []),
         *(_field("noise", noise) if noise else []),
-        *_field("signatures", _named(signatures)),
+        *(_field("signatures", _named(signatures)) if signatures is not None else []),
     ]
+
+
+def _inputs(release: Release) -> list[str]:
+    """The bounds of the columns that a feature map takes, where there is one: the columns it makes have others."""
+    if release.map is None:
+        return []
+    slots = {} if release.schema is None else release.schema.groups
+    found = release.mechanism.get("searched", ())
+    declared = "of the table" if release.schema is not None and release.schema.from_data else "declared"
+    names = release.map.input_names
+    lines = [f"{'input of the map':<31}{'low':>10}{'high':>10}  bounds"]
+    for name in names[:_SHOWN_COLUMNS]:
+        entry = next(entry for entry in release.map.inputs if entry.name == name)
+        ends, how = (entry.low, entry.high), "found privately" if name in found else declared
+        if name in slots:
+            ends, how = (0.0, 1.0), "0 or 1"
+        elif None in ends:
+            how = "none"
+        numbers = "".join(f"{'' if value is None else format(value, '.4g'):>10}" for value in ends)
+        lines.append(f"{_short(name):<31}{numbers}  {how}")
+    return [*lines, *_more(len(names)), ""]
 
 
 def _noise(mechanism: Mapping[str, Any]) -> str | None:

@@ -3,6 +3,7 @@
 import math
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from radoboost.errors import ArgumentError
 from radoboost.findings import Band, Column, Figure, Findings, Panel, Series, Table
-from radoboost.learner.explain import Bars, Curve, Explanation, explain_model
+from radoboost.learner.explain import Bars, Curve, Explanation, Pair, explain_model
 from radoboost.learner.model import Model
 from radoboost.learner.uncertainty import little_in_words
 from radoboost.release import Release, load, replacing
@@ -48,9 +49,9 @@ def explain(source: Any) -> Explanation:
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-3, 3, size=(20_000, 2))
     >>> y = rng.random(20_000) < 1 / (1 + np.exp(2 - x[:, 0] ** 2))
-    >>> release = rb.craft(x, y, mechanism=rb.Moments(epsilon=1.0), bounds=[[-3, 3]] * 2, classes=(False, True))
+    >>> release = rb.craft(x, y, mechanism=rb.Moments(epsilon=5.0), bounds=[[-3, 3]] * 2, classes=(False, True))
     >>> curve = rb.explain(release).curves[0]
-    >>> curve.name, curve.effects[0] > 2, curve.effects[32] < -1, curve.effects[64] > 2
+    >>> curve.name, curve.effects[0] > 1, curve.effects[32] < 0, curve.effects[64] > 1
     ('x0', True, True, True)
     """
     return explain_model(model_of(source))
@@ -125,39 +126,67 @@ def write_page(model: Model, place: Path, *, name: str, command: str) -> None:
 def effect_lines(explanation: Explanation) -> list[str]:
     """The most important effects as lines for a terminal: a column's shape from its low to its high end.
 
-    >>> curve = Curve("age", 0.5, (20.0, 50.0, 80.0), (-1.0, 0.0, 1.0), None)
+    >>> curve = Curve("age", 0.5, (20.0, 50.0, 80.0), (-1.0, 0.0, 1.0), (0.2, 0.1, 0.2))
     >>> effect_lines(Explanation("yes", 0.0, (curve,), (), (), ()))[1]
-    'age                    0.50  ▁▅█                     -1.00 at 20 ... +1.00 at 80'
+    'age                    0.50    0.20   ▁▅█              -1.00 at 20 ... +1.00 at 80'
     """
     shown = _by_importance(explanation)
     if not shown:
         return []
-    lines = [f"{'effect of':<20}{'spread':>7}  {'from low to high':<24}least and largest"]
+    lines = [f"{'effect of':<20}{'spread':>7}{'±':>8}   {'low to high':<17}least and largest"]
     for item in shown[:_LINES]:
         low, high = int(np.argmin(item.effects)), int(np.argmax(item.effects))
-        ends = [f"{item.effects[k]:+.2f} at {_short(_value(item.values[k]), 12)}" for k in sorted((low, high))]
-        shape = _drawn(item.effects)
-        lines.append(f"{_short(item.name, 20):<20}{item.importance:>7.2f}  {shape:<24}{' ... '.join(ends)}")
-    if explanation.pairs:
-        corners = f"{'low low':>10}{'low high':>11}{'high low':>11}{'high high':>11}"
-        lines.append(f"{'pairs, where they are':<29}{'spread':>8}{corners}")
-    for pair in explanation.pairs[:_PAIR_LINES]:
-        first, *others = (f"{corner:+.2f}" for corner in pair.corners)
-        names = _short(" and ".join(pair.names), 28)
-        lines.append(f"{names:<29}{pair.importance:>8.2f}{first:>10}" + "".join(f"{corner:>11}" for corner in others))
+        ends = [f"{item.effects[k]:+.2f} at {_short(_value(item, k), 11)}" for k in sorted((low, high))]
+        size = f"{item.importance:>7.2f}{_margin(item.effects, item.band)}"
+        lines.append(f"{_short(item.name, 20):<20}{size}  {_drawn(item.effects):<17}{' ... '.join(ends)}")
+        if isinstance(item, Bars) and item.rare:
+            lines.append(f"{'':<20}{_short('too rare to tell: ' + ', '.join(item.rare), 76)}")
+    lines += _pair_lines([pair for pair in explanation.pairs if any(pair.corners)][:_PAIR_LINES])
     lines += [f"the rest: {_percent(rest.share)} in {rest.n_columns:,} {rest.kind}" for rest in explanation.rest]
+    if any(item.band is not None for item in shown):
+        lines.append("± is the widest band, two standard errors; ? where 0 is within the band everywhere")
     hidden = len(shown) - _LINES
     return lines + ([f"... and {hidden:,} columns more; --html PAGE shows pictures of effects"] if hidden > 0 else [])
 
 
+def _pair_lines(pairs: list[Pair]) -> list[str]:
+    """Pairs at low and high values of both; a slot adds nothing where it is absent."""
+    if not pairs:
+        return []
+    corners = "    low low  low high  high low high high" if any(not pair.present for pair in pairs) else ""
+    lines = [f"{'pairs, where they are':<28}{'spread':>7}{'±':>8} {corners}"]
+    for pair in pairs:
+        _, low_high, high_low, high_high = pair.corners
+        if len(pair.present) == 2:
+            where = f"{high_high:+.2f} both present"
+        elif pair.present:
+            low = high_low if pair.present[0] == pair.names[0] else low_high
+            where = f"{low:+.2f} low, {high_high:+.2f} high; {_short(pair.present[0], 18)} present"
+        else:
+            where = "".join(f"{corner:>+10.2f}" for corner in pair.corners)
+        names, band = _short(" and ".join(pair.names), 27), None if pair.band is None else (pair.band,) * 4
+        lines.append(f"{names:<28}{pair.importance:>7.2f}{_margin(pair.corners, band)} {where}")
+    return [line.rstrip() for line in lines]
+
+
+def _margin(effects: Sequence[float], band: Sequence[float] | None) -> str:
+    """The widest band, and a mark where 0 is within it everywhere."""
+    if band is None:
+        return " " * 9
+    clear = any(abs(effect) > margin for effect, margin in zip(effects, band, strict=True))
+    return f"{max(band):>8.2f}{' ' if clear else '?'}"
+
+
 def _by_importance(explanation: Explanation) -> list[Curve | Bars]:
-    return sorted([*explanation.curves, *explanation.bars], key=lambda item: -item.importance)
+    """All effects that are not 0 everywhere."""
+    items: list[Curve | Bars] = [*explanation.curves, *explanation.bars]
+    return sorted((item for item in items if any(item.effects)), key=lambda item: -item.importance)
 
 
 def _overview(model: Model, explanation: Explanation) -> Table:
     rows = [
         ["speaks for, where the score is above 0", str(model.classes[1])],
-        ["columns of the table", f"{len(explanation.curves) + len(explanation.bars):,}"],
+        ["columns of the table", f"{len(model.feature_names):,}"],
         ["columns of the release", f"{len(model.column_names):,}"],
     ]
     if model.statement is not None:
@@ -186,7 +215,7 @@ def _columns_table(shown: list[Curve | Bars]) -> Table:
     for item in shown:
         low, high = int(np.argmin(item.effects)), int(np.argmax(item.effects))
         band = None if item.band is None else max(item.band)
-        least, largest = ([item.effects[k], _value(item.values[k])] for k in (low, high))
+        least, largest = ([item.effects[k], _value(item, k)] for k in (low, high))
         rows.append([item.name, item.importance, *least, *largest, band])
     note = "Importance is the standard deviation of a column's effect over its rows, as far as the release tells."
     return Table("columns", "Columns, by importance", columns, rows, note)
@@ -215,6 +244,11 @@ def _panel(item: Curve | Bars) -> Panel:
         values = [_short(value, 16) for value in item.values]
         if len(set(values)) < len(values):
             values = list(item.values)
+        if item.rare:
+            values = [
+                f"{short} (too rare)" if value in item.rare else short
+                for short, value in zip(values, item.values, strict=True)
+            ]
         return Panel(item.name, "", _SCORE, [Series("effect", values, item.effects, item.band, style="points")])
     bands = []
     if item.band is not None:
@@ -225,15 +259,18 @@ def _panel(item: Curve | Bars) -> Panel:
 
 def _drawn(effects: tuple[float, ...]) -> str:
     """A curve as a row of blocks."""
-    step = max(1, math.ceil(len(effects) / 22))
+    step = max(1, math.ceil(len(effects) / 16))
     some = np.array(effects)[::step]
     span = float(some.max() - some.min())
     heights = np.zeros(len(some)) if span <= 0 else (some - some.min()) / span
     return "".join(_STEPS[min(int(height * len(_STEPS)), len(_STEPS) - 1)] for height in heights)
 
 
-def _value(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"
+def _value(item: Curve | Bars, k: int) -> str:
+    """One of the values that effects are shown at."""
+    if isinstance(item, Bars):
+        return item.values[k]
+    return f"{item.values[k]:.4g}" if item.dates is None else item.dates[k]
 
 
 def _short(name: str, most: int = 21) -> str:

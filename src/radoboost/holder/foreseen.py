@@ -19,7 +19,7 @@ LINEAR = "linear"
 
 @dataclass(frozen=True)
 class Foreseen:
-    """The plan that about so many rows get, and what noise depends on with it.
+    """The plan that about so many rows get, and what noise depends on with it; `absent` kinds of terms it has none of.
 
     >>> foreseen = plan_for(Moments(1.0), 19_000, 10)
     >>> foreseen.sentence()
@@ -30,6 +30,7 @@ class Foreseen:
     n_examples: int
     plan: Plan
     shape: Shape
+    absent: tuple[str, ...] = ()
 
     @property
     def noise(self) -> dict[str, float]:
@@ -40,7 +41,7 @@ class Foreseen:
         """What so many rows carry."""
         return (
             f"about {self.n_examples:,} rows at epsilon {self.mechanism.epsilon:g}, for "
-            f"{self.mechanism.relation_for(self.shape).value}, carry {plan_in_words(self.plan.to_dict())}"
+            f"{self.mechanism.relation_for(self.shape).value}, carry {plan_in_words(self.plan.to_dict(), self.absent)}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def foresee(mechanism: Moments, rows: int, outlook: Outlook | None, shape: Shape
     plan = choose(outlook, float(rows), strength, sharpen=mechanism.sharpen)
     if plan.beyond:
         shape = replace(shape, n_planned=plan.n_columns, n_ranked=len(outlook.numbers) if plan.ranks else 0)
-    return Foreseen(mechanism, rows, plan, shape)
+    return Foreseen(mechanism, rows, plan, shape, () if outlook.numbers else ("hat",))
 
 
 def plan_for(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from radoboost.learner.effects import CATEGORY, COSINES, NUMBER, PAIR, POINTS, Part, basis_of, limits_of, parts_of
 from radoboost.learner.model import Model
 from radoboost.release.maps import Input
+from radoboost.tables.kinds import UNITS, Date, seconds_of
 
 MISSING, OTHERS = "missing", "(none of them)"
 GAP = "(missing)"  # how a schema names the slot that says where a number is missing
@@ -27,7 +28,8 @@ class Curve:
     """What a number adds to the score at some of its values, in raw units, ascending.
 
     `band` is two standard errors by the declared noise; None where there is no such noise, or nothing is known of it.
-    `importance` is the standard deviation of the effect over the released distribution of the column.
+    `importance` is the standard deviation of the effect over the released distribution of the column. `dates` are the
+    values as dates, where the schema says that they are.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Curve:
     values: tuple[float, ...]
     effects: tuple[float, ...]
     band: tuple[float, ...] | None
+    dates: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class Bars:
     """What each value of a category adds to the score; otherwise as `Curve`.
 
     A gap is bars, too, with the values "there" and "missing", by the name of what is missing, such as "age, a gap".
-    What stands for the missing number has its own effect, on the curve of that column.
+    What stands for the missing number has its own effect, on the curve of that column. Values that are `rare` could not
+    be told from noise, and have the mean effect.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Bars:
     values: tuple[str, ...]
     effects: tuple[float, ...]
     band: tuple[float, ...] | None
+    rare: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class Pair:
     """What two columns add together, beyond what each adds alone, at low and high values of both.
 
     Low and high are one standard deviation below and above the mean; a slot of a category is absent or present.
-    `corners` are the effects at (low, low), (low,
+    `present` names those that are slots. `corners` are the effects at (low, low), (low,
     high), (high, low) and (high, high), and `band` is two standard errors of the largest of them.
     """
 
@@ -65,6 +70,7 @@ class Pair:
     importance: float
     corners: tuple[float, float, float, float]
     band: float | None
+    present: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,7 +166,16 @@ class _Reader:
         masses = self._masses(name, values)
         effects, band, mean = self._effect(k, part, self._basis(part, {name: values}), masses)
         self.average += mean
-        return Curve(name, _spread(effects, masses), *_listed(values, effects, band))
+        points, heights, widths = _listed(values, effects, band)
+        return Curve(name, _spread(effects, masses), points, heights, widths, self._dates(name, values))
+
+    def _dates(self, name: str, values: NDArray[np.float64]) -> tuple[str, ...] | None:
+        kind = None if self.model.schema is None else self.model.schema.columns.get(name)
+        if not isinstance(kind, Date):
+            return None
+        start = np.datetime64("1970-01-01T00:00:00") + np.timedelta64(round(seconds_of(kind.origin)), "s")
+        seconds = np.rint(values * UNITS[kind.unit]).astype("timedelta64[s]")
+        return tuple(np.datetime_as_string(start + seconds, unit="D").tolist())
 
     def _bars(self, k: int, part: Part) -> Bars:
         slots = self._slots(part)
@@ -172,7 +187,13 @@ class _Reader:
             name, values = (f"{name}, a gap", ["there", MISSING]) if values == [GAP] else (name, [OTHERS, *values])
         effects, band, mean = self._effect(k, part, self._basis(part, dict(zip(slots, rows, strict=True))), masses)
         self.average += mean
-        return Bars(name, _spread(effects, masses), tuple(values), *_listed(effects, band))
+        rare: tuple[str, ...] = ()
+        if self.model.effects is not None and len(part.places) == len(values):
+            # Categories are settled so that a value which is too rare has no weight, and no noise in it.
+            noise = np.diag(self.model.effects.covariances[k])
+            rare = tuple(value for value, variance in zip(values, noise, strict=True) if variance == 0)
+        heights, widths = _listed(effects, band)
+        return Bars(name, _spread(effects, masses), tuple(values), heights, widths, rare)
 
     def _pair(self, k: int, part: Part) -> Pair:
         first, second = part.names
@@ -187,7 +208,9 @@ class _Reader:
             masses = np.asarray(np.kron([1 - one, one], [1 - other, other]), dtype=np.float64)
             variance = _spread(effects, masses) ** 2
         corners = (low_low, low_high, high_low, high_high)
-        return Pair((first, second), math.sqrt(variance), corners, None if band is None else float(band.max()))
+        present = tuple(name for name in part.names if self._is_slot(name))
+        widest = None if band is None else float(band.max())
+        return Pair((first, second), math.sqrt(variance), corners, widest, present)
 
     def _rest(self) -> tuple[Rest, ...]:
         """Parts of all columns at once; their share is known where the release told the variances of scores."""

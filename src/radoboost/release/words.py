@@ -1,7 +1,7 @@
 """What a statement, its event and its noise say, as sentences."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from radoboost.privacy import event_from_dict, figures
@@ -20,14 +20,17 @@ _STAGES = {  # what a stage of several is called, by its name in a release
 }
 
 
-def plan_in_words(plan: Mapping[str, Any]) -> str:
-    """Which columns a plan of the mechanism `moments` has.
+def plan_in_words(plan: Mapping[str, Any], absent: Collection[str] = ()) -> str:
+    """Which columns a plan of the mechanism `moments` has; `absent` are kinds of terms that its map has none of.
 
     >>> plan_in_words({"kind": "both", "ranks": True, "cosines": 40, "n_columns": 300})
     'products, hats on ranks and cosines: 300 columns'
+    >>> plan_in_words({"kind": "both", "ranks": False, "cosines": 40, "n_columns": 300}, absent={"hat"})
+    'products and cosines: 300 columns'
     """
-    parts = ["products"] if plan["kind"] in ("products", "both") else []
-    parts += ["hats on ranks" if plan["ranks"] else "hats"] if plan["kind"] in ("hats", "both") else []
+    hats = "hats on ranks" if plan["ranks"] else "hats"
+    parts = ["products"] if plan["kind"] in ("products", "both") and "product" not in absent else []
+    parts += [hats] if plan["kind"] in ("hats", "both") and "hat" not in absent else []
     parts += ["cosines"] if plan["cosines"] else []
     if not parts:
         return f"the table's own: {plan['n_columns']:,} columns"
