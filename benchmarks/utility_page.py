@@ -269,15 +269,19 @@ def calibration_table(*groups):
 
 
 def expected_table(errors):
-    """What `rado account` would have said before, given the error without noise, next to what came."""
+    """What `rado account` would have said before of linear columns, next to what came.
+
+    The error at the largest epsilon stands for that without noise.
+    """
     rows = []
-    for epsilon in errors.epsilons:
+    *epsilons, largest = errors.epsilons
+    for epsilon in epsilons:
         told, found = [], []
         for domain in errors.domains:
-            size, best = errors.sizes[domain], errors.at(NOISELESS, domain) / 100
+            size, best = errors.sizes[domain], errors.at("moments, linear", domain, largest) / 100
             mechanism = Moments(epsilon, errors.protocol["delta"])
             told.append(100 * expected_error(mechanism, size["train"], size["columns"] + 1, best))
-            found.append(errors.at("moments", domain, epsilon))
+            found.append(errors.at("moments, linear", domain, epsilon))
         off = np.abs(np.subtract(told, found))
         figures = (np.mean(told), np.mean(found), np.mean(off), np.max(off))
         rows.append([f"{epsilon:g}", *(f"{figure:.1f}" for figure in figures)])

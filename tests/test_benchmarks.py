@@ -247,7 +247,7 @@ def test_the_page_and_the_pictures_are_made_of_the_results(utility, monkeypatch,
     for name in ("MEANS", "DOMAINS"):
         assert "uncharged" in (tmp_path / f"{name}.svg").read_text()
     page.show(results)
-    assert "NOT SEEN: where rows" in capsys.readouterr().out
+    assert "NOT SEEN: on main tables, where rows" in capsys.readouterr().out
 
 
 def test_settings_of_peers_are_chosen_on_splits_that_are_not_reported(utility, monkeypatch):

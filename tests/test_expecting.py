@@ -39,17 +39,20 @@ def test_what_is_said_to_be_enough_is_enough(epsilon, rows, columns):
 
 
 def test_it_agrees_with_what_was_measured():
-    """On the main tables, whose error without noise is known: on average, and mostly in each."""
+    """On most main tables, with linear columns: the error at epsilon 10 stands for that without noise.
+
+    Not on all: where columns are strongly related, as in breast_cancer, it expects far too much.
+    """
     results = json.loads(MEASURED.read_text())["results"]
     errors = {(row["domain"], row["epsilon"], row["method"]): row["error"] for row in results["errors"]}
-    for epsilon, slack in ((0.1, 4.0), (0.3, 2.0), (1.0, 1.0), (3.0, 0.5), (10.0, 0.5)):
+    for epsilon, slack in ((0.1, 2.5), (0.3, 1.5), (1.0, 1.0), (3.0, 0.5)):
         gaps = []
         for domain, size in results["domains"].items():
             if size["group"] == "main":
-                best = errors[domain, None, "moments without noise"] / 100
+                best = errors[domain, 10.0, "moments, linear"] / 100
                 told = 100 * expected_error(rb.Moments(epsilon), size["train"], size["columns"] + 1, best)
-                gaps.append(told - errors[domain, epsilon, "moments"])
-        assert len(gaps) == 9 and np.abs(gaps).mean() < slack
+                gaps.append(told - errors[domain, epsilon, "moments, linear"])
+        assert len(gaps) == 9 and np.median(np.abs(gaps)) < slack
 
 
 def test_crafting_refuses_what_declared_rows_cannot_carry():
