@@ -74,7 +74,8 @@ def look_at_release(table: Any, y: Any, **options: Any) -> Seen:
 def _without_noise(document: dict[str, Any]) -> dict[str, Any]:
     """The document without its random id and what follows from noise.
 
-    That is noisy counts of rows, bounds that were searched, the grid of rados that are drawn, and the size of scores.
+    That is noisy counts of rows, bounds that were searched, the grid of rados that are drawn, the size of scores, and
+    where a plan has centred and scaled columns.
     """
     noisy = {"step"} if document["signatures"]["name"] == "drawn" else set()
     searched = document["mechanism"].get("searched", ())
@@ -83,6 +84,9 @@ def _without_noise(document: dict[str, Any]) -> dict[str, Any]:
         for column in document["columns"]
     ]
     mechanism = _but(document["mechanism"], {"score_unit"} | ({"rows"} if document["n_examples"] is None else set()))
+    if "plan" in document["mechanism"] and "map" in document:
+        inputs = [(entry["name"], "levels" in entry) for entry in document["map"]["inputs"]]
+        document = {**document, "map": {"inputs": inputs, "terms": document["map"]["terms"]}}
     return {**_but(document, {"id"}), "columns": columns, "mechanism": mechanism}
 
 

@@ -482,7 +482,7 @@ def test_what_people_need_is_in_the_description():
     assert made.mechanism["plan"]["kind"] == "both"
     model = rb.MomentsClassifier().fit_rados(made).model_
     for text in (describe(made), describe_model(model)):
-        assert "columns      products and cosines: " in text and "hats" not in text
+        assert "columns      products: " in text and "hats" not in text and "cosine" not in text
         assert not any(word in text for word in ("signatures", "grid 3", "score_unit", " eta ", "constant 0.5"))
     assert re.search(r"c0=x +0 +1  0 or 1\n", describe(made))
     values = {"a": rng.uniform(0, 10, 6000), "b": rng.normal(50, 5, 6000)}
