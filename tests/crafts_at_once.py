@@ -71,7 +71,7 @@ class Careless(Ledger):
 
     def book(self, event, **names):
         Ledger._check_room(self, *self._books(), self.total.cost(event))
-        time.sleep(0.01)
+        time.sleep(0.1)
         return super().book(event, **names)
 
 
