@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from radoboost.cli.protection import chosen_mechanism, complete_mechanism
-from radoboost.cli.shell import JsonFlag
+from radoboost.cli.shell import JsonFlag, RelationOption
 from radoboost.errors import ArgumentError
 
 
@@ -21,13 +21,7 @@ def audit(
     unit: Annotated[
         str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
     ] = None,
-    relation: Annotated[
-        str | None,
-        typer.Option(
-            help="What neighbours are, for moments: add, one record added or removed (the default); or replace, one "
-            "record replaced, where the number of rows is public."
-        ),
-    ] = None,
+    relation: RelationOption = None,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="private", help="Let moments find its bounds privately, and attack that as well."),

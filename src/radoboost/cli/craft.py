@@ -14,6 +14,7 @@ from radoboost.cli.shell import (
     DecimalOption,
     JsonFlag,
     LabelOption,
+    RelationOption,
     SchemaOption,
     SeparatorOption,
     check_output,
@@ -75,13 +76,7 @@ def craft(
     unit: Annotated[
         str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
     ] = None,
-    relation: Annotated[
-        str | None,
-        typer.Option(
-            help="What neighbours are, for moments: add, one record added or removed (the default); or replace, one "
-            "record replaced, where the number of rows is public."
-        ),
-    ] = None,
+    relation: RelationOption = None,
     sharpen: Annotated[
         bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
     ] = None,

@@ -15,6 +15,13 @@ from radoboost.errors import ArgumentError, OutputError, RadoError, reason
 
 P = ParamSpec("P")
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+RelationOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What neighbours are, for moments: add, one record added or removed (the default); or replace, one "
+        "record replaced, where the number of rows is public."
+    ),
+]
 LabelOption = Annotated[
     str | None,
     typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes; a schema may name it."),

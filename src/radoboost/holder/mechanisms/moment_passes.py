@@ -161,13 +161,10 @@ def _limit_arrays(columns: tuple[Column, ...]) -> tuple[NDArray[np.float64], NDA
 
 
 @dataclass(frozen=True, eq=False)
-class WhitenedRows:
-    """Edge vectors of rows on the sphere, mapped by `a` and put on the sphere again, as integers (M2)."""
+class _FromSphere:
+    """Rows that are made of those on the sphere."""
 
     sphere: SphereRows
-    a: NDArray[np.float64]
-
-    title = "whitening rows"
 
     @property
     def rows_at_a_time(self) -> int:
@@ -178,6 +175,15 @@ class WhitenedRows:
     def width(self) -> int:
         """That of the rows on the sphere."""
         return self.sphere.width
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedRows(_FromSphere):
+    """Edge vectors of rows on the sphere, mapped by `a` and put on the sphere again, as integers (M2)."""
+
+    a: NDArray[np.float64]
+
+    title = "whitening rows"
 
     def rows(self, batch: Batch) -> NDArray[np.int32]:
         """The edge vectors of a batch."""
@@ -187,25 +193,13 @@ class WhitenedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class SphereEdges:
+class SphereEdges(_FromSphere):
     """Edge vectors of rows on the sphere: the integers of SphereRows times their labels (M1).
 
     Products do not depend on the labels, and whitening is odd: so these rows serve both, and no label is read again.
     """
 
-    sphere: SphereRows
-
     title = "making columns"
-
-    @property
-    def rows_at_a_time(self) -> int:
-        """As many as on the sphere."""
-        return self.sphere.rows_at_a_time
-
-    @property
-    def width(self) -> int:
-        """That of the rows on the sphere."""
-        return self.sphere.width
 
     def rows(self, batch: Batch) -> NDArray[Any]:
         """The edge vectors of a batch; where a feature map makes the columns, a few rows at a time."""

@@ -33,7 +33,7 @@ from radoboost.holder.mechanisms.moment_plan import Outlook, Plan, choose, round
 from radoboost.holder.mechanisms.score_counts import SIZES, ScoreCounts
 from radoboost.holder.passes import Readable, RowPass
 from radoboost.holder.run import Noise, Run
-from radoboost.privacy import Event, Relation
+from radoboost.privacy import Event
 from radoboost.release.columns import CONSTANT, constant_column
 from radoboost.release.maps import FeatureMap
 from radoboost.release.scores import weights_and_unit
@@ -57,9 +57,6 @@ class Budget(Protocol):
     @property
     def sharpen(self) -> bool:
         """Whether mean rados follow."""
-
-    def relation_for(self, shape: Shape) -> Relation:
-        """Which tables are neighbours."""
 
     def distance(self, shape: Shape) -> float:
         """mu of the Gaussian mechanism that all stages together amount to."""
