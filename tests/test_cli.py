@@ -97,7 +97,11 @@ BAD = {
     "no such file": (lambda d: d / "none.csv", [], "no such file: .*none.csv"),
     "no such label": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n"), ["-l", "z"], "no column 'z' for the label"),
     "one class": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,0\n"), [], "'y' has one class only"),
-    "three classes": (lambda d: write(d / "t.csv", "a,y\n1,0\n2,1\n3,2\n"), [], "more than two classes"),
+    "too many classes": (
+        lambda d: write(d / "t.csv", "a,y\n" + "".join(f"{k},{k}\n" for k in range(65))),
+        [],
+        "more than 64 classes",
+    ),
     "NaN": (
         lambda d: write(d / "t.csv", "a,b,y\n1,2,0\nNaN,,1\n"),
         ["--missing", "error"],

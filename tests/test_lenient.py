@@ -336,7 +336,7 @@ def test_a_label_of_a_million_characters_takes_no_longer_than_as_many_digits(tmp
 
 
 def test_a_class_is_not_longer_than_a_label_can_be():
-    with pytest.raises(rb.ArgumentError, match="classes must be two values"):
+    with pytest.raises(rb.ArgumentError, match="classes must be two different values"):
         LabelRule("y", ("no", "y" * 2000))
 
 

@@ -124,7 +124,7 @@ def resealed(path, change):
         (lambda d: d["blocks"][0].update(name="tilted-1"), "not those that its document describes"),
         (lambda d: d.pop("statement"), "document is incomplete"),
         (lambda d: d.pop("format"), "document is incomplete"),
-        (lambda d: d.update(classes=[]), "document is incomplete"),
+        (lambda d: d.update(classes=[]), "at least two classes"),
         (lambda d: d.update(columns=["a"]), "document is incomplete"),
         (lambda d: d["blocks"][0].update(rows=10**30), "not those that its document describes"),
         (lambda d: d["blocks"][0].update(rows=10**12), "not those that its document describes"),

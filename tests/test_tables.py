@@ -115,7 +115,7 @@ BAD_TABLES = {
     "two-dimensional y": (np.eye(3), {"y": np.eye(3)}, "y must have one dimension"),
     "mixed y": (np.eye(2), {"y": np.array([1, "a"], dtype=object)}, "all of one kind"),
     "one class": (np.eye(3), {"y": [1, 1, 1]}, "'y' has one class only"),
-    "three classes": (np.eye(3), {"y": [0, 1, 2]}, r"more than two classes \(0, 1, 2, ...\)"),
+    "too many classes": (np.eye(65), {"y": list(range(65))}, r"more than 64 classes \(0, 1, 2, ...\)"),
     "missing label": (np.eye(3), {"y": [0, 1, np.nan]}, "label 'y' has a missing value"),
     "none label": (np.eye(3), {"y": np.array([0, 1, None], dtype=object)}, "label 'y' has a missing value"),
     "infinite label": (np.eye(3), {"y": [0, 1, np.inf]}, "must be finite numbers or text"),
@@ -124,8 +124,7 @@ BAD_TABLES = {
     "nested labels": (pa.table({"a": [1.0, 2.0], "y": [[0], [1]]}), {"label": "y"}, "label 'y' holds list"),
     "ragged labels": (np.eye(2), {"y": [[0], [1, 2]]}, "labels must be numbers"),
     "enormous labels": (np.eye(2), {"y": [0, 2**70]}, "labels must be numbers"),
-    "large text labels": (np.eye(3), {"y": ["9007199254740992", "9007199254740993", "5"]}, "more than two classes"),
-    "odd spellings": (np.eye(3), {"y": ["1_0", "10", "5"]}, "more than two classes|mixes text"),
+    "odd spellings": (np.eye(3), {"y": ["1_0", "10", "5"]}, "mixes numbers and text"),
     "masked": (np.ma.array([[1.0], [2.0]], mask=[[0], [1]]), {"y": [0, 1]}, r"'x0' has a missing value \(row 2\)"),
     "masked label": (np.eye(2), {"y": np.ma.array([0, 1], mask=[0, 1])}, "label 'y' has a missing value"),
     "ragged": ([[1.0, 2.0], [3.0]], {"y": [0, 1]}, "cannot read the array"),
@@ -256,7 +255,7 @@ def test_arguments_that_contradict_each_other(clinic):
         rb.craft(np.eye(2), [0, 1], label="x0")
     with pytest.raises(ArgumentError, match="labels of a file are one of its columns"):
         rb.craft(clinic, [0, 1])
-    with pytest.raises(ArgumentError, match="classes must be two values"):
+    with pytest.raises(ArgumentError, match="classes must be two different values"):
         rb.craft(np.eye(2), [0, 1], classes=(1, 1))
     with pytest.raises(ArgumentError, match="threads must be"):
         rb.craft(np.eye(2), [0, 1], threads=0)
@@ -453,20 +452,20 @@ def test_signs_of_numbers_are_those_of_the_same_numbers_one_by_one(labels):
     """Plain numbers are compared as arrays, and anything else by its values: the outcome is the same."""
     for classes in ((0, 1), (1, -1), (False, True), (0.5, 2**53), (2**24, 2**60)):
         rule = LabelRule("y", classes)
-        expected = [int(value == rule.positive) - int(value == rule.negative) for value in labels]
+        expected = [int(value == rule.classes[1]) - int(value == rule.classes[0]) for value in labels]
         whole = [value for value in labels if isinstance(value, int)]
         numbers = pa.array([None if value is None else float(value) for value in labels], pa.float64())
         for array in (numbers, numbers.dictionary_encode()):
             assert rule.signs_or_zero(array).tolist() == expected
             assert rule.signs_or_zero(array[1:]).tolist() == expected[1:]
         assert rule.signs_or_zero(pa.array(whole, pa.int64())[1:]).tolist() == [
-            int(value == rule.positive) - int(value == rule.negative) for value in whole[1:]
+            int(value == rule.classes[1]) - int(value == rule.classes[0]) for value in whole[1:]
         ]
 
 
 def test_strict_signs_refuse_what_is_of_neither_class():
     rule = pickle.loads(pickle.dumps(LabelRule("y", (0, 1))))
-    assert (rule.negative, rule.positive, rule.classes) == (0, 1, (0, 1))
+    assert rule.classes == (0, 1)
     place = "row {}".format
     for labels, message in (
         (pa.array([0, 1, 2]), r"the value 2 \(row 2\), which is not one of"),

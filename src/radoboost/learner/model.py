@@ -2,7 +2,8 @@
 
     score = sum of theta_k value_k over the columns k          P(positive) = 1 / (1 + exp(-log odds))
 
-The log odds are the score itself, or what the model's link makes of it.
+The log odds are the score itself, or what the model's link makes of it. Of more than two classes each has weights and
+a score of its own: the largest score says which class a row is of, and probabilities are as exp(score) to each other.
 
 The file is JSON for people: every column stands on a line of its own. A score is summed column by column, so it
 depends on its row alone, however rows are batched.
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason
 from radoboost.learner.effects import Effects, parts_of
@@ -30,8 +31,10 @@ from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
-VERSIONS = (1, 2, 3)  # 2 where a schema or a feature map is in it, 3 where a link or effects are
+# 2 where a schema or a feature map is in it, 3 where a link or effects are, 4 where there are more than two classes.
+VERSIONS = (1, 2, 3, 4)
 _KEY = "radoboost_model"
+_SIGNS = ("negative", "positive")
 _DENSE_ROWS = 8192
 _MAPPED_VALUES = 1 << 20  # in memory at a time
 
@@ -40,6 +43,7 @@ _MAPPED_VALUES = 1 << 20  # in memory at a time
 class Model:
     """A linear classifier over the columns of a release.
 
+    `theta` has one weight for each column; of more than two `classes`, each has a row of them.
     `learner` says how theta was learned; `release` says what it was learned from, with the `statement` about that.
     Both are None for a classifier that was learned from examples. A `schema` says how rows of a raw table become
     numbers, and a `map` how the columns are made of those. A `link` says how probable the positive class is at a score,
@@ -54,7 +58,7 @@ class Model:
 
     theta: NDArray[np.float64]
     columns: tuple[Column, ...]
-    classes: tuple[Any, Any]
+    classes: tuple[Any, ...]
     learner: Mapping[str, Any]
     release: Mapping[str, Any] | None = None
     statement: Statement | None = None
@@ -66,8 +70,14 @@ class Model:
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64)
         theta.flags.writeable = False
-        if theta.shape != (len(self.columns),) or not np.isfinite(theta).all():
-            raise ModelError(f"a model needs one finite weight a column; it has {len(self.columns)} columns")
+        own = () if self.n_classes == 2 else (self.n_classes,)
+        if theta.shape != (*own, len(self.columns)) or not np.isfinite(theta).all():
+            raise ModelError(
+                f"a model needs one finite weight a column, of more than two classes for each; it has "
+                f"{len(self.columns)} columns and {self.n_classes} classes"
+            )
+        if own and self.link is not None:
+            raise ModelError("the link of a model is for two classes")
         check_map(self.map, self.columns)
         object.__setattr__(self, "theta", theta)
 
@@ -89,6 +99,11 @@ class Model:
         )
 
     @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """The columns that a table to predict must have."""
         return self.input_names if self.schema is None else self.schema.used
@@ -107,23 +122,29 @@ class Model:
     def coef(self) -> NDArray[np.float64]:
         """One coefficient for each of `column_names`, in their units; it holds within declared bounds.
 
-        Without a map these are the units of the table, and with one those of the mapped columns.
+        Without a map these are the units of the table, and with one those of the mapped columns. Of more than two
+        classes each has a row of coefficients.
         """
-        return np.array([self._line(k)[0] for k, column in enumerate(self.columns) if column.scale != "constant"])
+        return np.stack(
+            [self._line(k)[0] for k, column in enumerate(self.columns) if column.scale != "constant"], axis=-1
+        )
 
     @property
-    def intercept(self) -> float:
-        """The score where every column of `column_names` is 0."""
-        return math.fsum(self._line(k)[1] for k in range(len(self.columns)))
+    def intercept(self) -> Any:
+        """The score where every column of `column_names` is 0: a float, or of more than two classes one for each."""
+        lines = [np.atleast_1d(self._line(k)[1]).tolist() for k in range(len(self.columns))]
+        totals = [math.fsum(values) for values in zip(*lines, strict=True)]
+        return totals[0] if self.n_classes == 2 else np.array(totals)
 
-    def _line(self, k: int) -> tuple[float, float]:
-        """Slope and value at 0 of what column k adds to the score."""
-        theta = float(self.theta[k])
+    def _line(self, k: int) -> tuple[Any, Any]:
+        """Slope and value at 0 of what column k adds to the score, or to the scores of classes."""
+        theta = self.theta[..., k]
         if self.columns[k].scale == "constant":
-            return 0.0, theta
+            return 0.0 * theta, theta
         _, _, shift, factor, divisor, offset = self.columns[k].constants
-        slope = theta * factor / divisor
-        return slope, -slope * shift - theta * offset
+        with np.errstate(all="ignore"):
+            slope = theta * factor / divisor
+            return slope, -slope * shift - theta * offset
 
     @property
     def neutral(self) -> NDArray[np.float64]:
@@ -136,6 +157,7 @@ class Model:
     def decision_function(self, table: Any) -> NDArray[np.float64]:
         """The score of each row of a raw table: a data frame, a dict of columns, an array, or the path of a file.
 
+        Of more than two classes each has a column of scores.
         The table has the columns of `feature_names`, by name, or in this order if it is an array; others are not read.
         Missing values are filled, and so are cells that cannot be read as what a schema says. A `FilledWarning` counts
         those that the schema does not foresee, and values that are new to a category.
@@ -152,12 +174,21 @@ class Model:
         >>> model.predict({"age": [None, 75], "ward": ["A", "B"]}).tolist()
         ['no', 'yes']
         """
-        negative, positive = self.classes
-        return np.where(self._raw_scores(table) > 0, np.array(positive), np.array(negative))
+        return np.array(self.classes)[self.choices(self._raw_scores(table))]
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
         """The probabilities of `classes` for each row of a raw table, in any form that `decision_function` takes."""
-        log_odds = self.log_odds(self._raw_scores(table))
+        return self.probabilities(self._raw_scores(table))
+
+    def choices(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The place in `classes` that each row's score, or scores, speak for; the first of equal ones."""
+        return (scores > 0).astype(np.int64) if self.n_classes == 2 else scores.argmax(axis=1)
+
+    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The probabilities of `classes` at each row's score, or scores; they add up to 1."""
+        if self.n_classes > 2:
+            return np.asarray(softmax(scores, axis=1))
+        log_odds = self.log_odds(scores)
         return np.column_stack([expit(-log_odds), expit(log_odds)])
 
     def log_odds(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -174,10 +205,10 @@ class Model:
         """The score of each row of `values`, an array or sparse matrix with a column for each of `input_names`."""
         if hasattr(values, "toarray"):
             parts = [values[start : start + _DENSE_ROWS] for start in range(0, values.shape[0], _DENSE_ROWS)]
-            return np.concatenate([np.zeros(0), *(self.scores(part.toarray()) for part in parts)])
+            return np.concatenate([self.no_scores, *(self.scores(part.toarray()) for part in parts)])
         total = self.scores_or_nan(values)
         if np.isnan(total).any():
-            row = int(np.argmax(np.isnan(total)))
+            row = int(np.argmax(np.isnan(total).reshape(len(total), -1).any(axis=1)))
             raise TableError(f"row {row:,} has values too large for a score, or missing; check its units")
         return total
 
@@ -198,26 +229,35 @@ class Model:
         if self.map is not None:
             step = max(1, _MAPPED_VALUES // len(self.columns))
             parts = [self._total(block.T) for block in self.map.blocks(rows, step)]
-            return np.concatenate([np.zeros(0), *parts])
+            return np.concatenate([self.no_scores, *parts])
         return self._total(rows)
+
+    @property
+    def no_scores(self) -> NDArray[np.float64]:
+        """The scores of no rows."""
+        return np.zeros(0 if self.n_classes == 2 else (0, self.n_classes))
 
     def _total(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """The scores of rows that have the columns of the release, NaN where there is none."""
-        total = np.zeros(len(rows))
+        thetas = np.atleast_2d(self.theta)
+        totals = np.zeros((len(thetas), len(rows)))
         k = 0
         with np.errstate(all="ignore"):
-            for theta, column in zip(self.theta, self.columns, strict=True):
+            for theta, column in zip(thetas.T, self.columns, strict=True):
                 if column.scale == "constant":
-                    total += theta
+                    totals += theta[:, None]
                     continue
-                if theta != 0:
-                    total += theta * column.apply(rows[:, k].astype(np.float64))
+                if theta.any():
+                    totals += theta[:, None] * column.apply(rows[:, k].astype(np.float64))
                 k += 1
-        return np.where(np.isfinite(total), total, np.nan)
+        totals = np.where(np.isfinite(totals).all(axis=0), totals, np.nan)
+        return totals[0] if self.n_classes == 2 else np.ascontiguousarray(totals.T)
 
     @property
     def _version(self) -> int:
         """The least version that can read the model's file."""
+        if self.n_classes > 2:
+            return 4
         if self.link is not None or self.effects is not None:
             return 3
         return 1 if self.schema is None and self.map is None else 2
@@ -226,7 +266,7 @@ class Model:
         """The model as the JSON data that its file holds."""
         return {
             _KEY: self._version,
-            "classes": {"negative": self.classes[0], "positive": self.classes[1]},
+            "classes": list(self.classes) if self.n_classes > 2 else dict(zip(_SIGNS, self.classes, strict=True)),
             "learner": dict(self.learner),
             "release": None if self.release is None else dict(self.release),
             "statement": None if self.statement is None else self.statement.to_dict(),
@@ -235,8 +275,8 @@ class Model:
             **({} if self.link is None else {"link": self.link.to_dict()}),
             **({} if self.effects is None else {"effects": self.effects.to_dict()}),
             "columns": [
-                {"name": column.name, "theta": float(theta), **column.to_dict()}
-                for theta, column in zip(self.theta, self.columns, strict=True)
+                {"name": column.name, "theta": theta, **column.to_dict()}
+                for theta, column in zip(self.theta.T.tolist(), self.columns, strict=True)
             ],
         }
 
@@ -303,14 +343,11 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 def _parse(document: Mapping[str, Any]) -> Model:
     entries = [dict(entry) for entry in document["columns"]]
     weights = [entry.pop("theta") for entry in entries]
-    if not all(type(weight) in (int, float) for weight in weights):
-        raise ModelError("every theta must be a number")
+    classes = _read_classes(document["classes"])
+    numbers = weights if len(classes) == 2 else [weight for own in weights for weight in own]
+    if not all(type(weight) in (int, float) for weight in numbers):
+        raise ModelError("every theta must be a number, or of more than two classes one for each")
     columns = columns_from_json(entries)
-    classes = document["classes"]["negative"], document["classes"]["positive"]
-    if {type(value) for value in classes} not in ({bool}, {str}, {int}, {float}, {int, float}):
-        raise ModelError(f"the classes must be two values of one kind; they are {classes}")
-    if classes[0] == classes[1] or any(value != value or value in (math.inf, -math.inf) for value in classes):
-        raise ModelError(f"the classes must be two different values; they are {classes}")
     if not {column.scale for column in columns} - {"constant"}:
         raise ModelError("there must be at least one column besides the constant one")
     if len({column.name for column in columns}) != len(columns):
@@ -323,7 +360,7 @@ def _parse(document: Mapping[str, Any]) -> Model:
     if release is not None:
         release = _check_origin(release)
     model = Model(
-        np.array(weights, dtype=np.float64),
+        np.array(weights, dtype=np.float64).T,
         columns,
         classes,
         {"name": str(document["learner"]["name"]), **document["learner"]},
@@ -334,9 +371,21 @@ def _parse(document: Mapping[str, Any]) -> Model:
         Link.from_dict(document["link"]) if "link" in document else None,
         None if "effects" not in document else _read_effects(document, columns, feature_map, schema),
     )
-    if not np.isfinite([*model.coef, *(model._line(k)[1] for k in range(len(columns)))]).all():
+    if not (np.isfinite(model.coef).all() and all(np.isfinite(model._line(k)[1]).all() for k in range(len(columns)))):
         raise ModelError("some coefficients are too large for float64")
     return model
+
+
+def _read_classes(entry: Any) -> tuple[Any, ...]:
+    """The classes of a model: negative and positive, or a list of more."""
+    classes = tuple(entry[sign] for sign in _SIGNS) if isinstance(entry, Mapping) else tuple(entry)
+    if {type(value) for value in classes} not in ({bool}, {str}, {int}, {float}, {int, float}):
+        raise ModelError(f"the classes must be values of one kind; they are {classes}")
+    if len(set(classes)) < len(classes) or any(value != value or value in (math.inf, -math.inf) for value in classes):
+        raise ModelError(f"the classes must be different values; they are {classes}")
+    if len(classes) < (2 if isinstance(entry, Mapping) else 3):
+        raise ModelError("a model has two classes, a negative and a positive one, or a list of more")
+    return classes
 
 
 def _read_effects(

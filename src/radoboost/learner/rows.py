@@ -151,7 +151,7 @@ def _counted(model: "Model", batch: Batch) -> Filled:
 def score_rows(model: "Model", table: Any) -> tuple[NDArray[np.float64], Filled]:
     """The score of every row of a table, and what was filled."""
     source, filled = open_rows(model, table), Filled()
-    pieces = [np.zeros(0)]
+    pieces = [model.no_scores]
     for _, scores, more in scored_batches(model, source):
         pieces.append(scores)
         filled += more

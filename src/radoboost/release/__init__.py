@@ -27,16 +27,18 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, OutputError, ReleaseError, reason
-from radoboost.release.blocks import BLOCK_COLUMN, Stored, from_table, to_table
+from radoboost.release.blocks import BLOCK_COLUMN, Stored, from_table, holds_rados, to_table
 from radoboost.release.blocks import RADOS as RADOS
+from radoboost.release.blocks import class_block as class_block
 from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.laws import NOISY_MOMENTS, law_of
 from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
-# 2 where there is a schema, a feature map, a block with columns of its own or stored by half, or there are no rados.
-FORMATS = (1, 2)
+# 2 where there is a schema, a feature map, a block with columns of its own or stored by half, or there are no rados;
+# 3 where there are more than two classes.
+FORMATS = (1, 2, 3)
 _MOMENTS = {"moment:C", "whitening", "moment:b", "moment:C2"}
 _KEY = "radoboost"
 _ZEROS = "0" * 64
@@ -168,7 +170,7 @@ def _number(epsilon: float | str) -> float:
 class Release:
     """Rados with everything that a learner needs to know about them.
 
-    `blocks` maps a block's name to its rows; `classes` is (negative, positive); `mechanism` and `signatures`
+    `blocks` maps a block's name to its rows; of two `classes` the negative one is first; `mechanism` and `signatures`
     describe as data how the rados were made; `n_examples` is None where the neighbour relation hides it. `id` is
     random, made when the release was crafted, and tells releases apart that are composed; seeded ones have none.
     `schema` says how rows of a raw table become columns of numbers; None where the table's own columns are. `map` says
@@ -184,7 +186,7 @@ class Release:
 
     blocks: Mapping[str, NDArray[np.float64]]
     columns: tuple[Column, ...]
-    classes: tuple[Any, Any]
+    classes: tuple[Any, ...]
     mechanism: Mapping[str, Any]
     signatures: Mapping[str, Any]
     statement: Statement
@@ -217,6 +219,11 @@ class Release:
     @property
     def rados(self) -> NDArray[np.float64]:
         """The rados, shape (n_rados, n_features): read-only, every value on its column's grid."""
+        if self.n_classes > 2:
+            raise ReleaseError(
+                f"a release of {self.n_classes} classes has no rados with a sign for each row; release.blocks has what "
+                "there is for each class"
+            )
         if RADOS not in self.blocks:
             raise ReleaseError(
                 "this release holds moments and no rados; draw some from it with draw_rados(release), or ask craft for "
@@ -227,7 +234,12 @@ class Release:
     @property
     def n_rados(self) -> int:
         """How many rados there are; a release of noisy moments needs none."""
-        return len(self.blocks.get(RADOS, ()))
+        return next((len(rows) for name, rows in self.blocks.items() if holds_rados(name)), 0)
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
 
     @property
     def law(self) -> str:
@@ -251,8 +263,9 @@ class Release:
         """Everything but the rados themselves, as the JSON data in the file."""
         layout = self._layout()
         plain = all(set(block.to_dict()) == {"rows"} for block in layout.values()) and RADOS in layout
+        least = 1 if self.schema is None and self.map is None and plain else 2
         return {
-            "format": 1 if self.schema is None and self.map is None and plain else 2,
+            "format": least if self.n_classes == 2 else 3,
             **({"id": self.id} if self.id else {}),
             "blocks": [{"name": name, **block.to_dict()} for name, block in layout.items()],
             "columns": [column.to_dict() for column in self.columns],
@@ -335,9 +348,14 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
     columns = columns_from_json(document["columns"])
     layout = {block["name"]: Stored.from_dict(block["name"], block) for block in document["blocks"]}
     blocks = from_table(parquet.read(), [column.name for column in columns], layout)
-    if RADOS not in blocks and (law_of(document["mechanism"]) != NOISY_MOMENTS or _MOMENTS - set(blocks)):
+    classes = tuple(document["classes"])
+    if len(classes) < 2 or len(set(map(str, classes))) < len(classes):
+        raise ReleaseError("a release has at least two classes, all of them different")
+    rados = {RADOS} if len(classes) == 2 else {class_block(value) for value in classes}
+    if rados - set(blocks) and (law_of(document["mechanism"]) != NOISY_MOMENTS or _MOMENTS - set(blocks)):
         raise ReleaseError("the release has no rados, and no moments from which they could be drawn")
-    negative, positive = document["classes"]
+    if len({len(blocks[name]) for name in rados & set(blocks)}) > 1:
+        raise ReleaseError("the classes of the release have different numbers of rados")
     n_examples = document["n_examples"]
     if not (n_examples is None or isinstance(n_examples, int)):
         raise ReleaseError("the release does not say how many examples it is from")
@@ -348,7 +366,7 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
     return Release(
         blocks=blocks,
         columns=columns,
-        classes=(negative, positive),
+        classes=classes,
         mechanism={"name": document["mechanism"]["name"], **document["mechanism"]},
         signatures={"name": document["signatures"]["name"], **document["signatures"]},
         statement=read_statement(document["statement"]),
@@ -374,7 +392,7 @@ def check_map(feature_map: FeatureMap | None, columns: Sequence[Column]) -> None
 
 def check_block_columns(own: Mapping[str, tuple[str, ...]], blocks: Mapping[str, Any]) -> None:
     """Refuse columns of blocks that are not there, of the rados, or that no table could have."""
-    wrong = [name for name in own if name not in blocks or name == RADOS]
+    wrong = [name for name in own if name not in blocks or holds_rados(name)]
     if wrong:
         raise ReleaseError(f"{wrong[0]!r} cannot have columns of its own: it is no block, or the rados")
     for block, names in own.items():

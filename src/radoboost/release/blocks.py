@@ -16,8 +16,23 @@ from radoboost.errors import ReleaseError
 
 BLOCK_COLUMN = "block"
 RADOS = "rados"
+_CLASS = "class:"
 
 Blocks = Mapping[str, NDArray[np.float64]]
+
+
+def class_block(value: Any) -> str:
+    """The block with the rados of one class, where there are more than two.
+
+    >>> class_block("low")
+    'class:low'
+    """
+    return f"{_CLASS}{value}"
+
+
+def holds_rados(name: str) -> bool:
+    """Whether a block of this name holds rados, of all classes or of one."""
+    return name == RADOS or name.startswith(_CLASS)
 
 
 @dataclass(frozen=True)
@@ -35,7 +50,7 @@ class Stored:
         >>> Stored.of("moment:C", np.eye(2), None), Stored.of("theta", np.ones((2, 3)), None).symmetric
         (Stored(rows=2, columns=None, symmetric=True), False)
         """
-        square = name != RADOS and len(rows) == rows.shape[1] > 1
+        square = not holds_rados(name) and len(rows) == rows.shape[1] > 1
         bits = rows.view(np.int64) if square else rows
         return cls(len(rows), columns, square and bool((bits == bits.T).all()))
 
@@ -43,7 +58,7 @@ class Stored:
     def from_dict(cls, name: str, entry: Mapping[str, Any]) -> "Stored":
         """As the document of a release says; a symmetric block of other than the same number of columns is refused."""
         columns, symmetric = entry.get("columns"), entry.get("symmetric", False)
-        if not isinstance(symmetric, bool) or (symmetric and name == RADOS):
+        if not isinstance(symmetric, bool) or (symmetric and holds_rados(name)):
             raise ReleaseError(f"block {name!r} cannot be symmetric, or it says so in a way that is not known")
         return cls(int(entry["rows"]), None if columns is None else tuple(columns), symmetric)
 

@@ -4,6 +4,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from radoboost.tables.kinds import KINDS, MOST_VALUES, ORDERS, PARTS, PRIVATE, TERMS, UNITS, Left
+from radoboost.tables.labels import MOST_CLASSES
 from radoboost.tables.schema import SCHEMA_KEY, SCHEMA_VERSION, Schema
 
 _DATE = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+([+-][0-9:]+|Z)?)?$"}
@@ -50,8 +51,8 @@ def json_schema() -> dict[str, Any]:
     """
     mark = _either({"type": "string", "minLength": 1, "maxLength": 1})
     outer = {
-        "label": {"type": ["string", "null"], "description": "The column that holds the two classes."},
-        "classes": _either({"type": "array", "items": _either(_VALUE), "minItems": 2, "maxItems": 2}),
+        "label": {"type": ["string", "null"], "description": "The column that holds the classes."},
+        "classes": _either({"type": "array", "items": _either(_VALUE), "minItems": 2, "maxItems": MOST_CLASSES}),
         "separator": {**mark, "description": "What stands between cells of a CSV file; by its header if null."},
         "decimal": {"enum": [".", ",", None]},
         "thousands": mark,

@@ -1,4 +1,4 @@
-"""The two classes of a table, whatever their values are, as -1 and +1."""
+"""The classes of a table, whatever their values are: two as -1 and +1, and any number by their places."""
 
 import math
 import re
@@ -20,6 +20,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 # No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LONGEST_LABEL = 1024  # characters; a longer text is not a number and not a class
+MOST_CLASSES = 64
 _EXACT_IN_FLOAT32 = 2**24
 _PLAIN_NUMBERS = {
     pa.from_numpy_dtype(kind): np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
@@ -73,18 +74,30 @@ def canonical_label(spelling: Any) -> Any:
     return int(spelling) if isinstance(spelling, float) and spelling.is_integer() else spelling
 
 
-def check_classes(classes: Any) -> tuple[Any, Any]:
-    """The classes (negative, positive) that the caller declares, in canonical spelling; they must differ."""
+def check_classes(classes: Any) -> tuple[Any, ...]:
+    """The classes that the caller declares, in canonical spelling: they must differ; of two, the negative one is first.
+
+    >>> check_classes(["no", "yes"]), check_classes(("1", 2.0, 3))
+    (('no', 'yes'), (1, 2, 3))
+    """
     try:
-        pair = tuple(canonical_label(value) for value in classes)
-        valid = len(pair) == len({class_key(value) for value in pair}) == 2 and not isinstance(classes, str)
-        valid = valid and all(len(str(value)) <= LONGEST_LABEL for value in pair)
+        values = tuple(canonical_label(value) for value in classes)
+        valid = len(values) == len({class_key(value) for value in values}) and not isinstance(classes, str)
+        valid = valid and 2 <= len(values) <= MOST_CLASSES
+        valid = valid and all(len(str(value)) <= LONGEST_LABEL for value in values)
     except TypeError:
         valid = False
     if not valid:
-        raise ArgumentError(f"classes must be two values, (negative, positive); they are {classes!r}")
-    negative, positive = pair
-    return negative, positive
+        raise ArgumentError(
+            f"classes must be two different values, (negative, positive), or more, up to {MOST_CLASSES}; they are "
+            f"{_shortened(classes)}"
+        )
+    return values
+
+
+def _shortened(classes: Any) -> str:
+    text = repr(classes)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def comparable(labels: pa.Array) -> pa.Array:
@@ -167,15 +180,15 @@ class LabelsSeen:
         return merged
 
     def settle(self) -> "LabelRule":
-        """Which class is -1 and which is +1, once every label was seen.
+        """Which classes there are, once every label was seen; of two, which is -1 and which is +1.
 
-        Without declared classes, the smaller or earlier of the two values is -1 and the other +1: so 0 and 1, -1
-        and 1, or False and True mean what they say.
+        Without declared classes they are in the order of their values: of two the smaller or earlier is -1 and the
+        other +1, so that 0 and 1, -1 and 1, or False and True mean what they say.
         """
         values = self._distinct()
         if len(values) < 2:
             how_many = f"one class only ({values[0]!r})" if values else "no values"
-            raise TableError(f"the label {self.name!r} has {how_many}; it must have exactly two")
+            raise TableError(f"the label {self.name!r} has {how_many}; it must have at least two")
         _check_kinds(self.name, self.classes or values)
         return LabelRule(self.name, check_classes(self.classes or sorted(values)))
 
@@ -205,16 +218,19 @@ class LabelsSeen:
         if self.classes is not None and value not in self.classes:
             raise TableError(
                 f"the label {self.name!r} has the value {value!r}{where()}, which is not one of the declared classes "
-                f"{self.classes[0]!r} and {self.classes[1]!r}"
+                f"{in_words(self.classes)}"
             )
 
     def _check_number(self, where: Callable[[], str]) -> None:
-        """Refuse a third class."""
+        """Refuse more values than there can be classes."""
+        if len(self.values) <= MOST_CLASSES:
+            return
         values = self._distinct()
-        if len(values) > 2:
+        if len(values) > MOST_CLASSES:
             shown = ", ".join(repr(value) for value in values[:3])
             raise TableError(
-                f"the label {self.name!r} has more than two classes ({shown}, ...){where()}; it must have exactly two"
+                f"the label {self.name!r} has more than {MOST_CLASSES} classes ({shown}, ...){where()}; if it is a "
+                "number, make classes of its ranges"
             )
 
     def _distinct(self) -> list[Any]:
@@ -229,13 +245,24 @@ class LabelsSeen:
         return []
 
 
+def in_words(classes: Sequence[Any]) -> str:
+    """The classes for a message; of many, the first few.
+
+    >>> in_words(("no", "yes")), in_words(range(20))
+    ("'no' and 'yes'", '0, 1, 2, 3, 4, 5 and 14 more')
+    """
+    shown = [repr(value) for value in classes[:6]]
+    rest = len(classes) - len(shown)
+    return f"{', '.join(shown)} and {rest} more" if rest else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
 def _where(place: Place | None, labels: pa.Array, value: pa.Scalar) -> str:
     """Where the first label with this value is, for a message; this may take long."""
     return "" if place is None else f" ({place(pc.index(labels, value).as_py())})"
 
 
 def _check_kinds(name: str, values: Sequence[Any]) -> None:
-    """Refuse two classes of different kinds, and integers that do not fit 64 bits."""
+    """Refuse classes of different kinds, and integers that do not fit 64 bits."""
     kinds = {"truth values" if isinstance(v, bool) else "text" if isinstance(v, str) else "numbers" for v in values}
     if len(kinds) > 1:
         raise TableError(f"the label {name!r} mixes {' and '.join(sorted(kinds))}, {list(values)}; make them one kind")
@@ -250,7 +277,7 @@ def _check_kinds(name: str, values: Sequence[Any]) -> None:
 
 @dataclass(frozen=True)
 class LabelRule:
-    """Which labels are -1 and which +1: `classes` are (negative, positive).
+    """Which labels are of which of the `classes`; two of them are (negative, positive), as -1 and +1.
 
     >>> rule = LabelRule("y", ("no", "yes"))
     >>> rule.signs(pa.array(["yes", "no"]))
@@ -264,31 +291,44 @@ class LabelRule:
         object.__setattr__(self, "classes", check_classes(self.classes))
 
     @property
-    def negative(self) -> Any:
-        """The class that is -1."""
-        return self.classes[0]
-
-    @property
-    def positive(self) -> Any:
-        """The class that is +1."""
-        return self.classes[1]
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
 
     def signs(self, labels: pa.Array, place: Place | None = None) -> NDArray[np.int8]:
         """The labels of a batch as -1 and +1, refusing any other; `place` says where a row is, for messages."""
         signs = self.signs_or_zero(labels)
-        if not signs.all():
-            LabelsSeen(self.name, self.classes).see(labels, place)  # raises an error that says which label it is
-            raise TableError(
-                f"the label {self.name!r} has values of neither class; do not change the table while it is read"
-            )
+        self._refuse(labels, place, sound=bool(signs.all()))
         return signs
 
+    def places(self, labels: pa.Array, place: Place | None = None) -> NDArray[np.int64]:
+        """The labels of a batch as places in `classes`, refusing any other.
+
+        >>> LabelRule("y", ("low", "middle", "high")).places(pa.array(["high", "low"]))
+        array([2, 0])
+        """
+        places = self.places_or_none(labels)
+        self._refuse(labels, place, sound=bool((places >= 0).all()))
+        return places
+
+    def places_or_none(self, labels: pa.Array) -> NDArray[np.int64]:
+        """The labels of a batch as places in `classes`, and -1 where one is missing or of no class."""
+        return class_places(labels, self.classes)
+
+    def _refuse(self, labels: pa.Array, place: Place | None, *, sound: bool) -> None:
+        if not sound:
+            LabelsSeen(self.name, self.classes).see(labels, place)  # raises an error that says which label it is
+            raise TableError(
+                f"the label {self.name!r} has values of no class; do not change the table while it is read"
+            )
+
     def signs_or_zero(self, labels: pa.Array) -> NDArray[np.int8]:
-        """The labels of a batch as -1 and +1, and 0 where one is missing or of neither class.
+        """The labels of a batch of two classes as -1 and +1, and 0 where one is missing or of neither.
 
         >>> LabelRule("y", ("no", "yes")).signs_or_zero(pa.array(["yes", None, "maybe", "no"]))
         array([ 1,  0,  0, -1], dtype=int8)
         """
+        assert self.n_classes == 2
         if labels.type in _PLAIN_NUMBERS and len(labels) and not labels.null_count and self._are_small:
             return self._compare(labels)
         return np.array([-1, 1, 0], dtype=np.int8)[class_places(labels, self.classes)]
@@ -302,7 +342,8 @@ class LabelRule:
         """Signs of plain numbers, straight from memory: as exact as `_sign`, and without importing pandas."""
         kind = _PLAIN_NUMBERS[labels.type]
         numbers = np.frombuffer(labels.buffers()[1], kind, len(labels), labels.offset * kind.itemsize)
-        is_positive, is_negative = numbers == int(self.positive), numbers == int(self.negative)
+        negative, positive = map(int, self.classes)
+        is_positive, is_negative = numbers == positive, numbers == negative
         signs: NDArray[np.int8] = is_positive.view(np.int8) - is_negative.view(np.int8)
         return signs
 

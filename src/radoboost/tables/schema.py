@@ -35,6 +35,7 @@ from radoboost.tables.kinds import (
     kind_from_dict,
     kind_to_dict,
 )
+from radoboost.tables.labels import MOST_CLASSES
 from radoboost.tables.marks import Marks, is_separator
 
 SCHEMA_KEY, SCHEMA_VERSION = "radoboost_schema", 1
@@ -194,8 +195,8 @@ class Schema:
 def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with a schema's own fields."""
     classes = entry.get("classes")
-    if classes is not None and not (isinstance(classes, list | tuple) and len(classes) == 2):
-        yield f"classes must be two values, [negative, positive]; they are {classes!r}"
+    if classes is not None and not (isinstance(classes, list | tuple) and 2 <= len(classes) <= MOST_CLASSES):
+        yield f"classes must be two values, [negative, positive], or up to {MOST_CLASSES}; they are {classes!r}"
     for name in ("label", "separator", "decimal", "thousands"):
         if not isinstance(entry.get(name), str | None):
             yield f"{name} must be a text; it is {entry[name]!r}"

@@ -24,6 +24,7 @@ from radoboost.release import Statement
 from radoboost.release.chain import Earlier
 from radoboost.release.columns import Column
 from radoboost.release.maps import FeatureMap
+from radoboost.tables.labels import check_classes
 
 DEFAULT_RADOS = 1000
 CHANGED = "{name} had {before:,} rows at first and {after:,} when read again; do not change it while it is read"
@@ -89,6 +90,14 @@ class Asked:
         """The signature set; by default that of all signatures."""
         return AllSignatures() if self.signatures is None else self.signatures
 
+    def refuse_many_classes(self, name: str, classes: Sequence[Any] | None) -> None:
+        """Refuse more than two classes, for mechanisms whose rados have a sign for each row."""
+        if classes is not None and len(check_classes(classes)) > 2:
+            raise ArgumentError(
+                f"{name} is for two classes, and there are {len(classes)}; take moments (--epsilon) or plain rados, or "
+                "make two classes of them"
+            )
+
     def refuse_rows(self) -> None:
         """Refuse `rows`, for mechanisms that cannot say what so many rows can carry."""
         if self.rows is not None:
@@ -148,7 +157,7 @@ class Made:
 
     blocks: Mapping[str, NDArray[np.float64]]
     columns: tuple[Column, ...]
-    classes: tuple[Any, Any]
+    classes: tuple[Any, ...]
     circumstances: Circumstances
     parameters: Mapping[str, Any]
     signatures: Mapping[str, Any]

@@ -72,6 +72,7 @@ class FeatureBand:
     def check(self, asked: Asked) -> None:
         """Refuse a scale that cannot be used, and signatures other than the band's own."""
         check_scale(asked)
+        asked.refuse_many_classes(self.name, asked.classes)
         if asked.signatures is not None:
             raise ArgumentError("FeatureBand brings its own signatures; leave signatures out")
         if asked.fixed_columns != "linear":
@@ -84,6 +85,7 @@ class FeatureBand:
             raise TableError(f"{run.source.name} has no feature {self.feature!r} for the band; name another")
         place = features.index(self.feature)
         facts = survey(asked, run, unbounded=self.feature)
+        asked.refuse_many_classes(self.name, facts.rule.classes)
         subsets = self.signatures(facts.exact.n_rows, asked.n_rados)
         low, high = coding = self.coding(facts.exact, place)
         columns = list(make_columns(features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept))

@@ -115,6 +115,7 @@ class Moments:
 
     def check(self, asked: Asked) -> None:
         """Refuse a declaration with gaps, noise that cannot be sampled, or an epsilon that so few rows cannot carry."""
+        asked.refuse_many_classes(self.name, asked.classes)
         if asked.seeded:
             raise ArgumentError("moments has no signatures for a seed to fix; leave the seed out")
         if not asked.subsets.by_coins:
@@ -198,7 +199,7 @@ class Moments:
         return Made(
             blocks=stages.blocks,
             columns=columns,
-            classes=(rule.negative, rule.positive),
+            classes=tuple(rule.classes),
             circumstances=Circumstances(
                 "bounds", asked.seeded, asked.n_rados, len(columns), n_rows, asked.earlier, searched,
                 columns_from_table, asked.person, asked.max_rows, mapped=feature_map is not None, shape=shape,

@@ -75,6 +75,7 @@ class NoisyExamples:
     def check(self, asked: Asked) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse_rows()
+        asked.refuse_many_classes(self.name, asked.classes)
         n_columns = check_declared(asked)
         if n_columns is not None:
             self.plan(asked.n_rados, n_columns, 1, asked.max_rows, asked.person or "")

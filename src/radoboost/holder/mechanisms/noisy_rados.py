@@ -72,6 +72,7 @@ class NoisyRados:
     def check(self, asked: Asked) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse_rows()
+        asked.refuse_many_classes(self.name, asked.classes)
         check_coins(asked, self.name)
         n_columns = check_declared(asked)
         if n_columns is not None:

@@ -265,7 +265,7 @@ def sum_records(
     return Made(
         blocks={RADOS: sums.totals * np.float64(plan.step)},
         columns=columns,
-        classes=(rule.negative, rule.positive),
+        classes=tuple(rule.classes),
         circumstances=circumstances,
         parameters=person_parameters(asked),
         signatures={"name": asked.subsets.name, **asked.subsets.parameters(n_rows or 0)},

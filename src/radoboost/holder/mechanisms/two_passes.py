@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError, TableError
+from radoboost.holder.class_sums import SumClasses
 from radoboost.holder.declared import Declared, check_bounds, check_names, limit_arrays
 from radoboost.holder.feature_maps import make_map, n_outputs
 from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
@@ -17,7 +18,7 @@ from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, 
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import SignatureSet
-from radoboost.release import RADOS
+from radoboost.release import RADOS, class_block
 from radoboost.release.columns import Column
 from radoboost.tables.labels import LabelRule, LabelsSeen
 from radoboost.tables.mapped import mapped
@@ -99,19 +100,26 @@ def sum_rados(
     n_rows, n_rados = facts.exact.n_rows, asked.n_rados
     prepared = subsets.prepare(asked.signature_key, n_rados, n_rows, run.threads)
     inputs = None if through is None else through.inputs
-    sums = run.sum(SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs))
-    if sums.counts.n_rows != n_rows:
-        raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.counts.n_rows))
+    steps = np.array([column.step for column in columns])  # times a total it is exact: that is below 2**53
+    if facts.rule.n_classes == 2:
+        sums = run.sum(SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs))
+        counts, blocks = sums.counts, {RADOS: sums.totals * steps}
+    else:
+        check_memory(run.engine, n_rados * facts.rule.n_classes, len(columns))
+        by_class = run.sum(SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs))
+        counts, totals = by_class.counts, zip(facts.rule.classes, by_class.totals, strict=True)
+        blocks = {class_block(value): total * steps for value, total in totals}
+    if counts.n_rows != n_rows:
+        raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=counts.n_rows))
     return Made(
-        # Exact: a total is fewer than 2**53 steps.
-        blocks={RADOS: sums.totals * np.array([column.step for column in columns])},
+        blocks=blocks,
         columns=columns,
-        classes=(facts.rule.negative, facts.rule.positive),
+        classes=tuple(facts.rule.classes),
         circumstances=Circumstances(
             facts.scale, asked.seeded, n_rados, len(columns), n_rows, asked.earlier, mapped=through is not None
         ),
         parameters=parameters,
         signatures={"name": subsets.name, **subsets.parameters(n_rows)},
-        counts=sums.counts,
+        counts=counts,
         map=None if through is None else through.map,
     )

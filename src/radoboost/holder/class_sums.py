@@ -1,0 +1,83 @@
+"""Rados of more than two classes: over one signature, a sum of rows for each class.
+
+The vector x (x) onehot(y) has a slot for each class, and a rado of such vectors is as many sums as there are classes.
+Rows have no sign: which class a row is of decides which sum it is in.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.holder.counts import RowCounts, beyond_bounds
+from radoboost.holder.keystream import TILE_ROWS
+from radoboost.holder.passes import RadoPass, counted_columns, rows_to_sum, tile_words
+from radoboost.holder.signatures import Prepared
+from radoboost.tables import Batch
+
+
+@dataclass
+class ClassSums:
+    """Sums of integer rows by class and rado: `totals` has an array for each class. `counts` are for the holder."""
+
+    totals: list[NDArray[np.int64]]
+    counts: RowCounts
+
+    def merge(self, other: "ClassSums") -> "ClassSums":
+        """Those of both."""
+        totals = [mine + theirs for mine, theirs in zip(self.totals, other.totals, strict=True)]
+        return ClassSums(totals, self.counts.merge(other.counts))
+
+
+@dataclass(frozen=True, eq=False)
+class SumClasses(RadoPass):
+    """Rados of rows by class: scaled, snapped to the grid, added to the sum of their class in every rado of theirs."""
+
+    @property
+    def rows_at_a_time(self) -> int | None:
+        """Few enough that an interrupt does not wait long."""
+        return rows_to_sum(self.n_rados, len(self.columns) * self.rule.n_classes)
+
+    @property
+    def worker_bytes(self) -> int:
+        """What the engine says, for each class."""
+        return self.rule.n_classes * self.engine.worker_bytes(self.n_rados, len(self.columns))
+
+    def empty(self) -> ClassSums:  # type: ignore[override]
+        """Zeros."""
+        counts = RowCounts.zeros(len(counted_columns(self.columns, self.inputs)))
+        totals = [self.engine.totals(self.n_rados, len(self.columns)) for _ in range(self.rule.n_classes)]
+        return ClassSums(totals, counts)
+
+    def add(self, sums: ClassSums, first_row: int, batch: Batch) -> None:
+        """Snap, and sum class by class."""
+        values, places = batch.values(), self.rule.places(batch.labels, batch.place)
+        rows, clipped = self.engine.snap(values, np.ones(batch.n_rows, np.int8), self.columns)
+        for place in np.unique(places):
+            own = Within.over(self.prepared, first_row, places == place)
+            self.engine.sum_rows(rows, first_row, own, sums.totals[place])
+        if batch.inputs is not None and self.inputs is not None:
+            clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
+        sums.counts.clipped += clipped[: len(sums.counts.clipped)]
+        sums.counts.n_rows += batch.n_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """Signatures that have some rows only, for the tiles of one batch."""
+
+    prepared: Prepared
+    first_tile: int
+    bits: NDArray[np.uint64] = field(repr=False)
+
+    @classmethod
+    def over(cls, prepared: Prepared, first_row: int, rows: NDArray[np.bool_]) -> "Within":
+        """Those of a batch that starts at `first_row`, of the rows where `rows` is true."""
+        return cls(prepared, first_row // TILE_ROWS, tile_words(first_row, rows))
+
+    def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The words, without the bits of other rows."""
+        out = self.prepared.words(first_tile, n_tiles, out)
+        start = first_tile - self.first_tile
+        out &= self.bits[start : start + n_tiles, None]
+        return out
