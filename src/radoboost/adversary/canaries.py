@@ -238,26 +238,30 @@ def moments_runs(
     raw: bool = False,
     columns: str = "auto",
     wide: bool = False,
-    far: bool = False,
+    far: bool | None = None,
 ) -> Runs:
     """Scores of releases with the canary, and of those without it or with its label turned over.
 
     With `private_bounds` the mechanism finds the bounds itself. A `raw` canary is one that a schema reads, and a `wide`
     one has so many columns that products are of directions. `columns` is the word for the columns of the release. Where
-    a record is replaced, it is by its opposite, or by one that is `far` in its features.
+    a record is replaced, it is by its opposite, or by one that is `far` in its features: by default by the one that
+    moves the stages further, all of them together.
 
     >>> scores = moments_runs(Moments(epsilon=4.0, sharpen=False), runs=100, key=bytes(32))
     >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
     True
     """
     check_distance(mechanism)
-    if far and (raw or mechanism.neighbours is not Relation.REPLACE):
+    replaced = mechanism.neighbours is Relation.REPLACE
+    if far and (raw or not replaced):
         raise ArgumentError("a record that is far is one of numbers, and replaces another; leave far out")
+    if far is None:  # an opposite moves no second moments, which have half of the budget where nothing is sharpened
+        far = replaced and not mechanism.sharpen and not raw
 
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, mechanism.neighbours)
 
-    numbers = ON_EDGES if mechanism.neighbours is Relation.REPLACE and not far else NUMBERS
+    numbers = ON_EDGES if replaced and not far else NUMBERS
     canary = raw_row() if raw else MANY_NUMBERS if wide else numbers
     *tables, claims = attack_moments(mechanism, runs, key, run, bar, going, private_bounds, canary, columns, far)
     present, absent = (
