@@ -346,8 +346,8 @@ class MomentsClassifier(_RadoShell):
     """A classifier from the mean and the shrunk covariance of rados, or from released moments; linear in their columns.
 
     For many examples the rados' first two moments are nearly all that they tell. This is the default of `rado learn`,
-    and on most tables it is the more accurate of the two learners. Of more than two classes it is a linear discriminant,
-    refined by how each class scatters.
+    and on most tables it is the more accurate of the two learners. Of more than two classes it is a linear
+    discriminant, refined by how each class scatters.
 
     Parameters
     ----------

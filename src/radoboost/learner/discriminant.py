@@ -130,9 +130,14 @@ def _whitening(rows: NDArray[np.float64], factor: float) -> tuple[NDArray[np.flo
 
 
 def _plane(means: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The directions in which the means of classes differ, the strongest first; K - 1 at most."""
+    """The directions in which the means of classes differ, the strongest first; K - 1 at most.
+
+    The largest component of each is above 0, so that the order of the classes does not matter.
+    """
     _, _, directions = np.linalg.svd(np.sqrt(shares)[:, None] * means, full_matrices=False)
-    return np.asarray(directions[: len(shares) - 1].T)
+    directions = directions[: len(shares) - 1]
+    largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1)
+    return np.asarray((directions * np.sign(largest)).T)
 
 
 def _covariances(deviations: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -177,11 +182,12 @@ def _fit_clouds(
     clouds = np.ones((k, n_points, rank + 1))
     clouds[:, :, :-1] = normal_points(n_points, rank) @ roots.transpose(0, 2, 1) + means[:, None, :]
     rows, places = clouds.reshape(-1, rank + 1), np.repeat(np.arange(k), n_points)
-    masses = np.repeat(sizes / sizes.sum() / n_points, n_points)
+    shares = sizes / sizes.sum()
+    masses = np.repeat(shares / n_points, n_points)
     ridge = _RIDGE / sizes.sum() * np.append(np.ones(rank), 0.0)
     own = np.arange(len(rows)), places
     # The risk bends in the weights of a class about as its share: in these units all are alike, which saves rounds.
-    curvature = np.sqrt(sizes / sizes.sum())[:, None]
+    curvature = np.sqrt(shares)[:, None]
 
     def risk(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         weights = flat.reshape(k, rank + 1) / curvature
@@ -194,10 +200,15 @@ def _fit_clouds(
         expected[own] -= masses
         return value, ((expected.T @ rows + ridge * weights) / curvature).ravel()
 
-    start = np.column_stack([means, np.log(sizes / sizes.sum()) - np.square(means).sum(axis=1) / 2])
+    # Of classes that are far apart the weights are far too large for the ridge: so the discriminant is also tempered.
+    starts = [
+        curvature * np.column_stack([means * warmth, np.log(shares) - warmth * np.square(means).sum(axis=1) / 2])
+        for warmth in 0.5 ** np.arange(20)
+    ]
+    start = min(starts, key=lambda weights: risk(weights.ravel())[0])
     found = minimize(
         risk,
-        (curvature * start).ravel(),
+        start.ravel(),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 300, "ftol": 1e-9, "gtol": 1e-6},

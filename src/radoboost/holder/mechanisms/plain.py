@@ -22,9 +22,8 @@ _NOT_PROTECTED = (
     "The digest detects damage, not forgery: it does not say who made the file.",
 )
 _OF_CLASSES = (  # in place of the first three, where there are more than two
-    "Nothing is added to the rados, and each class has its own. A class of one example is that example in the clear, in "
-    "every rado that has it, and one of few may be; of many, anyone who knows all but one may recover that one, and its "
-    "label.",
+    "Nothing is added to the rados, and each class has its own. A class of one example shows it in the clear, in every "
+    "rado that has it, and one of few may; of many, anyone who knows all but one may recover that one, and its label.",
     "The mean and covariance of the rados of a class tell the sum of its examples and of their products, to sampling "
     "error: so also how many examples each class has, their mean and how they scatter.",
     "Column names, declared bounds, the number of examples and the class values are in the release as they are.",
