@@ -126,7 +126,7 @@ def _whitening(rows: NDArray[np.float64], factor: float) -> tuple[NDArray[np.flo
 
     covariance, shrinkage = _shrunk(rows)
     values, vectors = eigh(covariance * factor)
-    return vectors / np.sqrt(np.maximum(values, _LEAST_VARIANCE)), shrinkage
+    return vectors / np.sqrt(np.maximum(values, _LEAST_VARIANCE)) @ vectors.T, shrinkage
 
 
 def _plane(means: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
