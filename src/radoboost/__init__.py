@@ -47,7 +47,8 @@
 #
 # Anyone's side, from a release to a classifier:
 #
-#   learner       risks, weak, boost, moments with groups, uncertainty and link, effects, model, rows, predict, explain
+#   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
+#                 class_moments, discriminant; effects, model, rows, predict, explain
 #
 # Both in one process:
 #

@@ -15,7 +15,8 @@ ClippedWarning  (UserWarning)   values lay beyond their declared bounds
 DeltaWarning    (UserWarning)   delta is not well below one over the declared number of rows
 FilledWarning   (UserWarning)   a model filled gaps that it did not expect or cells it cannot read, or met new values
 BudgetWarning   (UserWarning)   private fits add up, and nobody keeps the books
-NoiseWarning    (UserWarning)   an empty table might have given the release that a classifier was learned from
+NoiseWarning    (UserWarning)   a release that was learned from tells little: an empty table might have given it,
+                                or it has no example of a class
 SchemaWarning   (UserWarning)   a raw table was read by a schema proposed from it, or without rows with gaps
 
 Each message is one line that names the thing and says what to do.
@@ -81,7 +82,7 @@ class BudgetWarning(UserWarning):
 
 
 class NoiseWarning(UserWarning):
-    """An empty table might have given the release that a classifier was learned from."""
+    """A release that was learned from tells little: an empty table might have given it, or a class is not in it."""
 
 
 class SchemaWarning(UserWarning):

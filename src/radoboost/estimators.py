@@ -25,6 +25,8 @@ from radoboost.holder.feature_maps import Columns
 from radoboost.holder.grid import edge_integers, make_columns, resolve_scale
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.signatures import SignatureSet
+from radoboost.learner.class_moments import against_others
+from radoboost.learner.discriminant import learn_classes
 from radoboost.learner.model import Model
 from radoboost.learner.moments import (
     learn_moments,
@@ -36,20 +38,25 @@ from radoboost.learner.moments import (
 from radoboost.learner.uncertainty import LITTLE, little_in_words
 from radoboost.learner.weak import WeakOracle, prudence
 from radoboost.privacy.ledger import Ledger
-from radoboost.release import Release, load
+from radoboost.release import Release, class_block, load
+from radoboost.release.blocks import holds_rados
 from radoboost.release.columns import Column
 from radoboost.release.drawn import N_RADOS, draw_rados
-from radoboost.shells import LinearShell, boost_shell, chosen_oracle, unchanged_by_failure
+from radoboost.shells import LinearShell, boost_shell, boosted_rows, chosen_oracle, unchanged_by_failure
 from radoboost.tables.columns import check_integers, row_place
 from radoboost.tuning import changed_mechanism, chosen_mechanism, mechanism_parameters, note_fit, note_score
 
-_NEEDS_CLASSES = "a private mechanism needs the two classes declared: give classes=(negative, positive)"
+_NEEDS_CLASSES = (
+    "a private mechanism needs the two classes declared: give classes=(negative, positive), or all of them where there "
+    "are more"
+)
 
 
 class _RadoShell(LinearShell, ABC):
     """What the shells over rados share: crafting in `fit`, and learning from a release."""
 
     release_: Release
+    _many_classes = True
 
     def __init__(
         self,
@@ -112,11 +119,12 @@ class _RadoShell(LinearShell, ABC):
             y, classes = self._raw_labels(y, private)
         else:
             X, y, classes, names = (self._take_examples if private else self._check_examples)(X, y)
-        negative, positive = classes.tolist()
-        pair: tuple[Any, Any] = negative, positive
+        values = tuple(classes.tolist())
+        declared: tuple[Any, ...] = values
         if not private:
             # Here scikit-learn decides which labels are equal: the texts "1" and "1.0" are two classes.
-            y, pair = (y == positive).astype(np.int8), (0, 1)
+            order = np.argsort(classes)
+            y, declared = order[np.searchsorted(classes[order], y)].astype(np.int8), tuple(range(len(values)))
         table, takes_seed = X, getattr(mechanism, "takes_seed", True)
         if names is not None and hasattr(self, "feature_names_in_") and not private:
             dense = X.toarray() if hasattr(X, "toarray") else X
@@ -124,7 +132,7 @@ class _RadoShell(LinearShell, ABC):
         release = craft(
             table,
             y,
-            classes=pair,
+            classes=declared,
             features=names if private and isinstance(self.bounds, Mapping | str | os.PathLike) else None,
             n_rados=self.n_rados,
             mechanism=mechanism,
@@ -141,23 +149,23 @@ class _RadoShell(LinearShell, ABC):
             release = draw_rados(release, release.n_rados, self.random_state)
         if private:
             note_fit(type(self).__name__, booked=self.ledger is not None)
-        self._learn_from(replace(release, classes=(negative, positive)))
-        self._set_classes(negative, positive)
+        self._learn_from(_with_classes(release, values))
+        self._set_classes(values)
         if self.schema is not None:
             self._set_features()
 
     def _raw_labels(self, y: Any, private: bool) -> tuple[Any, NDArray[Any]]:
-        """The labels of a raw table, which a schema reads, and the two classes; those of the schema, if it has any."""
+        """The labels of a raw table, which a schema reads, and the classes; those of the schema, if it has any."""
         classes = read_bounds(self.schema).classes if self.classes is None else self.classes
         if not private:
             return self._check_labels(column_or_1d(y, warn=True), classes)
-        if classes is None or len(classes) != 2:
+        if classes is None or len(classes) < 2:
             raise ArgumentError(_NEEDS_CLASSES)
         return y, np.array(classes)
 
     def _take_examples(self, X: Any, y: Any) -> tuple[Any, Any, NDArray[Any], list[str]]:
         """X and y without a check of their values: a private release must not depend on one."""
-        if self.classes is None or len(self.classes) != 2:
+        if self.classes is None or len(self.classes) < 2:
             raise ArgumentError(_NEEDS_CLASSES)
         X = validate_data(self, X, skip_check_array=True)  # looks at the columns only
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(self.n_features_in_)])
@@ -170,7 +178,7 @@ class _RadoShell(LinearShell, ABC):
         if not isinstance(release, Release):
             raise ArgumentError(f"fit_rados needs a Release, or the path of one; it got a {type(release).__name__}")
         self._learn_from(release)
-        self._set_classes(*release.classes)
+        self._set_classes(release.classes)
         self._set_features()
         return self
 
@@ -184,9 +192,9 @@ class _RadoShell(LinearShell, ABC):
             del self.feature_names_in_
 
     def _check_rados(self, release: Release) -> None:
-        if len(release.rados) < 2:
+        if release.n_rados < 2:
             raise ReleaseError("the release has one rado only; learning needs at least two")
-        if not release.rados.any():
+        if not any(rows.any() for name, rows in release.blocks.items() if holds_rados(name)):
             raise ReleaseError("every rado of the release is zero in all columns; there is nothing to learn from")
 
     def _learn_from(self, release: Release) -> None:
@@ -200,6 +208,9 @@ class _RadoShell(LinearShell, ABC):
 
 class RadoBoostClassifier(_RadoShell):
     """RadoBoost (Algorithm 1 of the paper): a classifier boosted from rados, linear in their columns.
+
+    Of more than two classes each is boosted against the others. That masks classes that lie between others, so
+    `MomentsClassifier` is the better choice there.
 
     Parameters
     ----------
@@ -228,8 +239,8 @@ class RadoBoostClassifier(_RadoShell):
         covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. And the
         total is true only for folds and splits that follow from each row alone, as those of `folds` do. A private fit
         on no ledger warns, once in a process, if it is not the only one.
-    classes : (negative, positive), optional
-        The two labels. By default they are those of y, in order; private mechanisms need them declared.
+    classes : (negative, positive), or all of more than two, optional
+        The labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
         None takes signatures from the operating system; anything else makes them reproducible, and the statement
         of `release_` says so. Rados that are drawn from moments, in `fit` or `fit_rados`, likewise follow from it, and
@@ -238,15 +249,16 @@ class RadoBoostClassifier(_RadoShell):
     Attributes
     ----------
     coef_, intercept_ : arrays
-        In the units of X; with a feature map, one for each of `model_.column_names`.
+        In the units of X; with a feature map, one for each of `model_.column_names`. Of more than two classes each has
+        a row.
     model_ : Model
         What was learned, as data.
     release_ : Release
         What it was learned from.
     rounds_ : Rounds
-        Feature, edge, leverage and log(rado-risk) of every round.
+        Feature, edge, leverage and log(rado-risk) of every round; of more than two classes a list, one for each.
     n_used_ : int
-        How many of the rounds the classifier uses.
+        How many of the rounds the classifier uses; of more than two classes a list.
 
     Examples
     --------
@@ -306,18 +318,36 @@ class RadoBoostClassifier(_RadoShell):
             release = draw_rados(release, N_RADOS if self.n_rados is None else self.n_rados, self.random_state)
             drawn = {"drawn_rados": release.n_rados}
         self._check_rados(release)
+        if release.n_classes > 2:
+            return self._learn_each(release, oracle)
         if oracle is None:
             oracle, least = prudence(release.rados, rado_noise_std(release))
             kappa = max(kappa, least)
         boosted, learner = boost_shell(self, release.rados, oracle, kappa, self.update)
         return Model.from_release(release, boosted.theta, {"name": "boost", **drawn, **learner})
 
+    def _learn_each(self, release: Release, oracle: WeakOracle | None) -> Model:
+        """One boosting a class, against the others; `rounds_` and `n_used_` have those of each of `classes_`."""
+        fits = []
+        for rows in against_others(release):
+            weak, least = prudence(rows, rado_noise_std(release)) if oracle is None else (oracle, 1.0)
+            fits.append(boosted_rows(self, rows, weak, max(self.kappa, least), self.update))
+        sorted_places = np.argsort(np.array(release.classes))
+        self.rounds_ = [fits[place][0].rounds for place in sorted_places]
+        self.n_used_ = [fits[place][0].n_used for place in sorted_places]
+        own = [name for name in ("kappa", "cap", "rounds") if name in fits[0][1]]
+        learner: dict[str, Any] = {name: [did[name] for _, did in fits] for name in own}
+        theta = np.stack([boosted.theta for boosted, _ in fits])
+        form = {"name": "boost", "form": "one against the others"}
+        return Model.from_release(release, theta, {**form, **fits[0][1], **learner})
+
 
 class MomentsClassifier(_RadoShell):
     """A classifier from the mean and the shrunk covariance of rados, or from released moments; linear in their columns.
 
     For many examples the rados' first two moments are nearly all that they tell. This is the default of `rado learn`,
-    and on most tables it is the more accurate of the two learners.
+    and on most tables it is the more accurate of the two learners. Of more than two classes it is a linear
+    discriminant, refined by how each class scatters.
 
     Parameters
     ----------
@@ -332,8 +362,8 @@ class MomentsClassifier(_RadoShell):
         covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. And the
         total is true only for folds and splits that follow from each row alone, as those of `folds` do. A private fit
         on no ledger warns, once in a process, if it is not the only one.
-    classes : (negative, positive), optional
-        The two labels. By default they are those of y, in order; private mechanisms need them declared.
+    classes : (negative, positive), or all of more than two, optional
+        The labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
         None takes signatures from the operating system; anything else makes them reproducible, and the statement
         of `release_` says so. `Moments` has no signatures: there it fixes rados that were asked for, and nothing else.
@@ -341,7 +371,8 @@ class MomentsClassifier(_RadoShell):
     Attributes
     ----------
     coef_, intercept_ : arrays
-        In the units of X; with a feature map, one for each of `model_.column_names`.
+        In the units of X; with a feature map, one for each of `model_.column_names`. Of more than two classes each has
+        a row.
     model_ : Model
         What was learned, as data.
     release_ : Release
@@ -378,18 +409,35 @@ class MomentsClassifier(_RadoShell):
             }
             return Model.from_release(release, fit.theta, learner, fit.link, fit.effects)
         self._check_rados(release)
+        if release.n_classes > 2:
+            return self._learn_classes(release)
         noise = noise_variance(release)
         fit = learn_moments(release.rados, noise, noise_uncertainty(release))
         self.shrinkage_, self.standard_errors_ = fit.shrinkage, None
         treatment = {"noise_variance": noise, "floor": fit.floor} if noise else {"shrinkage": fit.shrinkage}
         return Model.from_release(release, fit.theta, {"name": "moments", **treatment})
 
+    def _learn_classes(self, release: Release) -> Model:
+        fit = learn_classes(release)
+        self.shrinkage_, self.standard_errors_ = fit.shrinkage, None
+        if fit.absent:
+            names = ", ".join(repr(release.classes[place]) for place in fit.absent)
+            warnings.warn(
+                f"no rado has an example of {names}, and no row will be predicted to be one; craft more rados, or "
+                "leave classes out that the table does not have",
+                NoiseWarning,
+                stacklevel=5,
+            )
+        form = {"form": "first step"} if fit.sizes is None else {"form": "discriminant", "sizes": fit.sizes.tolist()}
+        return Model.from_release(release, fit.theta, {"name": "moments", **form, "shrinkage": fit.shrinkage})
+
 
 class AdaBoostSSClassifier(LinearShell):
     """AdaBoost over the examples themselves (Schapire and Singer), the paper's baseline. It needs the table.
 
     It boosts the edge vectors that rados would sum, with the same scaling and on the same grid. Its scores estimate
-    half of the log odds, so the probabilities of `predict_proba` are cautious.
+    half of the log odds, so the probabilities of `predict_proba` are cautious. It is for two classes; of more,
+    scikit-learn's `OneVsRestClassifier` boosts each against the others.
 
     Parameters
     ----------
@@ -455,9 +503,9 @@ class AdaBoostSSClassifier(LinearShell):
         if oracle is None:
             raise ArgumentError("weak='prudential' is for rados; give AdaBoost a cap: weak=Prudential(cap)")
         boosted, learner = boost_shell(self, edge_vectors, oracle, self.kappa, "exponential")
-        negative, positive = classes.tolist()
-        self.model_ = Model(boosted.theta, columns, (negative, positive), {"name": "adaboost", **learner})
-        self._set_classes(negative, positive)
+        pair = tuple(classes.tolist())
+        self.model_ = Model(boosted.theta, columns, pair, {"name": "adaboost", **learner})
+        self._set_classes(pair)
 
     def _columns(self, values: NDArray[np.float64], names: list[str]) -> tuple[Column, ...]:
         """The columns that `craft` would make."""
@@ -472,6 +520,14 @@ class AdaBoostSSClassifier(LinearShell):
         beyond = ((values < low) | (values > high)).sum(axis=0)
         warn_clipped(names, beyond, stacklevel=4)
         return columns
+
+
+def _with_classes(release: Release, classes: tuple[Any, ...]) -> Release:
+    """The release with its classes, and the blocks of classes, called as the caller calls them."""
+    names = {class_block(old): class_block(new) for old, new in zip(release.classes, classes, strict=True)}
+    many = len(classes) > 2
+    blocks = {names.get(name, name) if many else name: rows for name, rows in release.blocks.items()}
+    return replace(release, classes=classes, blocks=blocks)
 
 
 def _seed(random_state: Any) -> int | None:

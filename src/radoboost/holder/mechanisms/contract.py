@@ -121,7 +121,8 @@ class Circumstances:
     privately; with `columns_from_table` nobody declared which columns there are. With a `person`, the column that says
     whose row it is, what is protected is one person, of whom at most `max_rows` rows contribute. `schema` says where a
     schema came from: "declared" beforehand, or from the "table"; it is empty where there is none. With `mapped`, the
-    columns were made by a feature map. `shape` is what the noise of `moments` depends on.
+    columns were made by a feature map. `shape` is what the noise of `moments` depends on. `n_classes` counts the
+    classes of a plain release.
     """
 
     scale: str
@@ -137,6 +138,7 @@ class Circumstances:
     schema: str = ""
     mapped: bool = False
     shape: Shape | None = None
+    n_classes: int = 2
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,13 @@ _NOT_PROTECTED = (
     "Hardness results about rados speak of worst cases; they are not a guarantee for this table.",
     "The digest detects damage, not forgery: it does not say who made the file.",
 )
+_OF_CLASSES = (  # in place of the first three, where there are more than two
+    "Nothing is added to the rados, and each class has its own. A class of one example shows it in the clear, in every "
+    "rado that has it, and one of few may; of many, anyone who knows all but one may recover that one, and its label.",
+    "The mean and covariance of the rados of a class tell the sum of its examples and of their products, to sampling "
+    "error: so also how many examples each class has, their mean and how they scatter.",
+    "Column names, declared bounds, the number of examples and the class values are in the release as they are.",
+)
 _SCALED = {
     "standard": "The mean and standard deviation of every column are in the release, exactly (of clipped values where "
     "bounds were declared); and, to a factor of two, how far its farthest value lies from the mean (its grid step).",
@@ -67,6 +74,7 @@ class Plain:
     def statement(self, circumstances: Circumstances) -> Statement:
         """No guarantee: epsilon is infinite, whichever tables are called neighbours."""
         exposed = exposed_by_scale(circumstances.scale, circumstances.mapped)
+        first = _NOT_PROTECTED[:3] if circumstances.n_classes == 2 else _OF_CLASSES
         statement = make_statement(
             self.name,
             NotPrivate("plain rados promise nothing", Relation.RECORD),
@@ -74,6 +82,6 @@ class Plain:
             circumstances,
             unit="none: nothing is promised",
             promises=(),
-            not_protected=(*_NOT_PROTECTED[:3], *exposed, *_NOT_PROTECTED[3:]),
+            not_protected=(*first, *exposed, *_NOT_PROTECTED[3:]),
         )
         return replace(statement, neighbours="any two tables", delta=0.0, epsilon_at=())

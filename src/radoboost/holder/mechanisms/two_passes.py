@@ -116,7 +116,14 @@ def sum_rados(
         columns=columns,
         classes=tuple(facts.rule.classes),
         circumstances=Circumstances(
-            facts.scale, asked.seeded, n_rados, len(columns), n_rows, asked.earlier, mapped=through is not None
+            facts.scale,
+            asked.seeded,
+            n_rados,
+            len(columns),
+            n_rows,
+            asked.earlier,
+            mapped=through is not None,
+            n_classes=facts.rule.n_classes,
         ),
         parameters=parameters,
         signatures={"name": subsets.name, **subsets.parameters(n_rows)},
