@@ -590,6 +590,32 @@ def tilted(e: Sequence[int], theta: Vector, grid: int, cap: float) -> list[int]:
     return _truncated([float32(float32(value) * weight) for value in e], int(cap * grid))
 
 
+def class_weights(row: Sequence[int], thetas: Sequence[Vector], grid: int, unit: int, most: int) -> list[int]:
+    """Whole class weights of one row, whose last integer is its class, from 1 on."""
+    place, scores = row[-1] - 1, []
+    for theta in thetas:
+        score = 0.0
+        for value, coefficient in zip(row[:-1], theta, strict=True):
+            score += value * coefficient
+        scores.append(score * (1.0 / grid))
+    top = scores[0]
+    for score in scores[1:]:
+        top = score if score > top else top
+    powers = [exponential(score - top) for score in scores]
+    total = 0.0
+    for power in powers:
+        total += power
+    parts = [(1.0 if k == place else 0.0) - power / total for k, power in enumerate(powers)]
+    square = 0.0
+    for part in parts:
+        square += part * part
+    length, reach = math.sqrt(square), (math.sqrt(most) - math.sqrt(len(thetas)) / 2) / unit
+    factor = unit * (reach / length) if length > reach else float(unit)
+    whole = [round(part * factor) for part in parts]  # halves to even
+    sound = 0 <= place < len(thetas) and sum(value * value for value in whole) <= most
+    return whole if sound else [0] * len(whole)
+
+
 # ---- signature sets of prescribed sizes
 
 

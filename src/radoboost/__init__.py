@@ -22,8 +22,8 @@
 #                 labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns and dates;
 #                 json_schema, for editors; raw and carried: cells as they are; mapped: seen through a feature map
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
-#                 polynomials, or compiled: map_kernel; laws, spectra, scores; drawn: rados from moments; statements:
-#                 checking, words; chain: several releases together
+#                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
+#                 statements: checking, words; chain: several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
 #                 advance allows (filter), and the books of a table (ledger)
@@ -32,13 +32,14 @@
 #
 #   holder        declared, feature_maps, counts, grid, keystream, subsets, signatures, noise
 #     engines     what is computed for a block of rows: reference and reference_rows first, then kernel, kernel_rows,
-#                 kernel_wide and vectors
+#                 kernel_classes, kernel_wide and vectors
 #                 passes, class_sums: one sum over rows, as data; persons: which rows of each contribute
 #     runners     where passes run: threads, with kept rows
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
-#                 moment_plan, moment_columns, moment_stages, moment_passes, score_counts, bins, private_bounds
+#                 moment_plan, moment_columns, moment_stages, moment_passes, moment_classes, score_counts, bins,
+#                 private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
 #                 odd_cells);
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)

@@ -168,7 +168,7 @@ class CollectRows:
         if len(rows) == 0:
             return
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
-            values, signs = batch.values()[rows], self.rule.signs_or_zero(batch.labels)[rows]
+            values, signs = batch.values()[rows], self.rule.marks_or_zero(batch.labels)[rows]
             own = persons[places[rows]]
             order = self._order(values, signs, own[:, 1])
         sums.take((own[:, 0].copy(), own[:, 1].copy(), order, first_row + rows))
@@ -185,7 +185,8 @@ class CollectRows:
             column = np.where(good, values[:, k], 0.0).astype(np.float64) + 0.0  # -0.0 is 0.0
             state = _mixed((state ^ column.view(np.uint64)) + step)
         if self.with_label:
-            state = _mixed((state ^ (signs > 0).astype(np.uint64)) + step)
+            label = signs > 0 if self.rule.n_classes == 2 else np.where(good, signs, 0)
+            state = _mixed((state ^ label.astype(np.uint64)) + step)
         return np.where(good, state >> np.uint64(1), _SPOILED)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.release.columns import Column
+from radoboost.release.discriminants import discriminant
 from radoboost.release.spectra import HESSIAN_FLOOR, LEAST, floor_noise, inverse_power, noise_floor
 
 EDGES = (0.5, 1.2)
@@ -29,24 +30,38 @@ Blocks = Mapping[str, NDArray[np.float64]]
 def weights_and_unit(
     blocks: Blocks, mechanism: Mapping[str, Any], columns: Sequence[Column]
 ) -> tuple[NDArray[np.float64], float]:
-    """The weight of every column in a score, on a grid, and the typical size of a score."""
+    """The weight of every column in a score, on a grid, and the typical size of a score.
+
+    Of more than two classes each has a row of weights, and what is sized is the difference of two scores.
+    """
     theta = whitened_theta(blocks, mechanism)
     values, vectors = np.linalg.eigh(blocks["moment:C2"])
     whole = max(float(np.maximum(values, 0.0).sum()), LEAST)
-    square = float(np.maximum(values, 0.0) @ np.square(vectors.T @ theta)) / whole
-    weights = np.clip(column_factors(blocks, mechanism, columns) @ theta, -_LARGEST, _LARGEST)
+    if theta.ndim == 1:
+        square = float(np.maximum(values, 0.0) @ np.square(vectors.T @ theta)) / whole
+        weights = column_factors(blocks, mechanism, columns) @ theta
+    else:
+        square = float((np.square(theta @ vectors) @ np.maximum(values, 0.0)).mean()) / whole
+        weights = theta @ column_factors(blocks, mechanism, columns).T
+    weights = np.clip(weights, -_LARGEST, _LARGEST)
     unit = min(max(math.sqrt(square), _LEAST_UNIT), _LARGEST)
     return np.asarray(np.rint(weights / _SNAP) * _SNAP), round(unit / _SNAP) * _SNAP
 
 
 def whitened_theta(blocks: Blocks, mechanism: Mapping[str, Any]) -> NDArray[np.float64]:
-    """The classifier of whitened rows: the mean of the later iterates, or one Newton step where there are none."""
-    rounds = int(mechanism["rounds"])
+    """The classifier of whitened rows: the mean of the later iterates, or one Newton step where there are none.
+
+    Of more than two classes each has a row; where there are no iterates, that is their discriminant.
+    """
+    rounds, sums = int(mechanism["rounds"]), blocks["moment:b"]
+    slots, d = sums.shape
     if rounds:
-        return np.asarray(blocks["theta"][rounds // 2 + 1 :].mean(axis=0))
-    second, total = blocks["moment:C2"], blocks["moment:b"][0]
-    floor = noise_floor(floor_noise(mechanism["noise"], "whitened"), len(total), HESSIAN_FLOOR)
-    return np.asarray(4 * inverse_power(second, floor, 1.0) @ total)
+        if slots == 1:
+            return np.asarray(blocks["theta"][rounds // 2 + 1 :].mean(axis=0))
+        return np.asarray(blocks["theta"].reshape(rounds + 1, slots, d)[rounds // 2 + 1 :].mean(axis=0))
+    second, noise = blocks["moment:C2"], mechanism["noise"]
+    inverse = inverse_power(second, noise_floor(floor_noise(noise, "whitened"), d, HESSIAN_FLOOR), 1.0)
+    return np.asarray(4 * inverse @ sums[0]) if slots == 1 else discriminant(sums, inverse, float(noise["sum"]))
 
 
 def column_factors(blocks: Blocks, mechanism: Mapping[str, Any], columns: Sequence[Column]) -> NDArray[np.float64]:

@@ -333,6 +333,16 @@ class LabelRule:
             return self._compare(labels)
         return np.array([-1, 1, 0], dtype=np.int8)[class_places(labels, self.classes)]
 
+    def marks_or_zero(self, labels: pa.Array) -> NDArray[np.int8]:
+        """A mark for each label, 0 where it is missing or of no class: of two classes -1 and +1, of more 1, 2, 3, ...
+
+        >>> LabelRule("y", ("low", "middle", "high")).marks_or_zero(pa.array(["high", None, "low"]))
+        array([3, 0, 1], dtype=int8)
+        """
+        if self.n_classes == 2:
+            return self.signs_or_zero(labels)
+        return (self.places_or_none(labels) + 1).astype(np.int8)
+
     @property
     def _are_small(self) -> bool:
         """Whether the classes are integers so small that comparing any number with them is exact."""

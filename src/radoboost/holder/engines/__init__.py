@@ -2,8 +2,8 @@
 
 An engine turns values into integers on the grid (`snap`), adds integer rows to the rados whose signature has them
 (`sum_rows`), takes exact statistics (`survey`), and has the row kernels of the mechanism `moments`: `sphere`, `whiten`,
-`tilt` and `products`. It knows nothing of tables, labels or mechanisms. The caller owns the sums, and adds those of
-several threads or machines in the end: integers do not mind the order.
+`tilt`, `tilt_classes` and `products`. It knows nothing of tables, labels or mechanisms. The caller owns the sums, and
+adds those of several threads or machines in the end: integers do not mind the order.
 
 An engine is an object without state that can be pickled, so that a pass can carry it to wherever rows are.
 """
@@ -85,6 +85,14 @@ class Engine(Protocol):
 
     def tilt(self, rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) -> NDArray[np.int64]:
         """The sum of rows under the logistic weights of theta, capped; rows are int16 or int32."""
+
+    def tilt_classes(
+        self, rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit: int, most: int
+    ) -> NDArray[np.int64]:
+        """The sum of rows times their class weights, shape (classes, columns); a row's last entry is its class.
+
+        The weights of a row are whole numbers whose squares add up to `most` at most.
+        """
 
     def products(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The sum of the rows' products, shape (columns, columns), and of the rows."""

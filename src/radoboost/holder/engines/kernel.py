@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from radoboost.holder.engines import kernel_rows, kernel_wide
+from radoboost.holder.engines import kernel_classes, kernel_rows, kernel_wide
 from radoboost.holder.engines.vectors import (
     SCAN_COLUMNS,
     add_chosen,
@@ -427,6 +427,7 @@ class Kernel:
 
     sphere, whiten = staticmethod(kernel_rows.sphere), staticmethod(kernel_wide.whiten)
     tilt, products = staticmethod(kernel_rows.tilt), staticmethod(kernel_wide.products)
+    tilt_classes = staticmethod(kernel_classes.tilt_classes)
 
 
 def _table_bits(n_rados: int) -> int:

@@ -249,10 +249,10 @@ def _tilt(kind: str) -> Callable[..., None]:
         sums = np.empty(d, np.int64)
         for start in range(0, n, _TILT_ROWS):
             b = min(_TILT_ROWS, n - start)
-            _score(rows, theta, start, b, powers)
+            score_block(rows, theta, start, b, powers)
             for i in range(b):
                 powers[i] *= inverse
-            _exp(powers, scratch, b)
+            exp_of_block(powers, scratch, b)
             for i in range(b):
                 weight = 1.0 / (1.0 + powers[i])
                 weights[i] = np.float32(weight if weight < cap else cap)
@@ -277,7 +277,7 @@ def _tilt(kind: str) -> Callable[..., None]:
 
 
 @njit(**JIT)
-def _score(rows, theta, start, b, scores):  # type: ignore[no-untyped-def]
+def score_block(rows, theta, start, b, scores):  # type: ignore[no-untyped-def]
     """Dot products of a block of rows with theta: four terms at a time, added one after another."""
     d, end = len(rows), start + b
     scores[:] = 0.0
@@ -294,7 +294,7 @@ def _score(rows, theta, start, b, scores):  # type: ignore[no-untyped-def]
 
 
 @njit(**JIT)
-def _exp(x, scratch, b):  # type: ignore[no-untyped-def]
+def exp_of_block(x, scratch, b):  # type: ignore[no-untyped-def]
     """Replace the first numbers of x by their exponentials."""
     for i in range(b):
         y = x[i] if x[i] < EXP_LIMIT else EXP_LIMIT

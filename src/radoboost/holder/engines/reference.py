@@ -101,3 +101,4 @@ class Reference:
 
     sphere, whiten = staticmethod(reference_rows.sphere), staticmethod(reference_rows.whiten)
     tilt, products = staticmethod(reference_rows.tilt), staticmethod(reference_rows.products)
+    tilt_classes = staticmethod(reference_rows.tilt_classes)

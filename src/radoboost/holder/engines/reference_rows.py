@@ -86,6 +86,53 @@ def tilt(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) 
     return total
 
 
+@np.errstate(all="ignore")
+def tilt_classes(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit: int, most: int) -> NDArray[np.int64]:
+    """The sum of rows times their class weights, shape (classes, columns), for more than two classes.
+
+    The last entry of a row is its class, from 1 on; 0 is none, and the row gives nothing. `theta` has a row for each
+    class. The weights of a row are what its class has beyond the probabilities of theta, 1 - p for its own and -p for
+    others: scaled as one vector so that its square is at most `most`, in whole numbers of which `unit` make 1.
+
+    >>> tilt_classes(np.array([[100, -100], [1, 3]], np.int16), np.zeros((3, 1)), 100, 64, 64 * 64 // 2).tolist()
+    [[5000], [0], [-5000]]
+    """
+    weights = class_weights(rows, theta, grid, unit, most)
+    total = np.zeros(theta.shape, dtype=np.int64)
+    for start in range(0, rows.shape[1], _EXACT_ROWS):
+        there = slice(start, start + _EXACT_ROWS)
+        total += (weights[:, there] @ rows[:-1, there].astype(np.float64).T).astype(np.int64)
+    return total
+
+
+@np.errstate(all="ignore")
+def class_weights(
+    rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit: int, most: int
+) -> NDArray[np.float64]:
+    """The class weights of rows, whole numbers, shape (classes, rows); see `tilt_classes`."""
+    scores = np.zeros((len(theta), rows.shape[1]))
+    for row, coefficients in zip(rows[:-1], theta.T, strict=True):
+        scores += row.astype(np.float64) * coefficients[:, None]
+    scores *= 1.0 / grid
+    top = scores[0]
+    for score in scores[1:]:
+        top = np.where(score > top, score, top)
+    powers = exp(scores - top)
+    total = np.zeros(rows.shape[1])
+    for power in powers:
+        total += power
+    own = np.arange(1, len(theta) + 1)[:, None] == rows[-1]
+    parts = own - powers / total
+    lengths, reach = np.sqrt(_squares(parts)), weight_reach(len(theta), unit, most)
+    whole = np.rint(parts * np.where(lengths > reach, unit * (reach / lengths), float(unit)))
+    return np.where((_squares(whole) <= most) & own.any(axis=0), whole, 0.0)
+
+
+def weight_reach(n_classes: int, unit: int, most: int) -> float:
+    """How long class weights may be before they are rounded: rounding moves each by half at most."""
+    return (math.sqrt(most) - math.sqrt(n_classes) / 2) / unit
+
+
 def products(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sums of the products of columns, and of the columns, of whole numbers up to 2**15 in magnitude.
 

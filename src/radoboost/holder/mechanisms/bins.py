@@ -95,7 +95,7 @@ class CountBins:
     def add(self, sums: Binned, first_row: int, batch: Batch) -> None:
         """Count the values of the good rows of a batch."""
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
-            values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
+            values, signs = batch.values(), self.rule.marks_or_zero(batch.labels)
             good = signs != 0
             for k in range(values.shape[1]):
                 good &= np.isfinite(values[:, k])

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from radoboost.holder.mechanisms.moment_classes import CLASS_CAP, WEIGHTS
 from radoboost.holder.mechanisms.moment_passes import CAP, GRID
 from radoboost.holder.noise import TOTAL_VARIATION, round_scale_up
 from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated
@@ -15,6 +16,7 @@ from radoboost.release.scores import EDGES
 
 SCORES_SHARE = 0.02  # of the noisy counts of rows by score and class
 SCORE_CELLS = 4 * (len(EDGES) + 1)
+HIT_CELLS = 2 * (len(EDGES) + 1)  # of more than two classes
 COUNTS_SHARE = 0.01  # of the noisy counts of good and spoiled rows
 POWER_BINS, EQUAL_BINS = 130, 64  # of a column: powers of two from 2**-64 to 2**64, and zero; equal bins within them
 # Searches for bounds: how many bins a column has in each, and its part of their share.
@@ -38,7 +40,8 @@ class Shape:
     `n_columns` counts the constant feature; `n_searched` are columns whose bounds are found privately; of one person,
     by the column `person`, at most `max_rows` rows contribute. Of `raw` tables, which a schema reads, rows that it does
     not foresee are counted too. Where a plan may make other columns of these, there are `widest` at most, and
-    `rankable` of these may be ranked; once it is chosen there are `n_planned`, and `n_ranked` are ranked.
+    `rankable` of these may be ranked; once it is chosen there are `n_planned`, and `n_ranked` are ranked. Of more than
+    two classes, `n_classes`, each has a slot in sums of vectors.
     """
 
     n_columns: int = 2
@@ -50,6 +53,17 @@ class Shape:
     rankable: int = 0
     n_planned: int = 0
     n_ranked: int = 0
+    n_classes: int = 2
+
+    @property
+    def slots(self) -> int:
+        """How many vectors a sum of rows by class has: two classes share one, by sign."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    @property
+    def crowding(self) -> float:
+        """How many rows an average class has, in those that one of two has: plans go by it (M18)."""
+        return 2 / self.n_classes
 
     @property
     def at_most(self) -> "Shape":
@@ -62,7 +76,7 @@ class Stage:
     """One noisy sum, or several of one kind.
 
     `reach` is how far one unit of privacy can move one of the `times` sums, in grid steps. Together they cost `share`
-    of mu squared, and each draws so many `deviates`.
+    of mu squared, and each draws so many `deviates`. Its sums are taken in `steps` parts of a grid step.
     """
 
     name: str
@@ -70,6 +84,7 @@ class Stage:
     share: float
     deviates: int
     times: int = 1
+    steps: int = 1
 
     def multiplier(self, mu: float) -> float:
         """Noise on each sum, in multiples of its reach."""
@@ -91,8 +106,9 @@ def planned_stages(
     """The stages in their order, with `n_rounds` mean rados; those of no cost are exact.
 
     A flipped label reverses an edge vector, and moves neither counts nor products (M7). A record that is `replaced`
-    moves a sum of vectors by up to two of them, and counts and products by sqrt(2) (M15). The rows of one person move
-    every sum by as many times as much as there are of them (P4).
+    moves a sum of vectors by up to two of them, and counts and products by sqrt(2) (M15). Of more than two classes, a
+    label moves the sum in two slots, by sqrt(2) (M16), and a mean rado by two capped vectors (M17). The rows of one
+    person move every sum by as many times as much as there are of them (P4).
 
     >>> [stage.share for stage in planned_stages("record", True, 0.1, Shape(4), 8)]
     [0.01, 0.097, 0.097, 0.097, 0.6789999999999999, 0.02]
@@ -102,7 +118,10 @@ def planned_stages(
     search = bounds_share if record and shape.n_searched else 0.0
     rest = 1 - counts - search - SCORES_SHARE
     shares = {name: share * rest for name, share in _shares(unit, sharpen, shape).items()}
-    vector = GRID * (1 if record and not replaced else 2)
+    two = shape.n_classes == 2
+    once = record and not replaced
+    vector, tilted = GRID * (1 if once else 2), CAP if two else CLASS_CAP
+    total = vector if two or record else math.sqrt(2) * GRID
     k, apart = shape.max_rows, math.sqrt(2) if replaced else 1.0
     count, square = k * apart * GRID, k * apart * GRID**2
     searches = [
@@ -118,11 +137,11 @@ def planned_stages(
         *searches,
         *first,
         Stage("second", square, shares["second"], _pairs(d)),
-        Stage("sum", k * vector, shares["sum"], d),
+        Stage("sum", k * total, shares["sum"], shape.slots * d),
         Stage("whitened", square, shares["whitened"], _pairs(d)),
-        Stage("rounds", k * CAP * vector, shares["rounds"], d, n_rounds),
-        # A row is in one cell; a flipped label or another record moves one from a cell to another (M14).
-        Stage("scores", k * GRID * (1 if record and not replaced else math.sqrt(2)), SCORES_SHARE, SCORE_CELLS),
+        Stage("rounds", k * tilted * vector, shares["rounds"], shape.slots * d, n_rounds, 1 if two else WEIGHTS),
+        # A row is in one cell; a flipped label or another record moves one from a cell to another (M14, M18).
+        Stage("scores", k * GRID * (1 if once else math.sqrt(2)), SCORES_SHARE, SCORE_CELLS if two else HIT_CELLS),
     )
 
 

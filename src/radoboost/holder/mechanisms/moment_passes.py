@@ -125,13 +125,13 @@ class SphereRows:
         """Add products, and count for the holder what was clipped and left out."""
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop, also not while it is converted
             values = batch.values()
-            signs = self.rule.signs_or_zero(batch.labels)
-            rows, good = self.put_on_sphere(values, signs)
+            marks = self.rule.marks_or_zero(batch.labels)
+            rows, good = self.put_on_sphere(values, marks)
             products, vector = self.engine.products(rows)
             sums.products += products
             sums.vector += vector
             values = counted_values(batch, values)
-            sums.counts.see(values, signs, good, batch)
+            sums.counts.see(values, marks, good, batch)
             if not (good.all() and self._within_bounds(values)):
                 sums.counts.clipped += beyond_bounds(values, good, self.counted)
 
@@ -146,14 +146,14 @@ class SphereRows:
     def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """The rows of a batch, and which are good."""
         with np.errstate(all="ignore"):
-            return self.put_on_sphere(batch.values(), self.rule.signs_or_zero(batch.labels))
+            return self.put_on_sphere(batch.values(), self.rule.marks_or_zero(batch.labels))
 
     def put_on_sphere(
-        self, values: NDArray[Any], signs: NDArray[np.int8]
+        self, values: NDArray[Any], marks: NDArray[np.int8]
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Rows of values, and which are good."""
+        """Rows of values, and which are good; one whose mark is 0 is not."""
         constant = CONSTANT_VALUE if self.intercept else None
-        return self.engine.sphere(values, signs, *self._limits, constant, GRID)
+        return self.engine.sphere(values, marks, *self._limits, constant, GRID)
 
 
 def _limit_arrays(columns: tuple[Column, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -204,11 +204,15 @@ class SphereEdges(_FromSphere):
     def rows(self, batch: Batch) -> NDArray[Any]:
         """The edge vectors of a batch; where a feature map makes the columns, a few rows at a time."""
         signs = self.sphere.rule.signs_or_zero(batch.labels)
-        edges, start = np.empty((self.width, batch.n_rows), np.int16), 0
+        return self.made(batch, signs, signs)
+
+    def made(self, batch: Batch, marks: NDArray[np.int8], signs: NDArray[np.int8]) -> NDArray[Any]:
+        """Rows on the sphere times `signs`; one whose mark is 0 is zero."""
+        edges, start = np.empty((self.sphere.width, batch.n_rows), np.int16), 0
         with np.errstate(all="ignore"):
             for values in value_blocks(batch, self.block_rows):
                 there = slice(start, start + len(values))
-                rows = self.sphere.put_on_sphere(values, signs[there])[0] * signs[there]
+                rows = self.sphere.put_on_sphere(values, marks[there])[0] * signs[there]
                 if edges.dtype == np.int16 and (rows == GRID).any():  # 16 bits do not hold it
                     edges = edges.astype(np.int32)
                 edges[:, there] = rows

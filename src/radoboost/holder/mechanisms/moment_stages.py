@@ -18,6 +18,14 @@ from radoboost.errors import TableError
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.mechanisms.bins import CountBins, EqualBins
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, Stage, released_noise
+from radoboost.holder.mechanisms.moment_classes import (
+    WEIGHTS,
+    MeanSlots,
+    SphereClasses,
+    SumSlots,
+    WhitenClasses,
+    WhitenedClasses,
+)
 from radoboost.holder.mechanisms.moment_columns import plan_map, planned_columns, read_outline
 from radoboost.holder.mechanisms.moment_passes import (
     CONSTANT_VALUE,
@@ -30,11 +38,12 @@ from radoboost.holder.mechanisms.moment_passes import (
     WhitenedRows,
 )
 from radoboost.holder.mechanisms.moment_plan import Outlook, Plan, choose, rounds_for
-from radoboost.holder.mechanisms.score_counts import SIZES, ScoreCounts
+from radoboost.holder.mechanisms.score_counts import SIZES, HitCounts, ScoreCounts
 from radoboost.holder.passes import Readable, RowPass
 from radoboost.holder.run import Noise, Run
 from radoboost.privacy import Event
 from radoboost.release.columns import CONSTANT, constant_column
+from radoboost.release.discriminants import centred, class_step, discriminant
 from radoboost.release.maps import FeatureMap
 from radoboost.release.scores import weights_and_unit
 from radoboost.release.spectra import HESSIAN_FLOOR, floor_noise, inverse_power, noise_floor
@@ -185,18 +194,31 @@ class Stages:
         self._choose(second)
         self._expect(3 + 2 * self.plan.beyond + self.plan.ranks + (1 + self.plan.rounds) * sharpen)
         if not self.plan.beyond:
-            self._whiten(second, lambda a: WhitenedRows(self._sphere, a), None)
+            of_table = WhitenedRows if self._two else WhitenedClasses
+            self._whiten(second, lambda a: of_table(self._sphere, a), None)
             return
         self._go_beyond(second, scale / GRID**2)
-        kept = run.keep(SphereEdges(self._sphere), self.counts.n_rows)
-        task, scale = SumProducts(run.engine, self.plan.n_columns, "second moments"), self._scales()["second"]
+        on_sphere, of_kept = (SphereEdges, Whiten) if self._two else (SphereClasses, WhitenClasses)
+        kept = run.keep(on_sphere(self._sphere), self.counts.n_rows)
+        task, scale = self._products("second moments"), self._scales()["second"]
         sums = run.noisy_sum(task, Noise("products", scale, symmetric=True), source=kept)
-        self._whiten(sums.products / GRID**2, lambda a: Whiten(run.engine, a), kept)
+        self._whiten(sums.products / GRID**2, lambda a: of_kept(run.engine, a), kept)
+
+    @property
+    def _two(self) -> bool:
+        """Whether there are two classes: rows are then edge vectors, and else they carry their class."""
+        return self._shape.n_classes == 2
+
+    def _products(self, title: str) -> SumProducts:
+        """Sums of rows, by class if there are more than two, and of their products."""
+        about = self._run.engine, self._sphere.width, title
+        return SumProducts(*about) if self._two else SumSlots(*about, self._shape.n_classes)
 
     def _choose(self, second: NDArray[np.float64]) -> None:
         """The plan, by the noisy second moments of the table's own columns (M11)."""
         size = max(float(np.trace(second)), 0.0)
         strength = self._budget.strength(size, self._shape)
+        size *= self._shape.crowding
         outlook = self._outlook
         if outlook is None:
             width = self._sphere.width
@@ -243,17 +265,17 @@ class Stages:
         a = _snapped_root(second, noise_floor(floor_noise(noise, "second"), width, floor))
         edges = run.keep(whitened_by(a), self.counts.n_rows if sharpen else None, source=kept)
         sums = run.noisy_sum(
-            SumProducts(run.engine, width),
+            self._products("whitened moments"),
             Noise("vector", scales["sum"]),
             Noise("products", scales["whitened"], symmetric=True),
             source=edges,
         )
         total, whitened = sums.vector / GRID, sums.products / GRID**2
-        self.blocks |= {"moment:C": second, "whitening": a, "moment:b": total[None], "moment:C2": whitened}
+        self.blocks |= {"moment:C": second, "whitening": a, "moment:b": np.atleast_2d(total), "moment:C2": whitened}
         if sharpen:
             least = noise_floor(floor_noise(noise, "whitened"), width, HESSIAN_FLOOR)
             hessian = inverse_power(whitened, least, 1.0)
-            self._sharpen(edges, hessian, total)
+            (self._sharpen if self._two else self._sharpen_classes)(edges, hessian, total)
         self._count_scores()
 
     def _count_scores(self) -> None:
@@ -262,7 +284,8 @@ class Stages:
         columns = (*sphere.columns, *([constant_column(1.0)] * sphere.intercept))
         released = {"noise": self.noise(), "rounds": self.plan.rounds, "constant": CONSTANT_VALUE}
         weights, self.score_unit = weights_and_unit(self.blocks, released, columns)
-        task = ScoreCounts(sphere.rule, sphere.columns, weights, self.score_unit)
+        kind = ScoreCounts if self._two else HitCounts
+        task = kind(sphere.rule, sphere.columns, weights, self.score_unit)
         counts = run.noisy_sum(task, Noise("cells", self._scales()["scores"])).cells / GRID
         self.blocks["scores"], self.block_columns["scores"] = counts, SIZES
 
@@ -277,6 +300,19 @@ class Stages:
             means.append(mean.vector / GRID)
             theta.append(_snapped(theta[-1] + 4 * eta * (hessian @ means[-1])))
         self.blocks |= {"sharpened": np.array(means), "theta": np.array(theta)}
+
+    def _sharpen_classes(self, rows: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """The same for more than two classes: a vector for each in every mean rado (M17)."""
+        rounds, scale = self.plan.rounds, self._scales()["rounds"] * WEIGHTS
+        step = class_step(len(total), self.plan.eta)
+        theta = [_snapped(discriminant(total, hessian, self.noise()["sum"]))]
+        means = []
+        for k in range(rounds):
+            task = MeanSlots(self._run.engine, theta[-1], k + 1, rounds)
+            mean = self._run.noisy_sum(task, Noise("vector", scale), source=rows)
+            means.append(mean.vector / (GRID * WEIGHTS))
+            theta.append(_snapped(theta[-1] + step * (centred(means[-1]) @ hessian)))
+        self.blocks |= {"sharpened": np.vstack(means), "theta": np.vstack(theta)}
 
 
 @cache

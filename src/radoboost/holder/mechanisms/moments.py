@@ -42,6 +42,7 @@ from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release import Statement
 from radoboost.release.drawn import check_room
+from radoboost.tables.labels import check_classes
 from radoboost.tables.mapped import mapped
 
 UNITS = ("record", "label")
@@ -115,7 +116,11 @@ class Moments:
 
     def check(self, asked: Asked) -> None:
         """Refuse a declaration with gaps, noise that cannot be sampled, or an epsilon that so few rows cannot carry."""
-        asked.refuse_many_classes(self.name, asked.classes)
+        if asked.n_rados and _n_classes(asked) > 2:
+            raise ArgumentError(
+                "moments of more than two classes have one second moment for all of them, from which no rados of a "
+                "class can be drawn; leave n_rados out (-n)"
+            )
         if asked.seeded:
             raise ArgumentError("moments has no signatures for a seed to fix; leave the seed out")
         if not asked.subsets.by_coins:
@@ -231,7 +236,7 @@ class Moments:
         0.5
         """
         twice = self.neighbours is not Relation.RECORD  # a flipped label or another record moves sums by two vectors
-        return size * self.distance(shape) / shape.max_rows / (2 if twice else 1)
+        return size * shape.crowding * self.distance(shape) / shape.max_rows / (2 if twice else 1)
 
     @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, shape: Shape) -> float:
@@ -240,7 +245,7 @@ class Moments:
         # As many deviates as the stages together may draw, whichever plan is chosen (M11).
         variation = TOTAL_VARIATION * sum(stage.deviates * stage.times for stage in most)
         mu = (1 - 1e-9) / gaussian_multiplier(self.epsilon, self.delta, self.neighbours, total_variation=variation)
-        if max(stage.scale(mu) for stage in most) > LARGEST_SCALE:
+        if max(stage.scale(mu) * stage.steps for stage in most) > LARGEST_SCALE:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation_for(shape).value}, takes more "
                 f"noise than can be sampled; take a larger epsilon{' or fewer max_rows' if shape.person else ''}"
@@ -356,9 +361,14 @@ def _shape(asked: Asked, features: Sequence[str], outlook: Outlook | None) -> Sh
     """What the noise depends on, with these features."""
     searched = asked.declared.searched(features)
     about = len(searched), asked.max_rows, asked.person or "", asked.declared.schema is not None
-    if outlook is None:
-        return Shape(asked.width(features), *about)
-    return outlook.shaped(Shape(outlook.n_columns("linear"), *about))
+    width = asked.width(features) if outlook is None else outlook.n_columns("linear")
+    shape = Shape(width, *about, n_classes=_n_classes(asked))
+    return shape if outlook is None else outlook.shaped(shape)
+
+
+def _n_classes(asked: Asked) -> int:
+    """How many classes are declared; two where they are missing, which is refused elsewhere."""
+    return 2 if asked.classes is None else len(check_classes(asked.classes))
 
 
 def _account_of_table(

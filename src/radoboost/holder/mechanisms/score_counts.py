@@ -1,4 +1,4 @@
-"""Counts of rows by score and class: the last stage of the mechanism `moments`, for probabilities (M14).
+"""Counts of rows by score and class: the last stage of the mechanism `moments`, for probabilities (M14, M18).
 
 Scores are those of the classifier that was released up to then. A row is in one cell only, so that one row more or less
 moves one count by 1, and a flipped label moves two.
@@ -17,7 +17,7 @@ from radoboost.tables import Batch
 from radoboost.tables.labels import LabelRule
 
 SIZES = ("small", "middling", "large")
-_SHAPE = (4, len(SIZES))
+_SHAPE, _HIT_SHAPE = (4, len(SIZES)), (2, len(SIZES))
 _BLOCK_ROWS, _BLOCK_COLUMNS = 512, 16  # few enough to stay in the cache
 
 
@@ -74,10 +74,13 @@ class ScoreCounts:
         sums.cells += GRID * np.bincount(places, minlength=sums.cells.size).reshape(_SHAPE)
 
     def scores(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The scores of rows, summed column by column, so that each depends on its row alone; NaN for a bad row."""
-        total = np.empty(len(values))
+        """The scores of rows, summed column by column, so that each depends on its row alone; NaN for a bad row.
+
+        Of more than two classes there is a row of scores for each.
+        """
+        total = np.empty((*self.weights.shape[:-1], len(values)))
         for start in range(0, len(values), _BLOCK_ROWS):
-            total[start : start + _BLOCK_ROWS] = self._block_scores(values[start : start + _BLOCK_ROWS])
+            total[..., start : start + _BLOCK_ROWS] = self._block_scores(values[start : start + _BLOCK_ROWS])
         return total
 
     def _block_scores(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -90,15 +93,47 @@ class ScoreCounts:
         for operation, operand in ((np.maximum, low), (np.minimum, high), (np.subtract, shift), (np.multiply, factor),
                                    (np.divide, divisor), (np.subtract, offset)):  # fmt: skip
             operation(x, operand, out=x)
-        x *= self.weights[: len(x), None]
-        total = np.zeros(len(values))
+        if self.weights.ndim == 1:
+            return np.where(good, self._summed(x, self.weights), np.nan)
+        return np.where(good, [self._summed(x.copy(), weights) for weights in self.weights], np.nan)
+
+    @staticmethod
+    def _summed(x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum of columns times their weights, one after the other, and that of the constant; x does not survive."""
+        x *= weights[: len(x), None]
+        total = np.zeros(x.shape[1])
         for row in x:
             total += row
-        if len(self.weights) > len(x):
-            total += self.weights[-1]
-        return np.where(good, total, np.nan)
+        if len(weights) > len(x):
+            total += weights[-1]
+        return total
 
     @cached_property
     def _constants(self) -> NDArray[np.float64]:
         """low, high, shift, factor, divisor and offset of every column, each as an array with a row for each."""
         return np.array([column.constants for column in self.columns]).T[:, :, None]
+
+
+@dataclass(frozen=True, eq=False)
+class HitCounts(ScoreCounts):
+    """Rows of more than two classes, by whether the largest score is that of their class, and by how far it leads.
+
+    There is a row of cells for those whose class has not the largest score, and one for those whose class has; and a
+    column for each size of the lead over the next score. `weights` has a row for each class.
+    """
+
+    def empty(self) -> Counted:
+        """Zeros."""
+        return Counted(np.zeros(_HIT_SHAPE, np.int64))
+
+    def add(self, sums: Counted, first_row: int, batch: Batch) -> None:
+        """Count the rows of a batch."""
+        with np.errstate(all="ignore"):
+            values, places = batch.values(), self.rule.places_or_none(batch.labels)
+            scores = self.scores(values)
+        good = (places >= 0) & np.isfinite(scores).all(axis=0)
+        scores, places = scores[:, good], places[good]
+        ranked = np.partition(scores, len(scores) - 2, axis=0)
+        size = np.searchsorted(np.array(EDGES) * self.unit, ranked[-1] - ranked[-2], side="right")
+        cells = (scores.argmax(axis=0) == places) * len(SIZES) + size
+        sums.cells += GRID * np.bincount(cells, minlength=sums.cells.size).reshape(_HIT_SHAPE)
