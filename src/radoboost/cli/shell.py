@@ -111,7 +111,7 @@ def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None
     from radoboost.describe import describe
 
     if as_json:
-        document = {"path": str(path), **release.to_dict(), **_figures(release.statement)}
+        document = {"path": str(path), **release.to_dict(), **_by_class(release), **_figures(release.statement)}
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe(release)}")
@@ -126,6 +126,13 @@ def print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe_model(model)}")
+
+
+def _by_class(release: Any) -> dict[str, Any]:
+    """What a release tells of each of more than two classes."""
+    from radoboost.release.class_facts import class_facts
+
+    return {} if release.n_classes == 2 else {"by_class": [facts.to_dict() for facts in class_facts(release)]}
 
 
 def _figures(statement: Any) -> dict[str, Any]:
