@@ -24,8 +24,33 @@ RelationOption = Annotated[
 ]
 LabelOption = Annotated[
     str | None,
-    typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes; a schema may name it."),
+    typer.Option("--label", "-l", metavar="COL", help="The column that holds the classes; a schema may name it."),
 ]
+
+
+ClassesOption = Annotated[
+    tuple[str, str] | None,
+    typer.Option(metavar="NEG POS", help="The label values that mean -1 and +1; of more than two, use --class."),
+]
+ClassOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class", metavar="NAME", help="A label value that is a class; repeat it for each, in order, of any number."
+    ),
+]
+
+
+def chosen_classes(classes: tuple[str, str] | None, names: list[str] | None) -> tuple[str, ...] | None:
+    """The classes by --classes or by --class, one of which will do; None where neither is given.
+
+    >>> chosen_classes(None, ["low", "middle", "high"])
+    ('low', 'middle', 'high')
+    """
+    if classes is not None and names:
+        raise ArgumentError("give --classes NEG POS, or --class NAME for each class, not both")
+    if names is not None and len(names) == 1:
+        raise ArgumentError(f"--class {names[0]} is one class only; repeat --class for each of them")
+    return tuple(names) if names else classes
 
 
 def completing(*words: str) -> Callable[[str], list[str]]:
