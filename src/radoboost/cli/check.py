@@ -62,7 +62,8 @@ def check(
 
     result = check_table(
         list(table), label=label, classes=chosen_classes(classes, class_), features=feature or None, drop=drop or (),
-        schema=schema, bounds=bounds, person=person, max_rows=max_rows, separator=separator, decimal=decimal, progress=True,
+        schema=schema, bounds=bounds, person=person, max_rows=max_rows, separator=separator, decimal=decimal,
+        progress=True,
     )  # fmt: skip
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
