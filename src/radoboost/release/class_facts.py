@@ -47,8 +47,8 @@ def class_facts(release: Release) -> list[ClassFacts]:
     >>> [(name, round(difference, 1)) for name, difference in class_facts(release)[2].columns.items()]
     [('x0', 2.0)]
     """
-    sums = _sums(release)
-    if sums is None or release.columns[-1].name != CONSTANT:
+    sums = _sums(release) if release.columns[-1].name == CONSTANT else None
+    if sums is None:
         return [ClassFacts(value, None, None, {}) for value in release.classes]
     totals, scale, spread = sums
     rows = totals[:, -1] * scale
