@@ -43,6 +43,8 @@ def class_findings(explanations: Explanations) -> Findings:
             "What each column adds to the score of each class, by its value, less the mean over rows and the mean over "
             f"classes. The {len(drawn)} columns of the largest importance."
         )
+        if any(isinstance(items[0], Bars) for items in drawn):
+            caption += " Points of a value stand in the order of the legend."
         if banded and len(places) <= _WITH_BANDS:
             caption += " Bands are two standard errors by the declared noise."
         elif banded:
