@@ -22,8 +22,13 @@
 #                 labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns and dates;
 #                 json_schema, for editors; raw and carried: cells as they are; mapped: seen through a feature map
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
+<<<<<<< HEAD
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 statements: checking, words; chain: several releases together
+=======
+#                 polynomials, or compiled: map_kernel; laws, spectra, scores; drawn: rados from moments; class_facts:
+#                 what is told of each class; statements: checking, words; chain: several releases together
+>>>>>>> model18
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
 #                 advance allows (filter), and the books of a table (ledger)
@@ -60,7 +65,7 @@
 #   demo          the whole flow on data that ships with scikit-learn, with demo_picture; hospital: a raw table to try
 #                 things on
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages; what a
-#                 model does: explained
+#                 model does: explained, and class_effects for more than two classes
 #   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, rates. With keys
 #                 known: reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak;
 #                 membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and the page on a

@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from radoboost.findings.explained import effect_lines
 from radoboost.learner.explain import explain_model
 from radoboost.learner.model import Model
 from radoboost.learner.uncertainty import little_in_words
 from radoboost.privacy import delta_advice
 from radoboost.release import Release, Statement, percent_up, rounded_up
+from radoboost.release.class_facts import class_facts, facts_in_words
 from radoboost.release.maps import FeatureMap
 from radoboost.release.words import (
     epsilon_text,
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _SHOWN_COLUMNS = 12
+_SHOWN_CLASSES = 5
 _NOT_FOR_PEOPLE = ("noise", "noise_std", "noise_on", "rounds", "plan", "grid", "constant", "eta", "score_unit")
 _SAID_APART = ("standard_errors", "empty_chance", "noise_share", "effects")
 
@@ -41,7 +45,7 @@ def describe(release: Release) -> str:
     """
     lines = [
         f"{held_in_words(release.n_rados)} of {len(release.columns):,} features, from {_examples(release.n_examples)}",
-        *_field("classes", f"{release.classes[0]!r} is -1, {release.classes[1]!r} is +1"),
+        *_classes(release),
         *_mapped(release.map),
         *_made_by(release.mechanism, release.signatures if release.n_rados else None, release.map),
         "",
@@ -68,13 +72,13 @@ def describe_model(model: Model) -> str:
     >>> print(describe_model(clf.model_).splitlines()[0])
     a linear classifier over 1 column: positive scores mean 1, the others 0
     """
-    names, (negative, positive) = model.column_names, model.classes
+    names = model.column_names
     count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
     what = f"a linear classifier over {count}"
     if model.map is not None:
         what = f"a classifier, linear in {count} made of {len(model.map.input_names):,}"
     lines = [
-        f"{what}: positive scores mean {positive!r}, the others {negative!r}",
+        *_speaks(what, model),
         *_field("learner", _named({key: value for key, value in model.learner.items() if key not in _SAID_APART})),
         *_mapped(model.map),
     ]
@@ -93,23 +97,71 @@ def describe_model(model: Model) -> str:
             "",
             *_stated(model.statement, model.release.get("n_examples")),
         ]
-    lines += ["", *effect_lines(explain_model(model))]
+    return "\n".join([*lines, "", *effect_lines(explain_model(model)), "", *_weights(model)])
+
+
+def _speaks(what: str, model: Model) -> list[str]:
+    """What a model is, and what its scores mean."""
+    if model.n_classes == 2:
+        negative, positive = model.classes
+        return [f"{what}: positive scores mean {positive!r}, the others {negative!r}"]
+    return [
+        f"{what}: of {model.n_classes} classes the one with the largest score",
+        *_field("classes", ", ".join(map(repr, model.classes))),
+    ]
+
+
+def _weights(model: Model) -> list[str]:
+    """The largest weights, and the intercept."""
+    names, units = model.column_names, "the table"
+    if model.map is not None:
+        units = "the columns that the feature map makes"
+    if model.n_classes > 2:
+        return [*_class_weights(model), f"theta weighs scaled columns; --json has all, {len(names):,} for each class"]
     thetas = [theta for theta, column in zip(model.theta, model.columns, strict=True) if column.scale != "constant"]
     by_weight = sorted(range(len(names)), key=lambda k: -abs(thetas[k]))
     errors = model.learner.get("standard_errors")
     margins = [""] * len(names) if errors is None else [f" ± {error:<9.3g}" for error in errors]
     gap = " " * max(len(text) for text in margins)
-    lines += ["", f"{'column, by weight':<32}{'theta':>14}{gap}{'coefficient':>16}"]
+    lines = [f"{'column, by weight':<32}{'theta':>14}{gap}{'coefficient':>16}"]
     lines += [
         f"{_short(names[k]):<32}{thetas[k]:>14.5g}{margins[k]}{model.coef[k]:>16.5g}"
         for k in by_weight[:_SHOWN_COLUMNS]
     ]
     lines += [*_more(len(names)), f"{'intercept':<46}{gap}{model.intercept:>16.5g}"]
-    units = "the table" if model.map is None else "the columns that the feature map makes"
     lines += [f"theta weighs scaled columns; coefficients and intercept are in the units of {units}"]
     if errors is not None:
         lines += ["± is the standard deviation by the declared noise, given the whitening that was released"]
-    return "\n".join(lines)
+    return lines
+
+
+def _class_weights(model: Model) -> list[str]:
+    """The weights of the columns that tell classes apart most, for the classes that have the largest."""
+    places = [k for k, column in enumerate(model.columns) if column.scale != "constant"]
+    centred = model.theta - model.theta.mean(axis=0)
+    sizes = np.abs(centred[:, places])
+    shown = sorted(np.argsort(-np.square(sizes).sum(axis=1), kind="stable")[:_SHOWN_CLASSES].tolist())
+    order = np.argsort(-np.square(sizes).sum(axis=0), kind="stable")[:_SHOWN_COLUMNS].tolist()
+    rest = f", for {len(shown)} of {model.n_classes} classes" if len(shown) < model.n_classes else ""
+    heads = "".join(f"{_short(str(model.classes[place]), 10):>11}" for place in shown)
+    lines = [f"theta, less the mean over classes, by weight{rest}", f"{'column':<24}{heads}"]
+    constant = [k for k, column in enumerate(model.columns) if column.scale == "constant"]
+    lines += [
+        f"{_short(model.columns[k].name, 23):<24}" + "".join(f"{centred[place, k]:>11.4g}" for place in shown)
+        for k in [*(places[k] for k in order), *constant]
+    ]
+    return [*lines, *_more(len(places))]
+
+
+def _classes(release: Release) -> list[str]:
+    """The classes; of more than two, what the release tells of each."""
+    if release.n_classes == 2:
+        return _field("classes", f"{release.classes[0]!r} is -1, {release.classes[1]!r} is +1")
+    lines = [f"{'class':<24}{'about rows':>16}  farthest from the mean of all rows, in scaled columns"]
+    for facts in class_facts(release):
+        rows, columns = facts_in_words(facts)
+        lines.append(f"{_short(repr(facts.value), 23):<24}{rows:>16}  {columns}".rstrip())
+    return [*_field("classes", f"{release.n_classes}, each with a block of its own"), *lines]
 
 
 def describe_account(answer: Mapping[str, Any]) -> str:

@@ -240,11 +240,11 @@ class CountOutcomes:
     def add(self, sums: Outcomes, first_row: int, batch: Batch) -> None:
         """Predict each row on its own."""
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
-            values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
-            good = (signs != 0) & np.isfinite(values).all(axis=1)
+            values, places = batch.values(), self.rule.places_or_none(batch.labels)
+            good = (places >= 0) & np.isfinite(values).all(axis=1)
             scores = self.model.scores_or_nan(values)
-            good &= ~np.isnan(scores)
-            wrong = (scores > 0) != (signs > 0)
+            good &= ~np.isnan(scores).reshape(len(scores), -1).any(axis=1)
+            wrong = self.model.choices(scores) != places
         sums.counts += GRID * np.array([(good & wrong).sum(), (good & ~wrong).sum()], dtype=np.int64)
 
 

@@ -1,4 +1,8 @@
-"""What an adversary starts from: rados as integers, edge vectors of a table on their grid, signatures of a seed."""
+"""What an adversary starts from: rados as integers, edge vectors of a table on their grid, signatures of a seed.
+
+Of more than two classes, a rado is a sum of vectors with a slot of all columns for each class: a row has its values,
+not signed, in the slot of its class, and zeros in the others. So attacks on sums of edge vectors are attacks on these.
+"""
 
 import time
 from collections.abc import Callable
@@ -12,7 +16,7 @@ from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.holder.grid import edge_integers
 from radoboost.holder.keystream import TILE_ROWS, make_key
 from radoboost.holder.signatures import SIGNATURE_SETS, Prepared
-from radoboost.release import Release
+from radoboost.release import Release, class_block
 from radoboost.release.columns import CONSTANT
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelRule
@@ -25,20 +29,45 @@ _MOST_BITS = 1 << 31  # of an inclusion matrix, a byte each
 def rado_integers(release: Release) -> NDArray[np.int64]:
     """The rados in steps of their columns' grids, shape (n_rados, n_columns), exactly.
 
+    Of more than two classes the slots stand side by side: (n_rados, n_classes * n_columns).
+
     >>> import radoboost as rb
     >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, scale=None, intercept=False, seed=0)
     >>> (rado_integers(release) / 2**20).ravel().tolist()  # 2.0**-20 is the step of values up to 3
     [-1.0, 0.0, 0.0, 2.0]
     """
-    steps = release.rados / np.array([column.step for column in release.columns])
+    rados = release.rados if release.n_classes == 2 else np.hstack(_class_rados(release))
+    steps = rados / grid_steps(release)
     if not (np.abs(steps) < 2.0**53).all() or not (steps == np.rint(steps)).all():
         raise ReleaseError("the rados of this release are not on their grid; it was not made by radoboost")
     integers: NDArray[np.int64] = steps.astype(np.int64)
     return integers
 
 
+def grid_steps(release: Release) -> NDArray[np.float64]:
+    """The grid step of each column of `rado_integers`."""
+    steps = np.array([column.step for column in release.columns])
+    return steps if release.n_classes == 2 else np.tile(steps, release.n_classes)
+
+
+def _class_rados(release: Release) -> list[NDArray[np.float64]]:
+    """The rados of each class; a release that has none is refused."""
+    names = [class_block(value) for value in release.classes]
+    if not all(name in release.blocks for name in names):
+        raise ReleaseError("this release has no rados, which this attack needs; attack one by plain")
+    return [release.blocks[name] for name in names]
+
+
+def refuse_many_classes(release: Release, what: str, instead: str = "") -> None:
+    """Refuse more than two classes, for attacks on sums of edge vectors that have a sign."""
+    if release.n_classes > 2:
+        raise ArgumentError(f"{what}, and this release has {release.n_classes} classes{instead}")
+
+
 def table_edges(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
     """The edge vectors of a table's rows on the grid of a release, as crafting would make them: (rows, n_columns).
+
+    Of more than two classes they are as wide as `rado_integers`.
 
     >>> import radoboost as rb
     >>> X, y = [[1.0], [2.0], [3.0]], [0, 1, 1]
@@ -60,11 +89,22 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
         if not np.isfinite(values).all():
             source.refuse_not_finite(batch, values)
         _check_reach(release, values, source.name)
-        signs = rule.signs(batch.labels, batch.place)
-        parts.append(edge_integers(values, signs, release.columns).astype(np.int64))
+        if rule.n_classes == 2:
+            signs = rule.signs(batch.labels, batch.place)
+            parts.append(edge_integers(values, signs, release.columns).astype(np.int64))
+        else:
+            rows = edge_integers(values, np.ones(len(values), np.int8), release.columns)
+            parts.append(_in_slots(rows, rule.places(batch.labels, batch.place), rule.n_classes))
         n_rows += batch.n_rows
     source.check_rows(n_rows)
     return np.concatenate(parts)
+
+
+def _in_slots(rows: NDArray[Any], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
+    """Rows in the slots of their classes."""
+    slots = np.zeros((len(rows), n_classes, rows.shape[1]), np.int64)
+    slots[np.arange(len(rows)), places] = rows
+    return slots.reshape(len(rows), -1)
 
 
 def own_edges(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:

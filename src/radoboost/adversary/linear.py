@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.adversary.known import DEFAULT_SECONDS, deadline, inclusion_bits, n_examples, rado_integers
+from radoboost.adversary.known import (
+    DEFAULT_SECONDS,
+    deadline,
+    inclusion_bits,
+    n_examples,
+    rado_integers,
+    refuse_many_classes,
+)
 from radoboost.adversary.reconstruction import check_parity
 from radoboost.errors import ArgumentError, TableError
 from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
@@ -290,6 +297,9 @@ def linear(
     >>> recovered.share_right(2.0 * y - 1), recovered.sentence()[:59]
     (1.0, 'Whoever knows the seed gets the label of all 40 records: no')
     """
+    refuse_many_classes(
+        release, "this attack recovers one column times its label of -1 or +1", "; take the attack reconstruct"
+    )
     names, law = release.feature_names, release.law
     if law not in ("sums", "noisy sums"):
         raise ArgumentError(

@@ -22,6 +22,7 @@ from radoboost.release.words import held_in_words
 
 HERE = "On this release"
 DEFAULT_SECONDS = 20.0
+_TWO_CLASSES = "Does not apply: it is for two classes, and the release has {}."
 _NO_SUMS = "Does not apply: the release has noisy moments, and no rados that are sums over its records."
 _MOST_DRAWN = 2000  # records; with more the picture of how many rados give them back is left out
 
@@ -97,8 +98,9 @@ def _about(release: Release) -> str:
         else "nothing: its epsilon is infinite"
     )
     what = held_in_words(release.n_rados).capitalize()
+    classes = "" if release.n_classes == 2 else f" and {release.n_classes} classes"
     return (
-        f"{what} of {len(release.columns):,} columns, by the mechanism {statement.mechanism}, which "
+        f"{what} of {len(release.columns):,} columns{classes}, by the mechanism {statement.mechanism}, which "
         f"promises {epsilon}. Below is each attack with what the adversary was assumed to know, what it got from this "
         "release, and how far it gets on made-up tables of other sizes. An attack that fails proves nothing; the "
         "statement of the release is what is promised."
@@ -185,10 +187,12 @@ def _source(release: Release) -> str:
 
 
 def _linear(inputs: Given, seconds: float) -> Tried:
-    from radoboost.adversary.linear import NAME, linear
+    from radoboost.adversary.linear import NAME, TITLE, linear
 
-    column = inputs.release.feature_names[-1]
+    column, n_classes = inputs.release.feature_names[-1], inputs.release.n_classes
     command = inputs.command(NAME, *inputs.of_seed(), *([] if column == CONSTANT else ["--column", column]))
+    if n_classes > 2:
+        return command, _TWO_CLASSES.format(n_classes), Findings(NAME, TITLE)
     if inputs.seed is None:
         return command, f"Not tried: no seed was given. {_source(inputs.release)}", None
     return command, linear(inputs.release, inputs.seed, inputs.rows, column, seconds=seconds).sentence(), None
@@ -232,6 +236,8 @@ def _confounder(inputs: Given, seconds: float) -> Tried:
 
     if inputs.release.law == NOISY_MOMENTS:
         return inputs.command(NAME), _NO_SUMS, Findings(NAME, TITLE)
+    if inputs.release.n_classes > 2:
+        return inputs.command(NAME), _TWO_CLASSES.format(inputs.release.n_classes), Findings(NAME, TITLE)
     if inputs.table is None:
         return inputs.command(NAME, "--table", "TABLE"), "Not tried: no table was given.", None
     edges = own_edges(inputs.release, inputs.table, label=inputs.label)

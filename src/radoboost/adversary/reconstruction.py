@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from radoboost.adversary.known import (
     DEFAULT_SECONDS,
     deadline,
+    grid_steps,
     inclusion_bits,
     n_examples,
     needed,
@@ -136,11 +137,12 @@ class Reconstruction:
     less than the number of rows, then `free` dimensions of every column are left open, and `least_norm` is the shortest
     of all solutions, in the columns' units. `up_to_sign`: of a feature band it is s_i y_i x_i that is found, where s_i
     is the protected column of y_i x_i: so the protected value itself is found, and the label is not. Unless
-    `seed_checked`, another seed might have passed as well, and given other records.
+    `seed_checked`, another seed might have passed as well, and given other records. Of more than two classes, edge
+    vectors are the rows themselves, without a sign, and `places` are those of their classes: -1 where not found.
     """
 
     columns: tuple[Column, ...]
-    classes: tuple[Any, Any]
+    classes: tuple[Any, ...]
     edge_integers: NDArray[np.int64]
     found: NDArray[np.bool_]
     rank: int | None
@@ -149,6 +151,7 @@ class Reconstruction:
     least_norm: NDArray[np.float64] | None = field(repr=False)
     seed_checked: bool = True
     too_large: bool = False
+    places: NDArray[np.int64] | None = None
 
     @property
     def n_found(self) -> int:
@@ -182,12 +185,17 @@ class Reconstruction:
     @property
     def has_labels(self) -> bool:
         """Whether records are found with their labels."""
-        return self.has_constant and not self.up_to_sign
+        return self.places is not None or (self.has_constant and not self.up_to_sign)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows of the table follow, and not only edge vectors."""
+        return self.has_constant or self.places is not None
 
     @property
     def labels(self) -> NDArray[np.int8] | None:
-        """The labels as -1 and +1, 0 where not found; None if nothing gives them away."""
-        if not self.has_labels:
+        """The labels as -1 and +1, 0 where not found; None if nothing gives them away, or there are more than two."""
+        if not self.has_labels or self.places is not None:
             return None
         return np.sign(self.edge_integers[:, -1]).astype(np.int8)
 
@@ -206,13 +214,15 @@ class Reconstruction:
         integers = self.edge_integers[rows]
         place = {_free_name("(row)", [*names, label]): pa.array(rows.tolist(), pa.int64())}
         arrays = {} if len(rows) == len(self.found) else place
-        if self.has_constant:
+        if self.has_constant and self.places is None:
             # The constant's edge is y_i, or s_i y_i: times it the others lose just that sign.
             integers = integers * np.sign(integers[:, -1:])
         for k, column in enumerate(self.columns[: len(names)]):
             values = integers[:, k] * np.float64(column.step)
-            arrays[column.name] = pa.array((_raw(values, column) if self.has_constant else values).tolist())
-        if self.has_labels:
+            arrays[column.name] = pa.array((_raw(values, column) if self.has_rows else values).tolist())
+        if self.places is not None:
+            arrays[label] = pa.array([None if place < 0 else self.classes[place] for place in self.places[rows]])
+        elif self.has_labels:
             negative, positive = self.classes
             arrays[label] = pa.array([positive if edge > 0 else negative for edge in self.edge_integers[rows, -1]])
         return pa.table(arrays)
@@ -248,7 +258,7 @@ class Reconstruction:
                 f"The rados and the seed alone determine none of the {m:,} records, for {why}; "
                 f"whoever knows something about the records may still get them{unsure}."
             )
-        what = ", labels included" if self.has_constant else ", each times its label of -1 or +1"
+        what = ", labels included" if self.has_rows else ", each times its label of -1 or +1"
         if self.up_to_sign:
             what = ", the protected column included, but not their labels" if self.has_constant else ", each up to sign"
         count = f"all {m:,}" if k == m else f"{k:,} of {m:,}"
@@ -277,18 +287,31 @@ def reconstruct(
     left = deadline(seconds)
     check_mechanism(release)
     m, banded = n_examples(release, rows), release.law == "banded sums"
-    d, unknowns = len(release.columns), m + banded
-    if min(release.n_rados, unknowns + SPARE) * (unknowns + d) > _MOST_ENTRIES:  # before signatures take their memory
+    d, unknowns, many = len(release.columns), m + banded, release.n_classes > 2
+    width = d * release.n_classes if many else d
+    if (
+        min(release.n_rados, unknowns + SPARE) * (unknowns + width) > _MOST_ENTRIES
+    ):  # before signatures take their memory
         nothing, none = np.broadcast_to(np.int64(0), (m, d)), np.broadcast_to(np.bool_(False), (m,))
-        return Reconstruction(release.columns, release.classes, nothing, none, None, None, banded, None, False, True)
+        places = np.broadcast_to(np.int64(-1), (m,)) if many else None
+        return Reconstruction(
+            release.columns, release.classes, nothing, none, None, None, banded, None, False, True, places
+        )
     inside, rados = inclusion_bits(release, seed, m), rado_integers(release)
     constant = release.columns[-1].scale == "constant"
-    checks = check_parity(inside, rados[:, -1] >> GRID_BITS, banded) if constant else 0
+    checks = 0
+    if constant and many:
+        checks = check_sizes(inside, rados[:, d - 1 :: d].sum(axis=1) >> GRID_BITS)
+    elif constant:
+        checks = check_parity(inside, rados[:, -1] >> GRID_BITS, banded)
     # Of a feature band, P = C - F u, where u_i = s_i e_i and C is the sum of the e_i with s_i = +1.
     coefficients = np.column_stack([inside, np.ones(len(inside), np.bool_)]) if banded else inside
     bound = 2**GRID_BITS
     solution = solve_integers(coefficients, rados, largest=bound * m, seconds=max(left(), 1e-3))
     edges, found = (-1 if banded else 1) * solution.values[:m], solution.found[:m]
+    places = None
+    if many:
+        edges, places = _out_of_slots(edges, found, release.n_classes)
     if (np.abs(edges) > bound).any() or (constant and (np.abs(edges[found, -1]) != bound).any()):
         raise TableError(f"the records under this seed would not be on the grid of the release: {_OTHER}")
     least = None
@@ -297,8 +320,8 @@ def reconstruct(
         and not found.all()
         and _cost(len(rados), coefficients.shape[1], rados.shape[1]) < left()
     ):
-        steps = np.array([column.step for column in release.columns])
-        least = np.linalg.lstsq(coefficients.astype(np.float64), rados * steps)[0][:m] * (-1 if banded else 1)
+        shortest = np.linalg.lstsq(coefficients.astype(np.float64), rados * grid_steps(release))[0][:m]
+        least = shortest.reshape(m, -1, d).sum(axis=1) * (-1.0 if banded else 1.0)
     free, checked = None, False
     if solution.rank is not None:
         free, spare = unknowns - solution.rank, len(rados) - solution.rank
@@ -314,7 +337,19 @@ def reconstruct(
         least,
         checked,
         solution.too_large,
+        places,
     )
+
+
+def _out_of_slots(
+    slots: NDArray[np.int64], found: NDArray[np.bool_], n_classes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows out of the slots of their classes, and which these are; -1 where a row is not found, or all zeros."""
+    by_class = slots.reshape(len(slots), n_classes, -1)
+    used: NDArray[np.bool_] = (by_class != 0).any(axis=2)
+    if (used[found].sum(axis=1) > 1).any():
+        raise TableError(f"the records under this seed would be of several classes at once: {_OTHER}")
+    return by_class.sum(axis=1), np.where(found & used.any(axis=1), used.argmax(axis=1), -1)
 
 
 def check_mechanism(release: Release) -> None:
@@ -351,6 +386,18 @@ def check_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], banded: b
     if (odd != (odd[0] if banded else 0)).any():
         raise TableError(f"no table has this constant column under this seed: {_OTHER}")
     return 0 if (sizes == sizes[0]).all() else len(sizes) - banded
+
+
+def check_sizes(inside: NDArray[np.bool_], counts: NDArray[np.int64]) -> int:
+    """As `check_parity`, of more than two classes: all classes of a rado have as many rows as its signature.
+
+    >>> check_sizes(np.array([[True, True], [True, False]]), np.array([2, 1]))
+    2
+    """
+    sizes = inside.sum(axis=1)
+    if (sizes != counts).any():
+        raise TableError(f"no table has this constant column under this seed: {_OTHER}")
+    return 0 if (sizes == sizes[0]).all() else len(sizes)
 
 
 def _free_name(name: str, names: Sequence[str]) -> str:

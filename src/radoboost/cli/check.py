@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import BoundsOption, DecimalOption, JsonFlag, LabelOption, SchemaOption, SeparatorOption
+from radoboost.cli.shell import (
+    BoundsOption,
+    ClassesOption,
+    ClassOption,
+    DecimalOption,
+    JsonFlag,
+    LabelOption,
+    SchemaOption,
+    SeparatorOption,
+    chosen_classes,
+)
 
 
 def check(
@@ -16,9 +26,8 @@ def check(
     schema: SchemaOption = None,
     bounds: BoundsOption = None,
     label: LabelOption = None,
-    classes: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="NEG POS", help="The two label values, negative first.")
-    ] = None,
+    classes: ClassesOption = None,
+    class_: ClassOption = None,
     feature: Annotated[
         list[str] | None, typer.Option("--feature", metavar="COL", help="A column to use; repeat for more.")
     ] = None,
@@ -37,7 +46,8 @@ def check(
 ) -> None:
     """Count which rows would contribute to a private release, before anything is spent.
 
-    Prints how many rows contribute, how many rows each column alone spoils, and how many values lie beyond bounds.
+    Prints how many rows contribute, how many rows each column alone spoils, how many values lie beyond bounds, and, of
+    more than two classes, how many rows each has.
     These counts are exact and protected by nothing: they are for the data holder alone. They show that something is
     wrong, such as a misspelt class or a column of text. Correct it by what is documented about the table: bounds,
     classes or columns that were chosen or corrected by these counts are outside the promise.
@@ -51,8 +61,9 @@ def check(
     from radoboost.holder.table_check import OUTSIDE, check_table
 
     result = check_table(
-        list(table), label=label, classes=classes, features=feature or None, drop=drop or (), schema=schema,
-        bounds=bounds, person=person, max_rows=max_rows, separator=separator, decimal=decimal, progress=True,
+        list(table), label=label, classes=chosen_classes(classes, class_), features=feature or None, drop=drop or (),
+        schema=schema, bounds=bounds, person=person, max_rows=max_rows, separator=separator, decimal=decimal,
+        progress=True,
     )  # fmt: skip
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))

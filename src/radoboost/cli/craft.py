@@ -11,6 +11,8 @@ from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_columns, complete_mechanism
 from radoboost.cli.shell import (
     BoundsOption,
+    ClassesOption,
+    ClassOption,
     DecimalOption,
     JsonFlag,
     LabelOption,
@@ -18,6 +20,7 @@ from radoboost.cli.shell import (
     SchemaOption,
     SeparatorOption,
     check_output,
+    chosen_classes,
     completing,
     default_output,
     print_release,
@@ -115,9 +118,8 @@ def craft(
     ] = "fill",
     separator: SeparatorOption = None,
     decimal: DecimalOption = None,
-    classes: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="NEG POS", help="The label values that mean -1 and +1.")
-    ] = None,
+    classes: ClassesOption = None,
+    class_: ClassOption = None,
     feature: Annotated[
         list[str] | None,
         typer.Option(metavar="COL", help="Use this column; repeat for more. All by default."),
@@ -176,12 +178,14 @@ def craft(
       rado craft 'visits/*.parquet' --label readmitted --person patient_id --max-rows 4 --epsilon 1 \\
         --schema visits.schema.json -o visits.rado.parquet
       rado craft patients.csv --label outcome --classes alive dead --json
+      rado craft wine.csv --label grade --class low --class middle --class high
       rado craft patients.csv --label readmitted --missing drop --separator ';' --decimal ,
       rado craft patients.csv --epsilon 1 --schema patients.schema.json
       rado craft patients.csv --epsilon 1 --schema patients.schema.json --ledger clinic.ledger
       rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
     """
     import radoboost as rb
+    from radoboost.tables.labels import class_advice
 
     options = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
     protection = chosen_mechanism(
@@ -193,6 +197,7 @@ def craft(
             f"rado schema {table[0]} --label {label or 'COL'}; complete it from public knowledge; give it with "
             "--schema; or, if all columns are numbers, let the mechanism moments find bounds with --bounds private"
         )
+    declared_classes = chosen_classes(classes, class_)
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)
     if not force:
@@ -202,7 +207,7 @@ def craft(
         release = rb.craft(
             list(table),
             label=label,
-            classes=classes,
+            classes=declared_classes,
             features=feature or None,
             drop=drop or (),
             n_rados=n_rados,
@@ -232,6 +237,9 @@ def craft(
     for warning in () if quiet else notices:
         for line in getattr(warning.message, "lines", (warning.message,)):
             say(f"rado: {' '.join(str(line).split())}")
+    advice = None if declared_classes or schema or quiet else class_advice(label or "", release.classes)
+    if advice:
+        say(f"rado: {advice}")
     print_release(release, place, as_json, f"wrote {place}")
 
 

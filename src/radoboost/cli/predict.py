@@ -2,11 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from radoboost.cli.shell import JsonFlag, SeparatorOption, check_output, default_output, say
+
+if TYPE_CHECKING:
+    from radoboost.learner.predict import Predicted
+
+_MOST_CLASSES = 10  # in a table of counts; of more, the most frequent confusions are listed
+_WIDTH = 12  # of a class in such a table
 
 
 def predict(
@@ -37,7 +43,8 @@ def predict(
     """Predict the class of every row of a table.
 
     Writes one row for each row of the table, in the same order: score, probability of the positive class, predicted
-    class, after the columns of --keep. Columns that the model does not know are not read. Missing values are filled
+    class, after the columns of --keep. Of more than two classes: the predicted class, then the probability of each, as
+    probability:NAME. Columns that the model does not know are not read. Missing values are filled
     and never stop it, nor do cells that a model with a schema cannot read; how many, and how many values of a category
     were new to the model, is said on stderr.
 
@@ -59,14 +66,36 @@ def predict(
         )
     if words := predicted.filled.sentence():
         say(words)
-    negative, positive = classifier.classes
     if as_json:
         print(json.dumps({"path": str(place), **predicted.to_dict()}, indent=2, ensure_ascii=False))
         return
     print(f"wrote {place}")
-    others = predicted.n_rows - predicted.n_positive
-    print(
-        f"{predicted.n_rows:,} rows: {predicted.n_positive:,} predicted {positive!r}, {others:,} predicted {negative!r}"
-    )
+    counts = list(zip(predicted.classes, predicted.counts.tolist(), strict=True))
+    if len(counts) == 2:
+        counts.reverse()  # the positive class first
+    print(f"{predicted.n_rows:,} rows: {', '.join(f'{count:,} predicted {value!r}' for value, count in counts)}")
     if predicted.n_wrong is not None:
         print(f"{predicted.n_wrong:,} of them wrong: an error of {100 * predicted.n_wrong / predicted.n_rows:.2f} %")
+    for line in _confusion_lines(predicted):
+        print(line)
+
+
+def _confusion_lines(predicted: "Predicted") -> list[str]:
+    """Rows by their true and their predicted class; of many classes, those that are taken for others most often."""
+    import numpy as np
+
+    if predicted.confusion is None or len(predicted.classes) == 2:
+        return []
+    names = [name if len(name) < _WIDTH else name[: _WIDTH - 4] + "..." for name in map(str, predicted.classes)]
+    if len(names) <= _MOST_CLASSES:
+        rows = zip(names, predicted.confusion.tolist(), strict=True)
+        head = f"{'true class':<{_WIDTH}}" + "".join(f"{name:>{_WIDTH}}" for name in names) + "   (predicted)"
+        return [head, *(f"{name:<{_WIDTH}}" + "".join(f"{count:>{_WIDTH},}" for count in row) for name, row in rows)]
+    wrong = predicted.confusion - np.diag(np.diag(predicted.confusion))
+    order = [int(place) for place in np.argsort(-wrong, axis=None, kind="stable")[:_MOST_CLASSES]]
+    pairs = [(place // len(names), place % len(names)) for place in order]
+    return [
+        f"{predicted.classes[true]!r} taken for {predicted.classes[taken]!r}: {wrong[true, taken]:,} rows"
+        for true, taken in pairs
+        if wrong[true, taken]
+    ]

@@ -75,7 +75,10 @@ def schema(
         print(_open_questions(result))
         return
     print("proposed from the table, which tells some of it, so promises about records refuse it:")
-    for line in proposal.in_words():
+    from radoboost.tables.labels import class_advice
+
+    advice = class_advice(label or "", result.classes or ())
+    for line in [*proposal.in_words(), *([advice] if advice else [])]:
         print(f"  {' '.join(line.split())}")
 
 

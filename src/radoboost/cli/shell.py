@@ -24,8 +24,33 @@ RelationOption = Annotated[
 ]
 LabelOption = Annotated[
     str | None,
-    typer.Option("--label", "-l", metavar="COL", help="The column that holds the two classes; a schema may name it."),
+    typer.Option("--label", "-l", metavar="COL", help="The column that holds the classes; a schema may name it."),
 ]
+
+
+ClassesOption = Annotated[
+    tuple[str, str] | None,
+    typer.Option(metavar="NEG POS", help="The label values that mean -1 and +1; of more than two, use --class."),
+]
+ClassOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class", metavar="NAME", help="A label value that is a class; repeat it for each, in order, of any number."
+    ),
+]
+
+
+def chosen_classes(classes: tuple[str, str] | None, names: list[str] | None) -> tuple[str, ...] | None:
+    """The classes by --classes or by --class, one of which will do; None where neither is given.
+
+    >>> chosen_classes(None, ["low", "middle", "high"])
+    ('low', 'middle', 'high')
+    """
+    if classes is not None and names:
+        raise ArgumentError("give --classes NEG POS, or --class NAME for each class, not both")
+    if names is not None and len(names) == 1:
+        raise ArgumentError(f"--class {names[0]} is one class only; repeat --class for each of them")
+    return tuple(names) if names else classes
 
 
 def completing(*words: str) -> Callable[[str], list[str]]:
@@ -111,7 +136,7 @@ def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None
     from radoboost.describe import describe
 
     if as_json:
-        document = {"path": str(path), **release.to_dict(), **_figures(release.statement)}
+        document = {"path": str(path), **release.to_dict(), **_by_class(release), **_figures(release.statement)}
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe(release)}")
@@ -126,6 +151,13 @@ def print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe_model(model)}")
+
+
+def _by_class(release: Any) -> dict[str, Any]:
+    """What a release tells of each of more than two classes."""
+    from radoboost.release.class_facts import class_facts
+
+    return {} if release.n_classes == 2 else {"by_class": [facts.to_dict() for facts in class_facts(release)]}
 
 
 def _figures(statement: Any) -> dict[str, Any]:

@@ -11,15 +11,17 @@ import numpy as np
 
 from radoboost.errors import ArgumentError
 from radoboost.findings import Band, Column, Figure, Findings, Panel, Series, Table
-from radoboost.learner.explain import Bars, Curve, Explanation, Pair, explain_model
+from radoboost.learner.explain import Bars, Curve, Explanation, Explanations, Pair, explain_model
 from radoboost.learner.model import Model
 from radoboost.learner.uncertainty import little_in_words
 from radoboost.release import Release, load, replacing
 
-_DRAWN = 12  # curves and bars in a picture
+DRAWN = 12  # curves and bars in a picture
 _PAIRS = 10  # in a table
 _LINES, _PAIR_LINES = 8, 3  # on a terminal
 _STEPS = "▁▂▃▄▅▆▇█"
+HEADING = f"{'effect of':<20}{'spread':>7}{'±':>8}   {'low to high':<17}least and largest"
+MARGINS = "± is the widest band, two standard errors; ? where 0 is within the band everywhere"
 _SCORE = "effect on the score"
 _ABOUT = (
     "A score is a sum of effects: what each column adds, what pairs of columns add together, and the rest. 0 is what "
@@ -27,10 +29,19 @@ _ABOUT = (
     "Bands are two standard errors by the declared noise. They do not say what another sample of people would change, "
     "and an effect is no cause."
 )
+_ABOUT_CLASSES = (
+    "Each class has a score, and the largest says which class a row is of. A score is a sum of effects: what each "
+    "column adds, what pairs of columns add together, and the rest, less the mean over classes of what they add to all "
+    "scores. 0 is what an average row has. An effect of 0.7 on a class doubles its odds beside the geometric mean of "
+    "all classes. Bands are two standard errors by the declared noise. They do not say what another sample of people "
+    "would change, and an effect is no cause."
+)
 
 
-def explain(source: Any) -> Explanation:
+def explain(source: Any) -> Explanation | Explanations:
     """What a model does: the shape of every column's effect with a band, the strongest pairs, and the rest.
+
+    Of more than two classes each has effects of its own: what adds to its score, less the mean over classes.
 
     Parameters
     ----------
@@ -41,7 +52,7 @@ def explain(source: Any) -> Explanation:
     -------
     Explanation
         `curves` of numbers and `bars` of categories, `pairs`, each by importance, and the `rest`; `to_dict` gives JSON
-        data.
+        data. Of more than two classes, `Explanations`: one for each class, as `by_class`.
 
     Examples
     --------
@@ -74,10 +85,14 @@ def model_of(source: Any) -> Model:
     return model
 
 
-def findings_of(explanation: Explanation) -> Findings:
+def findings_of(explanation: Explanation | Explanations) -> Findings:
     """An explanation as tables and figures."""
+    if isinstance(explanation, Explanations):
+        from radoboost.findings.class_effects import class_findings
+
+        return class_findings(explanation)
     positive = explanation.positive
-    shown = _by_importance(explanation)
+    shown = by_importance(explanation)
     tables = [_columns_table(shown)]
     if explanation.pairs:
         tables.append(_pairs_table(explanation))
@@ -85,14 +100,14 @@ def findings_of(explanation: Explanation) -> Findings:
     if shown:
         caption = (
             f"What each column adds to the score for {positive!r}, by its value, less the mean over rows. Bands are "
-            f"two standard errors by the declared noise. The {len(shown[:_DRAWN])} columns of the largest importance."
+            f"two standard errors by the declared noise. The {len(shown[:DRAWN])} columns of the largest importance."
         )
-        panels = [_panel(item) for item in shown[:_DRAWN]]
+        panels = [_panel(item) for item in shown[:DRAWN]]
         figures.append(Figure("effects", "Effects of columns", caption, panels))
     chance = 1 / (1 + np.exp(-explanation.log_odds))
     notes = [f"At the score of an average row the probability of {positive!r} is {chance:.3f}."]
     notes += [
-        f"The rest: {rest.n_columns:,} {rest.kind}, of all columns at once: {_percent(rest.share)} of the variance "
+        f"The rest: {rest.n_columns:,} {rest.kind}, of all columns at once: {percent(rest.share)} of the variance "
         "of the parts of scores."
         for rest in explanation.rest
     ]
@@ -114,8 +129,8 @@ def write_page(model: Model, place: Path, *, name: str, command: str) -> None:
         said = statement_in_words(model.statement)
     cover = pages.Cover(
         f"What {name} does",
-        _ABOUT,
-        _overview(model, explanation),
+        _ABOUT if model.n_classes == 2 else _ABOUT_CLASSES,
+        _overview(model),
         "The statement of the release behind it" if said else "",
         said,
     )
@@ -123,30 +138,38 @@ def write_page(model: Model, place: Path, *, name: str, command: str) -> None:
         draft.write_text(pages.page([made], cover), "utf-8")
 
 
-def effect_lines(explanation: Explanation) -> list[str]:
+def effect_lines(explanation: Explanation | Explanations) -> list[str]:
     """The most important effects as lines for a terminal: a column's shape from its low to its high end.
 
     >>> curve = Curve("age", 0.5, (20.0, 50.0, 80.0), (-1.0, 0.0, 1.0), (0.2, 0.1, 0.2))
     >>> effect_lines(Explanation("yes", 0.0, (curve,), (), (), ()))[1]
     'age                    0.50    0.20   ▁▅█              -1.00 at 20 ... +1.00 at 80'
     """
-    shown = _by_importance(explanation)
+    if isinstance(explanation, Explanations):
+        from radoboost.findings.class_effects import class_lines
+
+        return class_lines(explanation)
+    shown = by_importance(explanation)
     if not shown:
         return []
-    lines = [f"{'effect of':<20}{'spread':>7}{'±':>8}   {'low to high':<17}least and largest"]
-    for item in shown[:_LINES]:
-        low, high = int(np.argmin(item.effects)), int(np.argmax(item.effects))
-        ends = [f"{item.effects[k]:+.2f} at {_short(_value(item, k), 11)}" for k in sorted((low, high))]
-        size = f"{item.importance:>7.2f}{_margin(item.effects, item.band)}"
-        lines.append(f"{_short(item.name, 20):<20}{size}  {_drawn(item.effects):<17}{' ... '.join(ends)}")
-        if isinstance(item, Bars) and item.rare:
-            lines.append(f"{'':<20}{_short('too rare to tell: ' + ', '.join(item.rare), 76)}")
+    lines = [HEADING, *(line for item in shown[:_LINES] for line in item_lines(item))]
     lines += _pair_lines([pair for pair in explanation.pairs if any(pair.corners)][:_PAIR_LINES])
-    lines += [f"the rest: {_percent(rest.share)} in {rest.n_columns:,} {rest.kind}" for rest in explanation.rest]
+    lines += [f"the rest: {percent(rest.share)} in {rest.n_columns:,} {rest.kind}" for rest in explanation.rest]
     if any(item.band is not None for item in shown):
-        lines.append("± is the widest band, two standard errors; ? where 0 is within the band everywhere")
+        lines.append(MARGINS)
     hidden = len(shown) - _LINES
     return lines + ([f"... and {hidden:,} columns more; --html PAGE shows pictures of effects"] if hidden > 0 else [])
+
+
+def item_lines(item: Curve | Bars) -> list[str]:
+    """The effect of one column, under `HEADING`."""
+    low, high = int(np.argmin(item.effects)), int(np.argmax(item.effects))
+    ends = [f"{item.effects[k]:+.2f} at {shortened(value_at(item, k), 11)}" for k in sorted((low, high))]
+    size = f"{item.importance:>7.2f}{_margin(item.effects, item.band)}"
+    lines = [f"{shortened(item.name, 20):<20}{size}  {_drawn(item.effects):<17}{' ... '.join(ends)}"]
+    if isinstance(item, Bars) and item.rare:
+        lines.append(f"{'':<20}{shortened('too rare to tell: ' + ', '.join(item.rare), 76)}")
+    return lines
 
 
 def _pair_lines(pairs: list[Pair]) -> list[str]:
@@ -161,10 +184,10 @@ def _pair_lines(pairs: list[Pair]) -> list[str]:
             where = f"{high_high:+.2f} both present"
         elif pair.present:
             low = high_low if pair.present[0] == pair.names[0] else low_high
-            where = f"{low:+.2f} low, {high_high:+.2f} high; {_short(pair.present[0], 18)} present"
+            where = f"{low:+.2f} low, {high_high:+.2f} high; {shortened(pair.present[0], 18)} present"
         else:
             where = "".join(f"{corner:>+10.2f}" for corner in pair.corners)
-        names, band = _short(" and ".join(pair.names), 27), None if pair.band is None else (pair.band,) * 4
+        names, band = shortened(" and ".join(pair.names), 27), None if pair.band is None else (pair.band,) * 4
         lines.append(f"{names:<28}{pair.importance:>7.2f}{_margin(pair.corners, band)} {where}")
     return [line.rstrip() for line in lines]
 
@@ -177,15 +200,18 @@ def _margin(effects: Sequence[float], band: Sequence[float] | None) -> str:
     return f"{max(band):>8.2f}{' ' if clear else '?'}"
 
 
-def _by_importance(explanation: Explanation) -> list[Curve | Bars]:
+def by_importance(explanation: Explanation) -> list[Curve | Bars]:
     """All effects that are not 0 everywhere."""
     items: list[Curve | Bars] = [*explanation.curves, *explanation.bars]
     return sorted((item for item in items if any(item.effects)), key=lambda item: -item.importance)
 
 
-def _overview(model: Model, explanation: Explanation) -> Table:
+def _overview(model: Model) -> Table:
+    speaks = ["speaks for, where the score is above 0", str(model.classes[1])]
+    if model.n_classes > 2:
+        speaks = ["classes", f"{model.n_classes:,}: {', '.join(map(str, model.classes))}"]
     rows = [
-        ["speaks for, where the score is above 0", str(model.classes[1])],
+        speaks,
         ["columns of the table", f"{len(model.feature_names):,}"],
         ["columns of the release", f"{len(model.column_names):,}"],
     ]
@@ -215,7 +241,7 @@ def _columns_table(shown: list[Curve | Bars]) -> Table:
     for item in shown:
         low, high = int(np.argmin(item.effects)), int(np.argmax(item.effects))
         band = None if item.band is None else max(item.band)
-        least, largest = ([item.effects[k], _value(item, k)] for k in (low, high))
+        least, largest = ([item.effects[k], value_at(item, k)] for k in (low, high))
         rows.append([item.name, item.importance, *least, *largest, band])
     note = "Importance is the standard deviation of a column's effect over its rows, as far as the release tells."
     return Table("columns", "Columns, by importance", columns, rows, note)
@@ -239,16 +265,19 @@ def _pairs_table(explanation: Explanation) -> Table:
     return Table("pairs", "Pairs of columns", columns, rows, note)
 
 
+def bar_names(item: Bars) -> list[str]:
+    """The values of a category under their bars."""
+    values = [shortened(value, 16) for value in item.values]
+    if len(set(values)) < len(values):
+        values = list(item.values)
+    return [
+        f"{short} (too rare)" if value in item.rare else short for short, value in zip(values, item.values, strict=True)
+    ]
+
+
 def _panel(item: Curve | Bars) -> Panel:
     if isinstance(item, Bars):
-        values = [_short(value, 16) for value in item.values]
-        if len(set(values)) < len(values):
-            values = list(item.values)
-        if item.rare:
-            values = [
-                f"{short} (too rare)" if value in item.rare else short
-                for short, value in zip(values, item.values, strict=True)
-            ]
+        values = bar_names(item)
         return Panel(item.name, "", _SCORE, [Series("effect", values, item.effects, item.band, style="points")])
     bands = []
     if item.band is not None:
@@ -266,18 +295,19 @@ def _drawn(effects: tuple[float, ...]) -> str:
     return "".join(_STEPS[min(int(height * len(_STEPS)), len(_STEPS) - 1)] for height in heights)
 
 
-def _value(item: Curve | Bars, k: int) -> str:
+def value_at(item: Curve | Bars, k: int) -> str:
     """One of the values that effects are shown at."""
     if isinstance(item, Bars):
         return item.values[k]
     return f"{item.values[k]:.4g}" if item.dates is None else item.dates[k]
 
 
-def _short(name: str, most: int = 21) -> str:
+def shortened(name: str, most: int = 21) -> str:
+    """A name of so many letters at most."""
     return name if len(name) <= most else name[: most - 3] + "..."
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
     """A share in words."""
     if share is None:
         return "a part that is not known"

@@ -73,7 +73,8 @@ class RowCounts:
     missing or not finite, or a class that is not declared. `clipped` counts by feature the values of good rows beyond
     their bounds. With `persons`, these are counts of the rows that were taken of each. Where a schema reads raw cells,
     `filled` counts for each the cells that were missing, or not readable, or unknown, and `unknown` those of categories
-    that are unknown; `unforeseen` counts the good rows with a cell that the schema does not foresee.
+    that are unknown; `unforeseen` counts the good rows with a cell that the schema does not foresee. `by_class` counts
+    the good rows of each class, where there are more than two.
     """
 
     clipped: NDArray[np.int64]
@@ -84,6 +85,7 @@ class RowCounts:
     filled: NDArray[np.int64] | None = None
     unknown: NDArray[np.int64] | None = None
     unforeseen: int = 0
+    by_class: NDArray[np.int64] | None = None
 
     @classmethod
     def zeros(cls, n_features: int) -> "RowCounts":
@@ -105,6 +107,7 @@ class RowCounts:
             _both(self.filled, other.filled),
             _both(self.unknown, other.unknown),
             self.unforeseen + other.unforeseen,
+            _both(self.by_class, other.by_class),
         )
 
     def see(

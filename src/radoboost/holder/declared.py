@@ -49,7 +49,7 @@ class Declared:
 
     limits: Mapping[str, Any] | NDArray[np.float64]
     label: str | None = None
-    classes: tuple[Any, Any] | None = None
+    classes: tuple[Any, ...] | None = None
     from_data: bool = False
     all_private: bool = False
     schema: Schema | None = None

@@ -53,10 +53,19 @@ class CheckRows:
     def add(self, sums: RowCounts, first_row: int, batch: Batch) -> None:
         """Count."""
         with np.errstate(all="ignore"):
+<<<<<<< HEAD
             values, signs = batch.values(), self.rule.marks_or_zero(batch.labels)
             good = np.isfinite(values).all(axis=1) & (signs != 0)
             sums.see(values, signs, good, batch)
+=======
+            values, places = batch.values(), self.rule.places_or_none(batch.labels)
+            good = np.isfinite(values).all(axis=1) & (places >= 0)
+            sums.see(values, (places >= 0).astype(np.int8), good, batch)
+>>>>>>> model18
             sums.clipped += beyond_bounds(values, good, self.columns)
+            if self.rule.n_classes > 2:
+                own = np.bincount(places[good], minlength=self.rule.n_classes)
+                sums.by_class = own if sums.by_class is None else sums.by_class + own
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +76,7 @@ class TableCheck:
     features: tuple[str, ...]
     label: str
     schema: Schema | None = None
+    classes: Sequence[Any] = ()
 
     @property
     def _raw(self) -> tuple[str, ...]:
@@ -74,11 +84,22 @@ class TableCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as JSON data."""
-        return self.counts.to_dict(self.features, self.label, self._raw)
+        return {**self.counts.to_dict(self.features, self.label, self._raw), **self._by_class()}
+
+    def _by_class(self) -> dict[str, Any]:
+        """How many rows of each class contribute, where there are more than two."""
+        if self.counts.by_class is None:
+            return {}
+        return {"classes": dict(zip(map(str, self.classes), self.counts.by_class.tolist(), strict=True))}
 
     def in_words(self) -> list[str]:
         """The counts as lines, and a line for each column that may have been declared as what it is not."""
-        return [*self.counts.in_words(self.features, self.label, self._raw), *self._doubts()]
+        counts = self._by_class().get("classes", {})
+        classes = [f"classes: {', '.join(f'{name!r} {count:,}' for name, count in counts.items())}"] if counts else []
+        absent = [repr(name) for name, count in counts.items() if count == 0]
+        if absent:
+            classes.append(f"no row has the class {' or '.join(absent)}: are classes written as in the table?")
+        return [*self.counts.in_words(self.features, self.label, self._raw), *classes, *self._doubts()]
 
     def _doubts(self) -> Iterator[str]:
         """Columns of which more than half of the cells cannot be read as what was declared."""
@@ -153,4 +174,4 @@ def check_table(
         if person is not None:
             source, persons = choose_rows(source, run, rule, asked.max_rows, secrets.token_bytes(32))
         counts = replace(run(CheckRows(columns, rule), source), persons=persons)
-    return TableCheck(counts, source.features, asked.label_name, declared.schema)
+    return TableCheck(counts, source.features, asked.label_name, declared.schema, rule.classes)

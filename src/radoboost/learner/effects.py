@@ -93,7 +93,8 @@ class Effects:
 
     `covariances` are those of the weights by the declared noise, and `variances` those of the parts of scores, by the
     released second moments; None where noise exceeds them. `means` and `deviations` are of the columns of the release,
-    as these are scaled.
+    as these are scaled. Of more than two classes, `covariances` are those of the weights of any one class less the mean
+    over classes, for noise is the same in all of them, and `variances` are means over classes.
     """
 
     covariances: tuple[NDArray[np.float64], ...]

@@ -3,15 +3,19 @@
 An effect is what a column adds to the score, less its mean over the rows of the release as far as that tells: so 0 is
 what an average row has. Bands are two standard errors by the declared noise to either side. They come from the
 covariances of all weights that make a curve, for neighbouring hats are far from independent.
+
+Of more than two classes each has effects of its own: what a column adds to its score, less the mean over classes of
+what it adds to theirs, for only differences between scores tell classes apart.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit, softmax
 
 from radoboost.learner.effects import CATEGORY, COSINES, NUMBER, PAIR, POINTS, Part, basis_of, limits_of, parts_of
 from radoboost.learner.model import Model
@@ -90,6 +94,7 @@ class Explanation:
     """What a model does: curves, bars and pairs, each by importance, and the rest.
 
     `positive` is the class that positive scores speak for, and `log_odds` are those of a row whose every effect is 0.
+    Of more than two classes it is about one of them, `positive`, beside all others.
     """
 
     positive: Any
@@ -104,8 +109,36 @@ class Explanation:
         return asdict(self)
 
 
-def explain_model(model: Model) -> Explanation:
-    """What a model does.
+@dataclass(frozen=True)
+class Explanations:
+    """What a model of more than two classes does: an `Explanation` for each of its `classes`, in their order.
+
+    `probabilities` are those of the classes in a row whose every effect is 0. `importance` is how much each class
+    stands out: the root of the sum of squares of the importances of its curves, bars and pairs.
+    """
+
+    classes: tuple[Any, ...]
+    probabilities: tuple[float, ...]
+    by_class: tuple[Explanation, ...]
+
+    @property
+    def importance(self) -> tuple[float, ...]:
+        """How much each class stands out."""
+        kinds: list[Sequence[Sequence[Curve | Bars | Pair]]] = [(e.curves, e.bars, e.pairs) for e in self.by_class]
+        return tuple(math.hypot(*(item.importance for items in kind for item in items)) for kind in kinds)
+
+    def strongest(self, most: int) -> list[int]:
+        """The places of the classes that stand out most, at most so many, in the order of `classes`."""
+        importance = self.importance
+        return sorted(sorted(range(len(self.classes)), key=lambda k: -importance[k])[:most])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return asdict(self)
+
+
+def explain_model(model: Model) -> Explanation | Explanations:
+    """What a model does; of more than two classes, what it does for each.
 
     >>> import radoboost as rb
     >>> age = rb.Column("age", "standard", step=2.0**-20, mean=40.0, std=8.0)
@@ -113,47 +146,75 @@ def explain_model(model: Model) -> Explanation:
     >>> explanation = explain_model(Model(np.array([2.0, -0.5]), (age, dose), ("no", "yes"), {"name": "by hand"}))
     >>> [(curve.name, round(curve.importance, 1)) for curve in explanation.curves]
     [('age', 2.0), ('dose', 0.5)]
+    >>> theta = np.array([[5.0, 0.0], [2.0, 0.0], [2.0, 3.0]])
+    >>> three = explain_model(Model(theta, (age, dose), ("low", "middle", "high"), {"name": "by hand"}))
+    >>> [[(curve.name, round(curve.importance, 1)) for curve in each.curves] for each in three.by_class]
+    [[('age', 2.0), ('dose', 1.0)], [('age', 1.0), ('dose', 1.0)], [('dose', 2.0), ('age', 1.0)]]
     """
-    return _Reader(model).read()
+    if model.n_classes == 2:
+        reader = _Reader(model, model.theta)
+        read, score = reader.read(), reader.average_score()
+        return replace(read, log_odds=float(model.log_odds(np.array([score]))[0]))
+    bases: dict[int, NDArray[np.float64]] = {}
+    readers = [
+        _Reader(model, theta, place, bases) for place, theta in enumerate(model.theta - model.theta.mean(axis=0))
+    ]
+    found = [reader.read() for reader in readers]
+    chances = np.asarray(softmax([reader.average_score() for reader in readers]))
+    odds = logit(np.clip(chances, 1e-300, 1 - 2.0**-53)).tolist()
+    by_class = tuple(replace(each, log_odds=log_odds) for each, log_odds in zip(found, odds, strict=True))
+    return Explanations(model.classes, tuple(chances.tolist()), by_class)
 
 
 class _Reader:
-    """A model's parts, one after the other."""
+    """A model's parts, one after the other, under the weights of its score, or of one class less the mean of all.
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    `bases` keeps what the readers of several classes share.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        theta: NDArray[np.float64],
+        place: int = 1,
+        bases: dict[int, NDArray[np.float64]] | None = None,
+    ) -> None:
+        self.model, self.theta, self.place = model, theta, place
+        self.bases = {} if bases is None else bases
         self.parts = parts_of(model.columns, model.map, model.schema)
         self.average = 0.0
 
     def read(self) -> Explanation:
+        """All of them; the log odds are for the caller to add."""
         made: dict[str, list[Any]] = {NUMBER: [], CATEGORY: [], PAIR: []}
         for k, part in enumerate(self.parts):
             if part.kind in made:
                 read = {NUMBER: self._curve, CATEGORY: self._bars, PAIR: self._pair}[part.kind]
                 made[part.kind].append(read(k, part))
         curves, bars, pairs = (tuple(sorted(items, key=lambda item: -item.importance)) for items in made.values())
-        log_odds = float(self.model.log_odds(np.array([self._average_score()]))[0])
-        return Explanation(self.model.classes[1], log_odds, curves, bars, pairs, self._rest())
+        return Explanation(self.model.classes[self.place], 0.0, curves, bars, pairs, self._rest())
 
-    def _average_score(self) -> float:
+    def average_score(self) -> float:
         """The score of an average row: by the means that the release tells, or by those of the effects."""
         model = self.model
         constant = math.fsum(
-            float(theta) for theta, column in zip(model.theta, model.columns, strict=True) if column.scale == "constant"
+            float(theta) for theta, column in zip(self.theta, model.columns, strict=True) if column.scale == "constant"
         )
         if model.effects is None:
             return constant + self.average
-        return constant + float(model.theta[: len(model.effects.means)] @ np.array(model.effects.means))
+        return constant + float(self.theta[: len(model.effects.means)] @ np.array(model.effects.means))
 
-    def _basis(self, part: Part, at: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-        return basis_of(part, at, self.model.columns, self.model.map)
+    def _basis(self, k: int, at: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+        if k not in self.bases:
+            self.bases[k] = basis_of(self.parts[k], at, self.model.columns, self.model.map)
+        return self.bases[k]
 
     def _effect(
         self, k: int, part: Part, basis: NDArray[np.float64], masses: NDArray[np.float64] | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, float]:
         """The effects of rows of a basis less their mean by `masses`, their bands, and that mean."""
         middle = np.zeros(basis.shape[1]) if masses is None else masses @ basis
-        theta = self.model.theta[list(part.places)]
+        theta = self.theta[list(part.places)]
         centred, band = basis - middle, None
         if self.model.effects is not None:
             covariance = self.model.effects.covariances[k]
@@ -164,7 +225,7 @@ class _Reader:
         (name,) = part.names
         values = np.linspace(*limits_of(name, self.model.columns, self.model.map), POINTS)
         masses = self._masses(name, values)
-        effects, band, mean = self._effect(k, part, self._basis(part, {name: values}), masses)
+        effects, band, mean = self._effect(k, part, self._basis(k, {name: values}), masses)
         self.average += mean
         points, heights, widths = _listed(values, effects, band)
         return Curve(name, _spread(effects, masses), points, heights, widths, self._dates(name, values))
@@ -185,7 +246,7 @@ class _Reader:
             share = self._share(slots[0])
             rows, masses = np.array([[0.0, 1.0]]), np.array([1 - share, share])
             name, values = (f"{name}, a gap", ["there", MISSING]) if values == [GAP] else (name, [OTHERS, *values])
-        effects, band, mean = self._effect(k, part, self._basis(part, dict(zip(slots, rows, strict=True))), masses)
+        effects, band, mean = self._effect(k, part, self._basis(k, dict(zip(slots, rows, strict=True))), masses)
         self.average += mean
         rare: tuple[str, ...] = ()
         if self.model.effects is not None and len(part.places) == len(values):
@@ -198,11 +259,11 @@ class _Reader:
     def _pair(self, k: int, part: Part) -> Pair:
         first, second = part.names
         ends = [self._ends(name) for name in part.names]
-        basis = self._basis(part, {first: np.repeat(ends[0], 2), second: np.tile(ends[1], 2)})
+        basis = self._basis(k, {first: np.repeat(ends[0], 2), second: np.tile(ends[1], 2)})
         effects, band, _ = self._effect(k, part, basis)
         low_low, low_high, high_low, high_high = effects.tolist()
         kept = self.model.effects
-        variance = None if kept is None else kept.variances[k]
+        variance = None if kept is None or self.model.n_classes > 2 else kept.variances[k]
         if variance is None:  # as if the two had nothing to do with each other
             one, other = (self._share(name) if self._is_slot(name) else 0.5 for name in part.names)
             masses = np.asarray(np.kron([1 - one, one], [1 - other, other]), dtype=np.float64)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from radoboost.errors import ArgumentError, OutputError
@@ -22,20 +23,36 @@ from radoboost.tables.carried import Carried
 from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
 
-WRITTEN = ("score", "probability", "prediction")
+PREDICTION = "prediction"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Predicted:
-    """How many rows a table has, how many are predicted positive, and how many wrongly (None without labels).
+    """How many rows a table has, how many are predicted to be of each class, and how many wrongly.
 
+    `confusion` counts rows by their true class (rows) and the predicted one (columns); it is None without labels.
     `filled` counts gaps, cells that could not be read, and values that are new to the model.
     """
 
-    n_rows: int
-    n_positive: int
-    n_wrong: int | None
+    classes: tuple[Any, ...]
+    counts: NDArray[np.int64]
+    confusion: NDArray[np.int64] | None
     filled: Filled
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.counts.sum())
+
+    @property
+    def n_positive(self) -> int | None:
+        """How many rows are predicted positive; None where there are more than two classes."""
+        return int(self.counts[1]) if len(self.classes) == 2 else None
+
+    @property
+    def n_wrong(self) -> int | None:
+        """How many rows are predicted wrongly; None without labels."""
+        return None if self.confusion is None else int(self.confusion.sum() - np.trace(self.confusion))
 
     @property
     def error(self) -> float:
@@ -45,7 +62,26 @@ class Predicted:
     def to_dict(self) -> dict[str, Any]:
         """As JSON data, without what is not known."""
         error = {} if self.n_wrong is None else {"n_wrong": self.n_wrong, "error": self.error}
-        return {"n_rows": self.n_rows, "n_positive": self.n_positive, **error, **self.filled.to_dict()}
+        many: dict[str, Any] = {"n_positive": self.n_positive}
+        if len(self.classes) > 2:
+            many = {"classes": list(self.classes), "n_predicted": self.counts.tolist()}
+            error |= {} if self.confusion is None else {"confusion": self.confusion.tolist()}
+        return {"n_rows": self.n_rows, **many, **error, **self.filled.to_dict()}
+
+
+def written_names(model: Model) -> list[str]:
+    """The columns that predictions have.
+
+    >>> import radoboost as rb
+    >>> age = rb.Column("age", "none", step=1.0)
+    >>> written_names(Model(np.zeros(1), (age,), ("no", "yes"), {"name": "by hand"}))
+    ['score', 'probability', 'prediction']
+    >>> written_names(Model(np.zeros((3, 1)), (age,), ("low", "middle", "high"), {"name": "by hand"}))
+    ['prediction', 'probability:low', 'probability:middle', 'probability:high']
+    """
+    if model.n_classes == 2:
+        return ["score", "probability", PREDICTION]
+    return [PREDICTION, *(f"probability:{value}" for value in model.classes)]
 
 
 def predict_table(
@@ -61,6 +97,7 @@ def predict_table(
 ) -> Predicted:
     """Write score, probability of the positive class and predicted class of every row to a CSV or Parquet file.
 
+    Of more than two classes: the predicted class, then the probability of each, as "probability:NAME".
     The table must have the model's columns, in any order; others are not read. Where `label` names a column of
     true classes, wrong predictions are counted. The columns that `keep` names come first, as they are in the table.
     `separator` and `decimal` say how a CSV file is written, where neither its header line nor the model does.
@@ -75,35 +112,42 @@ def predict_table(
     >>> place.read_text().splitlines()[0]
     '"id","score","probability","prediction"'
     """
-    _check_kept(keep)
+    names = written_names(model)
+    _check_kept(keep, names)
     source = open_rows(model, table, label, separator, decimal)
     rule = None if label is None else LabelRule(label, model.classes)
     choices = pa.array(list(model.classes))
     kept = Carried(table, keep, separator if source.schema is None else source.schema.separator) if keep else None
-    types = zip(WRITTEN, (pa.float64(), pa.float64(), choices.type), strict=True)
-    schema = pa.schema([*(() if kept is None else kept.schema), *(pa.field(name, kind) for name, kind in types)])
-    n_rows = n_positive = n_wrong = 0
-    filled = Filled()
+    fields = [pa.field(name, choices.type if name == PREDICTION else pa.float64()) for name in names]
+    schema = pa.schema([*(() if kept is None else kept.schema), *fields])
+    n_classes, n_rows, filled = model.n_classes, 0, Filled()
+    counts, confusion = np.zeros(n_classes, np.int64), np.zeros((n_classes, n_classes), np.int64)
     with replacing(place) as draft, _writer(place, draft, schema) as writer:
         for batch, scores, more in scored_batches(model, source):
-            positive = scores > 0
-            prediction = choices.take(pa.array(positive.astype(np.int8)))
+            places = model.choices(scores)
             columns = [] if kept is None else kept.take(batch.n_rows).columns
-            columns = [*columns, pa.array(scores), pa.array(expit(model.log_odds(scores))), prediction]
+            columns = [*columns, *_written(model, scores, choices.take(pa.array(places)))]
             writer.write(pa.table(columns, schema=schema))
+            counts += np.bincount(places, minlength=n_classes)
             if rule is not None:
-                n_wrong += int((positive != (rule.signs(batch.labels, batch.place) > 0)).sum())
+                np.add.at(confusion, (rule.places(batch.labels, batch.place), places), 1)
             n_rows += batch.n_rows
-            n_positive += int(positive.sum())
             filled += more
             bar("scoring rows", n_rows, source.expected_rows(n_rows))
         source.check_rows(n_rows)
-    return Predicted(n_rows, n_positive, None if label is None else n_wrong, filled)
+    return Predicted(model.classes, counts, None if rule is None else confusion, filled)
 
 
-def _check_kept(keep: Sequence[str]) -> None:
-    """Refuse to keep a column twice, or under a name that the scores have."""
-    taken = [name for name in keep if name in WRITTEN]
+def _written(model: Model, scores: NDArray[np.float64], prediction: pa.Array) -> list[pa.Array]:
+    """The columns of `written_names`, for rows with these scores."""
+    if model.n_classes == 2:
+        return [pa.array(scores), pa.array(expit(model.log_odds(scores))), prediction]
+    return [prediction, *(pa.array(column) for column in np.ascontiguousarray(model.probabilities(scores).T))]
+
+
+def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse to keep a column twice, or under one of the `names` that predictions have."""
+    taken = [name for name in keep if name in names]
     if taken:
         raise ArgumentError(
             f"cannot keep {listed(taken)}: predictions have a column of that name; rename it in the table"

@@ -21,6 +21,8 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LONGEST_LABEL = 1024  # characters; a longer text is not a number and not a class
 MOST_CLASSES = 64
+_MOST_FRACTIONS = 10  # different numbers, some with fractions, that may still be classes which nobody declared
+_MANY_CLASSES = 20  # beyond which it is said that a label may be a number
 _EXACT_IN_FLOAT32 = 2**24
 _PLAIN_NUMBERS = {
     pa.from_numpy_dtype(kind): np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
@@ -190,6 +192,12 @@ class LabelsSeen:
             how_many = f"one class only ({values[0]!r})" if values else "no values"
             raise TableError(f"the label {self.name!r} has {how_many}; it must have at least two")
         _check_kinds(self.name, self.classes or values)
+        if self.classes is None and len(values) > _MOST_FRACTIONS and any(isinstance(v, float) for v in values):
+            shown = ", ".join(repr(value) for value in sorted(values)[:3])
+            raise TableError(
+                f"the label {self.name!r} has {len(values)} different numbers, some with fractions ({shown}, ...), so "
+                "it looks like an amount; make classes of its ranges, or declare all of them as classes (--class)"
+            )
         return LabelRule(self.name, check_classes(self.classes or sorted(values)))
 
     def _see(self, labels: pa.Array, place: Place | None) -> None:
@@ -243,6 +251,20 @@ class LabelsSeen:
             if all(picks):
                 return [value for values in picks for value in values]
         return []
+
+
+def class_advice(name: str, classes: Sequence[Any]) -> str | None:
+    """What to think about where a table has many classes that nobody declared; None where it has few.
+
+    >>> class_advice("rings", range(1, 29))
+    "the label 'rings' has 28 classes; if it is a number, ranges of it make better classes (few rows teach little)"
+    """
+    if len(classes) <= _MANY_CLASSES:
+        return None
+    return (
+        f"the label {name!r} has {len(classes)} classes; if it is a number, ranges of it make better classes (few rows "
+        "teach little)"
+    )
 
 
 def in_words(classes: Sequence[Any]) -> str:

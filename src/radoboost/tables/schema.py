@@ -54,7 +54,7 @@ class Schema:
 
     columns: Mapping[str, Kind]
     label: str | None = None
-    classes: tuple[Any, Any] | None = None
+    classes: tuple[Any, ...] | None = None
     separator: str | None = None
     decimal: str = "."
     thousands: str | None = None
@@ -184,7 +184,7 @@ class Schema:
         return cls(
             kinds,
             entry.get("label"),
-            None if classes is None or None in classes else (classes[0], classes[1]),
+            None if classes is None or None in classes else tuple(classes),
             entry.get("separator"),
             entry.get("decimal") or ".",
             entry.get("thousands"),

@@ -72,7 +72,8 @@ def check_declared(asked: Asked, *, may_search: bool = False) -> int | None:
         raise ArgumentError(NO_BOUNDS)
     if asked.classes is None:
         raise ArgumentError(
-            "a private mechanism needs the classes declared: give classes=(negative, positive), or --classes NEG POS"
+            "a private mechanism needs the classes declared: give classes=(negative, positive), or --classes NEG POS; "
+            "of more than two, all of them in order, or --class NAME for each"
         )
     LabelRule(asked.label_name, asked.classes)
     names = declared_features(asked)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.adversary.known import DEFAULT_SECONDS, deadline
+from radoboost.adversary.known import DEFAULT_SECONDS, deadline, refuse_many_classes
 from radoboost.errors import ArgumentError
 from radoboost.findings import Check, Column, Figure, Findings, Panel, Series, Table
 from radoboost.holder.mechanisms import FeatureBand, Plain
@@ -156,6 +156,8 @@ def confound(
     >>> confounder.construction, confounder.keeps_constant
     ('flip', True)
     """
+    if isinstance(columns, Release):
+        refuse_many_classes(columns, "the paper's confounders are for two classes")
     if isinstance(columns, Release) and columns.law not in ("sums", "banded sums"):
         raise ArgumentError(
             f"what {columns.mechanism['name']!r} releases are not sums of edge vectors alone, and have no confounders; "
