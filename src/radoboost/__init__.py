@@ -22,13 +22,8 @@
 #                 labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns and dates;
 #                 json_schema, for editors; raw and carried: cells as they are; mapped: seen through a feature map
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
-<<<<<<< HEAD
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
-#                 statements: checking, words; chain: several releases together
-=======
-#                 polynomials, or compiled: map_kernel; laws, spectra, scores; drawn: rados from moments; class_facts:
-#                 what is told of each class; statements: checking, words; chain: several releases together
->>>>>>> model18
+#                 class_facts: what is told of each class; statements: checking, words; chain: several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
 #                 advance allows (filter), and the books of a table (ledger)

@@ -53,15 +53,9 @@ class CheckRows:
     def add(self, sums: RowCounts, first_row: int, batch: Batch) -> None:
         """Count."""
         with np.errstate(all="ignore"):
-<<<<<<< HEAD
-            values, signs = batch.values(), self.rule.marks_or_zero(batch.labels)
-            good = np.isfinite(values).all(axis=1) & (signs != 0)
-            sums.see(values, signs, good, batch)
-=======
             values, places = batch.values(), self.rule.places_or_none(batch.labels)
             good = np.isfinite(values).all(axis=1) & (places >= 0)
             sums.see(values, (places >= 0).astype(np.int8), good, batch)
->>>>>>> model18
             sums.clipped += beyond_bounds(values, good, self.columns)
             if self.rule.n_classes > 2:
                 own = np.bincount(places[good], minlength=self.rule.n_classes)
