@@ -17,6 +17,7 @@ from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, 
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import SignatureSet
+from radoboost.holder.sparse_passes import check_room, sum_entries, survey_entries
 from radoboost.release import RADOS
 from radoboost.release.columns import Column
 from radoboost.tables.labels import LabelRule, LabelsSeen
@@ -73,13 +74,13 @@ def survey(asked: Asked, run: Run, *, unbounded: str | None = None, passes: int 
     limits = check_bounds(asked.declared, source.features, scale)
     if scale != "bounds":  # slots are 0 or 1, and need no clipping
         limits = {name: pair for name, pair in limits.items() if name not in source.groups}
-    check_memory(run.engine, asked.n_rados, len(source.features) + asked.intercept)
+    check_room(run.engine, source, asked.n_rados, len(source.features) + asked.intercept)
     if unbounded is not None:
         limits.pop(unbounded, None)
     moments = scale == "standard" or unbounded is not None
     labels = LabelsSeen(asked.label_name, asked.classes)
     task = SurveyRows(run.engine, *limit_arrays(limits, source.features), labels, moments, source.features)
-    sums = run.sum(task)
+    sums = run.sum(survey_entries(task, source))
     source.check_rows(sums.exact.n_rows)
     check_size(source.name, sums.exact.n_rows)
     return Surveyed(sums.exact, sums.labels.settle(), scale, limits)
@@ -99,7 +100,8 @@ def sum_rados(
     n_rows, n_rados = facts.exact.n_rows, asked.n_rados
     prepared = subsets.prepare(asked.signature_key, n_rados, n_rows, run.threads)
     inputs = None if through is None else through.inputs
-    sums = run.sum(SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs))
+    task = SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs)
+    sums = run.sum(sum_entries(task, run.source))
     if sums.counts.n_rows != n_rows:
         raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.counts.n_rows))
     return Made(
