@@ -31,9 +31,10 @@
 # The holder's side, from a table to a release:
 #
 #   holder        declared, feature_maps, counts, grid, keystream, subsets, signatures, noise
-#     engines     what is computed for a block of rows: reference and reference_rows first, then kernel, kernel_rows,
-#                 kernel_classes, kernel_wide and vectors
-#                 passes, class_sums: one sum over rows, as data; persons: which rows of each contribute
+#     engines     what is computed for a block of rows: reference with reference_rows, reference_sparse and exact first,
+#                 then kernel, kernel_rows, kernel_classes, kernel_wide, kernel_sparse, kernel_bins and vectors
+#                 passes, class_sums: one sum over rows, as data; sparse_passes: over entries; persons: which rows of
+#                 each contribute
 #     runners     where passes run: threads, with kept rows
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;

@@ -44,6 +44,7 @@ from radoboost.release.columns import Column
 from radoboost.release.drawn import N_RADOS, draw_rados
 from radoboost.shells import LinearShell, boost_shell, boosted_rows, chosen_oracle, unchanged_by_failure
 from radoboost.tables.columns import check_integers, row_place
+from radoboost.tables.sparse import NamedMatrix
 from radoboost.tuning import changed_mechanism, chosen_mechanism, mechanism_parameters, note_fit, note_score
 
 _NEEDS_CLASSES = (
@@ -127,8 +128,10 @@ class _RadoShell(LinearShell, ABC):
             y, declared = order[np.searchsorted(classes[order], y)].astype(np.int8), tuple(range(len(values)))
         table, takes_seed = X, getattr(mechanism, "takes_seed", True)
         if names is not None and hasattr(self, "feature_names_in_") and not private:
-            dense = X.toarray() if hasattr(X, "toarray") else X
-            table = pa.table([np.ascontiguousarray(column) for column in dense.T], names=names)
+            if hasattr(X, "toarray"):
+                table = NamedMatrix(X, names)
+            else:
+                table = pa.table([np.ascontiguousarray(column) for column in X.T], names=names)
         release = craft(
             table,
             y,

@@ -132,6 +132,34 @@ def edge_integers(values: NDArray[Any], labels: NDArray[np.int8], columns: Seque
     return edges
 
 
+def snapping_constants(columns: Sequence[Column]) -> NDArray[np.float64]:
+    """What scales and snaps a value, a row for each column: low, high, shift, factor, divisor, offset and 1 / step.
+
+    The constant feature has the bounds 1 and 1, so that any value becomes 1.
+    """
+    return np.array(
+        [
+            (*((1.0, 1.0, 0.0, 1.0, 1.0, 0.0) if column.scale == "constant" else column.constants), 1.0 / column.step)
+            for column in columns
+        ]
+    )
+
+
+def snapped(values: NDArray[np.float64], constants: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Values on the grid, each by its own row of `snapping_constants`.
+
+    >>> columns = [Column("x", "standard", mean=3.0, std=2.0, step=2.0**-21), constant_column(2.0**-22)]
+    >>> snapped(np.array([0.0, 0.0]), snapping_constants(columns)).tolist() == [-3 * 2**20, 2**22]
+    True
+    """
+    low, high, shift, factor, divisor, offset, inverse = constants.T
+    with np.errstate(under="ignore"):
+        scaled = ((np.minimum(np.maximum(values, low), high) - shift) * factor) / divisor - offset
+    # The step is a power of two: multiplying by its inverse is dividing by it.
+    numbers: NDArray[np.int32] = np.rint(scaled * inverse).astype(np.int32)
+    return numbers
+
+
 def resolve_scale(scale: str | None, default: str, bounded: bool) -> str:
     """The scale by its name in a release; "auto" is the mechanism's default."""
     if scale == "auto":

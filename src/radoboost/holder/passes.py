@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.holder.counts import RowCounts, beyond_bounds
-from radoboost.holder.engines import Engine, Survey
+from radoboost.holder.engines import Engine
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.signatures import Prepared
@@ -151,7 +151,7 @@ class Surveyed:
 
     labels: LabelsSeen
     statistics: ExactSums
-    survey: Survey | None = None
+    survey: Any = None  # an engine's survey, of rows that are dense or sparse
 
     @property
     def exact(self) -> ExactSums:

@@ -35,7 +35,7 @@ from radoboost.tables.schema import Schema
 VERSIONS = (1, 2, 3, 4)
 _KEY = "radoboost_model"
 _SIGNS = ("negative", "positive")
-_DENSE_ROWS = 8192
+_DENSE_ROWS, _DENSE_VALUES = 8192, 1 << 22  # of a sparse matrix, made dense at a time
 _MAPPED_VALUES = 1 << 20  # in memory at a time
 
 
@@ -204,7 +204,8 @@ class Model:
     def scores(self, values: Any) -> NDArray[np.float64]:
         """The score of each row of `values`, an array or sparse matrix with a column for each of `input_names`."""
         if hasattr(values, "toarray"):
-            parts = [values[start : start + _DENSE_ROWS] for start in range(0, values.shape[0], _DENSE_ROWS)]
+            step = max(1, min(_DENSE_ROWS, _DENSE_VALUES // max(1, values.shape[1])))
+            parts = [values[start : start + step] for start in range(0, values.shape[0], step)]
             return np.concatenate([self.no_scores, *(self.scores(part.toarray()) for part in parts)])
         total = self.scores_or_nan(values)
         if np.isnan(total).any():

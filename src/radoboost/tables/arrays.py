@@ -1,21 +1,25 @@
 """NumPy arrays and sparse matrices as parts: slices of rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.columns import Choice, row_place
+from radoboost.tables.columns import LARGEST_INTEGER, Choice, check_integers, row_place
 from radoboost.tables.frames import check_length, packed, unpacked
 from radoboost.tables.raw_columns import array_cells
 from radoboost.tables.reading import Reading
 from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
+from radoboost.tables.sparse import NamedMatrix, SparseRows, whole_rows
 
 SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array: small, for a slice costs nothing
+SPARSE_ENTRIES, SPARSE_ROWS = 1 << 20, 65536  # about, in a batch of sparse rows: many, for sums are taken by column
+SPARSE_SHARE = 8  # where more than one cell in so many has an entry, dense rows are summed faster
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +59,31 @@ class ArrayPart:
             labels = None if self.labels is None else self.labels[start:stop]
             persons = None if self.persons is None else self.persons[start:stop]
             place = partial(_place, self.first_row + start)
-            yield Batch(stop - start, labels, partial(self._values, start, stop, place), place, persons)
+            entries = self.reading.takes_sparse and _is_sparse(self.x)
+            sparse = partial(self._sparse, start, stop, place) if entries else None
+            values = partial(self._values, start, stop, place)
+            yield Batch(stop - start, labels, values, place, persons, sparse=sparse)
 
     def _values(self, start: int, stop: int, place: Any) -> NDArray[Any]:
         rows = self.x[start:stop]
         rows = rows.toarray() if hasattr(rows, "toarray") else rows
         return self.reading.array_values(rows, self.features, place)
+
+    def _sparse(self, start: int, stop: int, place: Any) -> SparseRows:
+        first, last = self.x.indptr[start], self.x.indptr[stop]
+        starts = self.x.indptr[start : stop + 1].astype(np.int64) - first
+        values = self.x.data[first:last]
+        rows = SparseRows(self.x.shape[1], starts, self.x.indices[first:last].astype(np.int32), values)
+        if values.dtype.kind in "iu":
+            beyond = (values > LARGEST_INTEGER) | (values < -LARGEST_INTEGER)
+            if beyond.any():
+                entry = int(np.argmax(beyond))
+                check_integers(values[[entry]], self.features[rows.places[entry]], lambda _: place(rows.row_of(entry)))
+        return rows._replace(values=values.astype(np.float64) + 0.0)  # -0.0 is 0.0
+
+
+def _is_sparse(x: Any) -> bool:
+    return hasattr(x, "toarray")
 
 
 def _own_rows(
@@ -81,17 +104,20 @@ def _place(first_row: int, row: int) -> str:
 
 
 def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Reading) -> Source:
-    """An array or a sparse matrix; its columns are called x0, x1, ...
+    """An array or a sparse matrix; its columns are called x0, x1, ..., unless they have names.
 
     Its labels are `labels`, or one of its columns.
     """
+    names: Sequence[str] | None = None
+    if isinstance(table, NamedMatrix):
+        table, names = table.matrix, table.names
     x = reading.array(table)
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
-    if hasattr(x, "toarray"):
-        x = x.tocsr()
     reading.check_dtype(x)
-    places = {f"x{k}": k for k in range(x.shape[1])}
+    if _is_sparse(x):
+        x = whole_rows(x) if reading.takes_sparse else x.tocsr()
+    places = {name: k for k, name in enumerate(names or (f"x{k}" for k in range(x.shape[1])))}
     features = choice.columns(list(places), "the array")
     if choice.label is not None:
         labels = _column(x, places[choice.label], reading)
@@ -103,11 +129,16 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
         x = x[:, indices]
     label = None if labels is None else choice.label or "y"
     rows = part_rows(max(1, len(features)), whole_tiles(min(SLICE_ROWS, SLICE_VALUES // max(1, len(features)))))
+    sparse_rows = None
+    if reading.takes_sparse and _is_sparse(x):
+        x = whole_rows(x)  # choosing columns may leave them in another order
+        if SPARSE_SHARE * x.nnz <= n_rows * x.shape[1]:
+            rows = sparse_rows = whole_tiles(min(SPARSE_ROWS, SPARSE_ENTRIES * n_rows // max(1, x.nnz)))
     parts = [
         ArrayPart(x, labels, features, reading, start, min(start + rows, n_rows), persons=persons)
         for start in range(0, n_rows, rows)
     ]
-    return Source("the array", features, label, parts, SLICE_VALUES, SLICE_ROWS)
+    return Source("the array", features, label, parts, SLICE_VALUES, SLICE_ROWS, sparse_rows=sparse_rows)
 
 
 def array_columns(x: Any, choice: Choice, reading: Reading) -> pa.Table:

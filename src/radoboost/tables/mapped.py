@@ -32,7 +32,7 @@ def mapped(source: Source, feature_map: FeatureMap) -> Source:
     places = tuple(names[name] for name in feature_map.input_names)
     selection = None if places == tuple(range(len(names))) else places
     pieces = tuple(MappedPart(part, feature_map, selection) for part in source.pieces)
-    return replace(source, features=feature_map.output_names, pieces=pieces)
+    return replace(source, features=feature_map.output_names, pieces=pieces, sparse_rows=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class MappedPart:
         """The rows in the same batches; their values are mapped when they are asked for."""
         for batch in self.part.batches(most_rows):
             values = MappedValues(batch, self.feature_map, self.places)
-            yield batch._replace(values=values, inputs=values.inputs)
+            yield batch._replace(values=values, inputs=values.inputs, sparse=None)
 
 
 class MappedValues:

@@ -34,6 +34,10 @@ class Reading(Protocol):
     def marks(self) -> Marks:
         """How CSV files and texts of numbers are written."""
 
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether rows of a sparse matrix may be used by their entries; otherwise a batch of them is made dense."""
+
     def labels(self, y: Any) -> pa.Array:
         """Labels in any container."""
 

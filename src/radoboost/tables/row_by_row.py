@@ -9,7 +9,7 @@ value can change the type of a column.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,8 @@ class RowByRow:
 
     schema: Schema | None = None
     given: Marks = PLAIN
+
+    takes_sparse: ClassVar[bool] = False  # a record is used as a whole
 
     @property
     def marks(self) -> Marks:

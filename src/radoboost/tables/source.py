@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import NeedsSchema, TableError
 from radoboost.tables.schema import Schema
+from radoboost.tables.sparse import SparseRows
 
 TILE_ROWS = 64  # one word of the keystream has a bit for each: batches of whole tiles save work at both ends
 PART_VALUES = 1 << 23  # in a part, about: small enough to be sent around, large enough to be worth it
@@ -55,6 +56,7 @@ class Batch(NamedTuple):
     `persons` says whose row each one is, as it is in the table; None if nobody asked for that. Where a schema says how
     raw columns are read, `gaps()` says where their cells are missing or unknown, and `unread()` names those that are
     there and are no number or date. `inputs()` gives what values were made of by a feature map; None without one.
+    `sparse()` gives the same values as entries of sparse rows, for those who can use them; None where rows are dense.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the
@@ -69,6 +71,7 @@ class Batch(NamedTuple):
     gaps: Callable[[], Gaps] | None = None
     inputs: Callable[[], NDArray[Any]] | None = None
     unread: Callable[[], Mapping[str, Unread]] | None = None
+    sparse: Callable[[], SparseRows] | None = None
 
 
 class Part(Protocol):
@@ -90,7 +93,8 @@ class Source:
     """A table that is ready to be read: the names of its features and of its label, and its rows in parts.
 
     `label` is None where there is no label. `batch_rows` is how many rows a batch should have. `guess` estimates the
-    number of rows of a table that does not know it. With a `schema`, the features are its encoded columns.
+    number of rows of a table that does not know it. With a `schema`, the features are its encoded columns. Where rows
+    are sparse, `sparse_rows` is how many of them a batch should have if nobody makes them dense; it is None elsewhere.
     """
 
     name: str
@@ -101,6 +105,7 @@ class Source:
     most_rows: int
     guess: Callable[[], int | None] | None = None
     schema: Schema | None = None
+    sparse_rows: int | None = None
 
     def __post_init__(self) -> None:
         if not self.features:
@@ -154,11 +159,15 @@ class Source:
 def refuse_not_finite(features: Sequence[str], batch: Batch, values: NDArray[Any]) -> None:
     """Raise an error that names the first value of a batch that is not finite."""
     row, k = np.argwhere(~np.isfinite(values))[0].tolist()
-    missing = np.isnan(values[row, k])
+    raise not_finite(features[k], batch.place(row), values[row, k])
+
+
+def not_finite(name: str, place: str, value: float) -> TableError:
+    """The error for a value that is not finite."""
+    missing = np.isnan(value)
     what = "a missing value (NaN)" if missing else "an infinite value"
-    raise (NeedsSchema if missing else TableError)(
-        f"column {features[k]!r} has {what} ({batch.place(row)}); fill in or drop such rows or columns"
-    )
+    wrong = NeedsSchema if missing else TableError
+    return wrong(f"column {name!r} has {what} ({place}); fill in or drop such rows or columns")
 
 
 def whole_tiles(rows: int) -> int:

@@ -1,10 +1,12 @@
-"""Sparse matrices by rows, read so that an entry matters to its own row only.
+"""Sparse matrices by rows: for private reading so that an entry matters to its own row only, and as they are.
 
 SciPy does not check where the entries of a matrix are, and writes to wherever they point. So nothing of SciPy converts
-a matrix here before places were checked (C0 of docs/proofs/contributions.md).
+a matrix to dense rows here before places were checked (C0 of docs/proofs/contributions.md).
 """
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,94 @@ from radoboost.errors import TableError
 from radoboost.tables.cells import array_numbers, object_numbers
 
 Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # rows, columns and values
+
+
+class SparseRows(NamedTuple):
+    """Some rows of a sparse matrix: cells that have no entry are 0.
+
+    The entries of row i are those from `starts[i]` to `starts[i + 1]`: their columns in `places`, in ascending order,
+    each once, and their `values`.
+
+    >>> rows = SparseRows.of(np.array([[0.0, 2.0], [3.0, 0.0]]))
+    >>> rows.taken(np.array([1, 1])).column(0), rows.row_of(1)
+    (array([3., 3.]), 1)
+    """
+
+    n_columns: int
+    starts: NDArray[np.int64]
+    places: NDArray[np.int32]
+    values: NDArray[np.float64]
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.starts) - 1
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> "SparseRows":
+        """Dense rows without their zeros."""
+        rows, places = np.nonzero(values)
+        starts = np.searchsorted(rows, np.arange(len(values) + 1))
+        return cls(values.shape[1], starts, places.astype(np.int32), values[rows, places].astype(np.float64))
+
+    def taken(self, rows: NDArray[np.int64]) -> "SparseRows":
+        """The rows of these numbers, in this order; one may come several times."""
+        lengths = np.diff(self.starts)[rows]
+        starts = np.append(0, np.cumsum(lengths))
+        entries = np.arange(starts[-1]) + np.repeat(self.starts[:-1][rows] - starts[:-1], lengths)
+        return SparseRows(self.n_columns, starts, self.places[entries], self.values[entries])
+
+    def column(self, k: int) -> NDArray[np.float64]:
+        """One column, with its zeros."""
+        entries = np.flatnonzero(self.places == k)
+        column = np.zeros(self.n_rows)
+        column[np.searchsorted(self.starts, entries, side="right") - 1] = self.values[entries]
+        return column
+
+    def row_of(self, entry: int) -> int:
+        """The row that an entry is in."""
+        return int(np.searchsorted(self.starts, entry, side="right")) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class NamedMatrix:
+    """A sparse matrix whose columns have names."""
+
+    matrix: Any
+    names: Sequence[str]
+
+    def toarray(self) -> NDArray[Any]:
+        """The dense matrix, without names."""
+        dense: NDArray[Any] = self.matrix.toarray()
+        return dense
+
+
+def whole_rows(matrix: Any) -> Any:
+    """A sparse matrix of SciPy by rows, in its own type, each place once and in order; the caller's stays as it is.
+
+    Entries of one place add up in their order, as in the dense matrix.
+
+    >>> from scipy import sparse
+    >>> whole_rows(sparse.csr_array(([1, 2, 4], [1, 0, 1], [0, 3, 3]), shape=(2, 2))).data.tolist()
+    [2, 5]
+    """
+    from scipy import sparse  # not at the top: importing the package loads nothing of SciPy
+
+    rows = matrix.tocsr()
+    starts, places, values = _compressed(rows, rows.shape[0])
+    if len(places) and not (places.min() >= 0 and places.max() < rows.shape[1]):
+        raise _damaged()
+    row_of = np.repeat(np.arange(rows.shape[0]), np.diff(starts))
+    ahead = (np.diff(places) > 0) | (np.diff(row_of) > 0)
+    if ahead.all():
+        return sparse.csr_array((values, places, starts), shape=rows.shape)
+    order = np.lexsort((places, row_of))
+    row_of, places, values = row_of[order], places[order], values[order]
+    first = np.append(True, (np.diff(places) != 0) | (np.diff(row_of) != 0))
+    totals = np.zeros(int(first.sum()), dtype=values.dtype)
+    np.add.at(totals, np.cumsum(first) - 1, values)
+    starts = np.append(0, np.cumsum(np.bincount(row_of[first], minlength=rows.shape[0])))
+    return sparse.csr_array((totals, places[first], starts), shape=rows.shape)
 
 
 def sparse_rows(matrix: Any) -> Any:

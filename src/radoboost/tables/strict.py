@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,8 @@ class Strict:
     schema: Schema | None = None
     given: Marks = PLAIN
     gaps: bool = False
+
+    takes_sparse: ClassVar[bool] = True
 
     @property
     def marks(self) -> Marks:

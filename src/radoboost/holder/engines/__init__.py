@@ -21,6 +21,7 @@ from radoboost.holder.grid import ExactSums
 from radoboost.holder.signatures import Prepared
 from radoboost.numba_cache import prepare_cache
 from radoboost.release.columns import Column
+from radoboost.tables.sparse import SparseRows
 
 _CLASSES = {"kernel": ("radoboost.holder.engines.kernel", "Kernel"),
             "reference": ("radoboost.holder.engines.reference", "Reference")}  # fmt: skip
@@ -96,6 +97,46 @@ class Engine(Protocol):
 
     def products(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The sum of the rows' products, shape (columns, columns), and of the rows."""
+
+
+class SparseSurvey(Protocol):
+    """Exact statistics of the clipped values of all sparse rows added so far, zeros among them."""
+
+    def add(self, rows: SparseRows) -> bool:
+        """Take some rows; False if a value is not finite."""
+
+    def result(self) -> ExactSums:
+        """The statistics of all rows."""
+
+
+class SparseEngine(Protocol):
+    """What an engine may have besides: the same for sparse rows, over their entries alone."""
+
+    def sparse_survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> SparseSurvey:
+        """A new survey; without `moments` it takes the range, and checks that values are finite."""
+
+    def sum_sparse(
+        self,
+        rows: SparseRows,
+        signs: NDArray[np.int8],
+        constants: NDArray[np.float64],
+        first_row: int,
+        prepared: Prepared,
+        differences: NDArray[np.int64],
+        label_sums: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """Add sparse rows to the rados whose signature has them; return how many values were clipped, by column.
+
+        `differences`, shape (columns, rados), gets what entries differ from the integer of 0, times their row's sign,
+        and `label_sums` the signs. `constants` are those of `snapping_constants`. Signs may be 0: such a row adds
+        nothing.
+        """
+
+
+def sparse_engine(engine: Engine) -> SparseEngine | None:
+    """The engine, if it takes sparse rows; None if they must be made dense for it."""
+    able = all(callable(getattr(engine, name, None)) for name in ("sparse_survey", "sum_sparse"))
+    return cast(SparseEngine, engine) if able else None
 
 
 def get_engine(engine: str | Engine) -> Engine:

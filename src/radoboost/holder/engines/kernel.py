@@ -16,11 +16,11 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from radoboost.holder.engines import kernel_classes, kernel_rows, kernel_wide
+from radoboost.holder.engines import kernel_classes, kernel_rows, kernel_sparse, kernel_wide
+from radoboost.holder.engines.kernel_bins import BINS, FOLD_ROWS, add_to_bin, bin_sums
 from radoboost.holder.engines.vectors import (
     SCAN_COLUMNS,
     add_chosen,
-    add_moments,
     float_bits,
     flush,
     scan_rows,
@@ -42,8 +42,6 @@ _DIGIT_BITS, _FIRST_BITS = 21, 19
 _HEADROOM = 3  # bits kept free above a column's largest value, so that a larger one seldom moves its unit
 _EXPONENTS = 400  # columns with larger or smaller values go the slow way
 _SCAN_BYTES, _SCAN_ROWS = 1 << 17, (32, 1024)  # they stay in the cache; products of 2048 rows are below 2**53
-_BINS, _BIN_EXPONENTS = 512, 4  # a bin of the slow way takes four neighbouring exponents
-_FOLD_ROWS = 1 << 16  # squares there have 112 bits: this many fit a bin of 128 bits
 _U = np.uint64
 
 _JIT: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
@@ -130,7 +128,7 @@ def _scan(kind: str, digits: int) -> Callable[..., int]:
                             x = np.float64(values[i, column])
                             if not abs(x) < np.inf:
                                 return -1
-                            _add_to_bin(min(max(x, low), high), bins[column])
+                            add_to_bin(min(max(x, low), high), bins[column])
                         binned += count
                         continue
                     step = unit
@@ -146,19 +144,6 @@ def _scan(kind: str, digits: int) -> Callable[..., int]:
     return scan  # type: ignore[no-any-return]
 
 
-@njit(**_JIT)
-def _add_to_bin(x, bins):  # type: ignore[no-untyped-def]
-    bits = float_bits(x)
-    exponent = (bits >> _U(52)) & _U(2047)
-    significand = bits & _U((1 << 52) - 1)
-    if exponent == _U(0):
-        exponent = _U(1)
-    else:
-        significand |= _U(1 << 52)
-    address = _U(bins.ctypes.data) + (exponent >> _U(2)) * _U(32)
-    add_moments(address, significand, exponent & _U(3), bits >> _U(63))
-
-
 class Survey:
     """Exact statistics: sums of digits for most values, 128-bit sums by exponent for the rest."""
 
@@ -169,16 +154,16 @@ class Survey:
         self._clip = low, high
         self._exponents = np.zeros(n_features, dtype=np.int64)
         self._digits = np.zeros((n_features, 11), dtype=np.int64)  # sums of 4 digits, and of 7 kinds of products
-        self._bins = _aligned((n_features, _BINS if moments else 1, 4), np.uint64)
+        self._bins = _aligned((n_features, BINS if moments else 1, 4), np.uint64)
         self._unfolded = self._binned = 0
 
     def add(self, values: NDArray[Any]) -> bool:
         kind = values.dtype.name
         scan = _scan(kind, _DIGITS[kind] if self._moments else 0)
         extremes = np.array([self._sums.lowest, self._sums.highest])
-        for first in range(0, len(values), _FOLD_ROWS):
-            part = values[first : first + _FOLD_ROWS]
-            if self._unfolded + len(part) > _FOLD_ROWS:
+        for first in range(0, len(values), FOLD_ROWS):
+            part = values[first : first + FOLD_ROWS]
+            if self._unfolded + len(part) > FOLD_ROWS:
                 self._fold()
             if self._sums.n_rows == 0:
                 sample = np.minimum(np.maximum(part[:1024], self._clip[0]), self._clip[1])
@@ -229,13 +214,9 @@ class Survey:
     def _fold_bins(self) -> None:
         self._binned = 0
         for k, b in np.argwhere(self._bins.any(axis=2)).tolist():
-            low, high, square_low, square_high = self._bins[k, b].tolist()
-            total = high << 64 | low
-            total -= (total >> 127) << 128
-            # A significand with exponent field e counts units of 2**(e - 1075), and e is at least 1.
-            scale = 1 << _BIN_EXPONENTS * b
-            self._sums.sums[k] += total * scale >> 1
-            self._sums.squares[k] += (square_high << 64 | square_low) * scale**2 >> 2
+            total, squares = bin_sums(b, self._bins[k, b].tolist())
+            self._sums.sums[k] += total
+            self._sums.squares[k] += squares
             self._bins[k, b] = 0  # and no others: memory that was never touched costs nothing
 
     def result(self) -> ExactSums:
@@ -423,8 +404,14 @@ class Kernel:
 
     def worker_bytes(self, n_rados: int, n_columns: int) -> int:
         """Totals, twice while they are put together, the keystream buffer, and the survey's bins if all are used."""
-        return 16 * n_rados * sum(_panel_lanes(n_columns)) + max(_WORD_BYTES, 8 * n_rados) + 32 * _BINS * n_columns
+        return 16 * n_rados * sum(_panel_lanes(n_columns)) + max(_WORD_BYTES, 8 * n_rados) + 32 * BINS * n_columns
 
+    def sparse_survey(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool
+    ) -> kernel_sparse.SparseSurvey:
+        return kernel_sparse.SparseSurvey(low, high, moments)
+
+    sum_sparse = staticmethod(kernel_sparse.sum_sparse)
     sphere, whiten = staticmethod(kernel_rows.sphere), staticmethod(kernel_wide.whiten)
     tilt, products = staticmethod(kernel_rows.tilt), staticmethod(kernel_wide.products)
     tilt_classes = staticmethod(kernel_classes.tilt_classes)

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.holder.engines import reference_rows
-from radoboost.holder.grid import EXACT_UNIT, ExactSums, edge_integers
+from radoboost.holder.engines import reference_rows, reference_sparse
+from radoboost.holder.engines.exact import exact_sums
+from radoboost.holder.grid import ExactSums, edge_integers
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.signatures import Prepared
 from radoboost.release.columns import Column
-
-_LIMB_BITS, _LIMBS = 18, 3  # 3 limbs of 18 bits hold a 53-bit significand; their products add up in int64
 
 
 class Survey:
@@ -32,36 +31,12 @@ class Survey:
         part.lowest, part.highest = clipped.min(axis=0), clipped.max(axis=0)
         if self._moments:
             for k in range(clipped.shape[1]):
-                part.sums[k], part.squares[k] = _exact_sums(clipped[:, k])
+                part.sums[k], part.squares[k] = exact_sums(clipped[:, k])
         self._sums = self._sums.merge(part)
         return True
 
     def result(self) -> ExactSums:
         return self._sums
-
-
-def _exact_sums(x: NDArray[np.float64]) -> tuple[int, int]:
-    """Sum of x in units of 2**-1074, sum of x**2 in units of 2**-2148."""
-    fraction, exponent = np.frexp(x)
-    significand = np.ldexp(fraction, 53).astype(np.int64)
-    mask = (1 << _LIMB_BITS) - 1
-    total, squares = 0, 0
-    for e in np.unique(exponent).tolist():
-        part = significand[exponent == e]
-        limbs = [np.abs(part) >> (_LIMB_BITS * i) & mask for i in range(_LIMBS)]
-        signs = np.sign(part)
-        # frexp gives subnormal numbers exponents below the unit, with that many zero bits at the end
-        shift = e - 53 - EXACT_UNIT
-        total += _shifted(sum(int((signs * limb).sum()) << (_LIMB_BITS * i) for i, limb in enumerate(limbs)), shift)
-        products = [
-            int((limbs[i] * limbs[j]).sum()) << (_LIMB_BITS * (i + j)) for i in range(_LIMBS) for j in range(_LIMBS)
-        ]
-        squares += _shifted(sum(products), 2 * shift)
-    return total, squares
-
-
-def _shifted(value: int, shift: int) -> int:
-    return value << shift if shift >= 0 else value >> -shift
 
 
 class Reference:
@@ -99,6 +74,12 @@ class Reference:
         """The totals, and a tile's membership as int64."""
         return 8 * n_rados * (n_columns + TILE_ROWS)
 
+    def sparse_survey(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool
+    ) -> reference_sparse.SparseSurvey:
+        return reference_sparse.SparseSurvey(low, high, moments)
+
+    sum_sparse = staticmethod(reference_sparse.sum_sparse)
     sphere, whiten = staticmethod(reference_rows.sphere), staticmethod(reference_rows.whiten)
     tilt, products = staticmethod(reference_rows.tilt), staticmethod(reference_rows.products)
     tilt_classes = staticmethod(reference_rows.tilt_classes)

@@ -18,6 +18,7 @@ from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, 
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import SignatureSet
+from radoboost.holder.sparse_passes import check_room, sum_entries, survey_entries
 from radoboost.release import RADOS, class_block
 from radoboost.release.columns import Column
 from radoboost.tables.labels import LabelRule, LabelsSeen
@@ -74,13 +75,13 @@ def survey(asked: Asked, run: Run, *, unbounded: str | None = None, passes: int 
     limits = check_bounds(asked.declared, source.features, scale)
     if scale != "bounds":  # slots are 0 or 1, and need no clipping
         limits = {name: pair for name, pair in limits.items() if name not in source.groups}
-    check_memory(run.engine, asked.n_rados, len(source.features) + asked.intercept)
+    check_room(run.engine, source, asked.n_rados, len(source.features) + asked.intercept)
     if unbounded is not None:
         limits.pop(unbounded, None)
     moments = scale == "standard" or unbounded is not None
     labels = LabelsSeen(asked.label_name, asked.classes)
     task = SurveyRows(run.engine, *limit_arrays(limits, source.features), labels, moments, source.features)
-    sums = run.sum(task)
+    sums = run.sum(survey_entries(task, source))
     source.check_rows(sums.exact.n_rows)
     check_size(source.name, sums.exact.n_rows)
     return Surveyed(sums.exact, sums.labels.settle(), scale, limits)
@@ -102,7 +103,8 @@ def sum_rados(
     inputs = None if through is None else through.inputs
     steps = np.array([column.step for column in columns])  # times a total it is exact: that is below 2**53
     if facts.rule.n_classes == 2:
-        sums = run.sum(SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs))
+        task = SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs)
+        sums = run.sum(sum_entries(task, run.source))
         counts, blocks = sums.counts, {RADOS: sums.totals * steps}
     else:
         check_memory(run.engine, n_rados * facts.rule.n_classes, len(columns))

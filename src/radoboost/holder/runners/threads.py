@@ -39,7 +39,7 @@ class Threads:
         """The sum over all rows of the source."""
         threads = self.threads
         if source.n_rows is not None:
-            threads = max(1, min(threads, -(-source.n_rows // TILE_ROWS)))
+            threads = max(1, min(threads, -(-source.n_rows // TILE_ROWS), getattr(task, "most_workers", threads)))
         if threads > 1:
             threads = max(1, min(threads, memory.available() // max(task.worker_bytes, 1)))
 

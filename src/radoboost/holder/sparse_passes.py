@@ -1,0 +1,189 @@
+"""Survey and sum of a table whose rows are sparse: over entries alone, to the bits of the dense table.
+
+In every column a cell without an entry has the same integer, that of 0. So a rado's value is that integer times the sum
+of its labels, plus what its entries differ from that integer, times their labels.
+"""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost import memory
+from radoboost.holder.counts import RowCounts
+from radoboost.holder.engines import Engine, SparseEngine, sparse_engine
+from radoboost.holder.grid import ExactSums, snapped, snapping_constants
+from radoboost.holder.passes import (
+    MOST_ROWS,
+    SumRados,
+    Surveyed,
+    SurveyRows,
+    Turned,
+    check_memory,
+    column_bits,
+    rows_to_sum,
+)
+from radoboost.tables import Batch, Source
+from radoboost.tables.source import not_finite
+from radoboost.tables.sparse import SparseRows
+
+_ENTRY_BYTES = 64  # for an entry of a batch, while it is sorted and summed
+_BATCH_ENTRIES = 1 << 20
+_ALL_WORKERS = 1 << 31  # bytes that the sums of all threads may take together
+_WORTH = 64  # entries in a column, on average, that take as long as a thread's sums of it do in the end
+
+
+def sums_entries(engine: Engine, source: Source) -> bool:
+    """Whether entries are summed: where rows are sparse, and the engine can."""
+    return source.sparse_rows is not None and sparse_engine(engine) is not None
+
+
+def _able(engine: Engine) -> SparseEngine:
+    able = sparse_engine(engine)
+    assert able is not None
+    return able
+
+
+def check_room(engine: Engine, source: Source, n_rados: int, n_columns: int) -> None:
+    """Refuse rados that do not fit into memory, before rows are read."""
+    if not sums_entries(engine, source):
+        check_memory(engine, n_rados, n_columns)
+        return
+    memory.require(
+        3 * 8 * n_rados * n_columns + _ENTRY_BYTES * _BATCH_ENTRIES,
+        f"a sum of {n_rados:,} rados of {n_columns:,} features",
+        "ask for fewer rados, or leave features out",
+    )
+
+
+def survey_entries(task: SurveyRows, source: Source) -> SurveyRows:
+    """The same survey, over entries where the table's rows are sparse."""
+    if not sums_entries(task.engine, source):
+        return task
+    return SurveyEntries(**_fields(task), sparse_rows=source.sparse_rows)
+
+
+def sum_entries(task: SumRados, source: Source) -> SumRados:
+    """The same sum, over entries where the table's rows are sparse."""
+    if not sums_entries(task.engine, source):
+        return task
+    assert source.sparse_rows is not None
+    n_entries = _BATCH_ENTRIES * (source.n_rows or 0) // source.sparse_rows
+    return SumEntries(**_fields(task), sparse_rows=source.sparse_rows, n_entries=n_entries)
+
+
+def _fields(task: Any) -> dict[str, Any]:
+    return {field.name: getattr(task, field.name) for field in fields(task)}
+
+
+def entries_of(batch: Batch) -> SparseRows:
+    """The entries of a batch; a dense one is made sparse."""
+    return SparseRows.of(batch.values()) if batch.sparse is None else batch.sparse()
+
+
+@dataclass(frozen=True, eq=False)
+class SurveyEntries(SurveyRows):
+    """As `SurveyRows`, over the entries of sparse rows."""
+
+    sparse_rows: int | None = None
+
+    @property
+    def rows_at_a_time(self) -> int | None:  # type: ignore[override]
+        """As the table suggests."""
+        return self.sparse_rows
+
+    @property
+    def worker_bytes(self) -> int:
+        """Exact sums as Python integers, and a batch."""
+        return 1024 * len(self.low) + _ENTRY_BYTES * _BATCH_ENTRIES
+
+    def empty(self) -> Surveyed:
+        """Nothing seen."""
+        survey = _able(self.engine).sparse_survey(self.low, self.high, moments=self.moments)
+        return Surveyed(self.labels.merge(self.labels), ExactSums(len(self.low)), survey)
+
+    def add(self, sums: Surveyed, first_row: int, batch: Batch) -> None:
+        """See labels and entries."""
+        sums.labels.see(batch.labels, batch.place)
+        rows = entries_of(batch)
+        assert sums.survey is not None
+        if not sums.survey.add(rows):
+            entry = int(np.argmin(np.isfinite(rows.values)))
+            place = batch.place(rows.row_of(entry))
+            raise not_finite(self.features[rows.places[entry]], place, rows.values[entry])
+
+
+@dataclass
+class EntrySums:
+    """What entries add to rados, beside the sums of labels.
+
+    `differences` has a row for each column, and `zero` is the integer of 0 in each.
+    """
+
+    differences: NDArray[np.int64]
+    label_sums: NDArray[np.int64]
+    zero: NDArray[np.int32]
+    counts: RowCounts
+
+    def merge(self, other: "EntrySums") -> "EntrySums":
+        """Those of both."""
+        label_sums = self.label_sums + other.label_sums
+        return EntrySums(self.differences + other.differences, label_sums, self.zero, self.counts.merge(other.counts))
+
+    @cached_property
+    def totals(self) -> NDArray[np.int64]:
+        """The sums of rados, a row for each; they take the place of the differences."""
+        for k in np.flatnonzero(self.zero).tolist():
+            self.differences[k] += self.zero[k] * self.label_sums
+        return self.differences.T
+
+
+@dataclass(frozen=True, eq=False)
+class SumEntries(SumRados):
+    """As `SumRados`, over the entries of sparse rows, of which there are about `n_entries`."""
+
+    sparse_rows: int | None = None
+    n_entries: int = 0
+
+    @cached_property
+    def constants(self) -> NDArray[np.float64]:
+        """Those that scale and snap values, by column."""
+        return snapping_constants(self.columns)
+
+    @property
+    def rows_at_a_time(self) -> int | None:
+        """As the table suggests, and few enough that an interrupt does not wait long."""
+        return min(self.sparse_rows or MOST_ROWS, rows_to_sum(self.n_rados, 64) or MOST_ROWS)
+
+    @property
+    def worker_bytes(self) -> int:
+        """The sums, twice while they are put together, and a batch."""
+        return 16 * self.n_rados * len(self.columns) + _ENTRY_BYTES * _BATCH_ENTRIES
+
+    @property
+    def most_workers(self) -> int:
+        """Few enough that what is added up in the end does not take more memory, and time, than the entries do."""
+        return max(1, min(_ALL_WORKERS // self.worker_bytes, self.n_entries // (_WORTH * len(self.columns))))
+
+    def empty(self) -> Any:
+        """Zeros."""
+        shape = len(self.columns), self.n_rados
+        zero = snapped(np.zeros(len(self.columns)), self.constants)
+        n_counted = sum(column.scale != "constant" for column in self.columns)
+        label_sums = np.zeros(self.n_rados, dtype=np.int64)
+        return EntrySums(np.zeros(shape, dtype=np.int64), label_sums, zero, RowCounts.zeros(n_counted))
+
+    def add(self, sums: Any, first_row: int, batch: Batch) -> None:
+        """Snap entries and sum them."""
+        rows, signs = entries_of(batch), self.rule.signs(batch.labels, batch.place)
+        prepared = self.prepared
+        if self.turned is not None:
+            place, coding = self.turned
+            prepared = Turned.over(prepared, first_row, column_bits(rows.column(place), signs, coding))
+        clipped = _able(self.engine).sum_sparse(
+            rows, signs, self.constants, first_row, prepared, sums.differences, sums.label_sums
+        )
+        sums.counts.clipped += clipped[: len(sums.counts.clipped)]
+        sums.counts.n_rows += batch.n_rows
