@@ -48,6 +48,8 @@
 # Anyone's side, from a release to a classifier:
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link, effects, model, rows, predict, explain
+#     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
+#                 and onnx_cells; sql with sql_text and sql_cells
 #
 # Both in one process:
 #
@@ -104,6 +106,7 @@ if TYPE_CHECKING:
     from radoboost.holder.proposing import propose_schema
     from radoboost.holder.signatures import AllSignatures, FixedSupport
     from radoboost.learner.boost import Rounds
+    from radoboost.learner.export import export
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
@@ -149,6 +152,7 @@ _HOMES = {
     "holder.guessing": ("schema_template",),
     "holder.proposing": ("propose_schema",),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
+    "learner.export": ("export",),
     "learner.model": ("Model", "load_model"),
     "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
@@ -205,6 +209,7 @@ __all__ = [
     "craft",
     "draw_rados",
     "explain",
+    "export",
     "folds",
     "load",
     "load_model",
