@@ -72,7 +72,7 @@
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
 #   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, score,
-#                 show, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
+#                 show, export, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version

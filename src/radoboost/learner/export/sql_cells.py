@@ -14,15 +14,14 @@ _SPACES = " || ".join(
     f"chr({code})"
     for code in (*range(9, 14), *range(28, 33), 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239, 8287, 12288)
 )
-_FRACTION = r"(?:\.[0-9]{0,255})?"
-_SMALL = rf"(?:[0-9]{{1,8}}{_FRACTION}|\.[0-9]{{1,255}})"
-# PostgreSQL refuses numbers that float64 does not have, and such a cell would stop the query: so these patterns are of
-# numbers that it has, up to the largest. What is nearer to 0 than the smallest normal products is 0.
+_LONGEST = 300  # characters of a number
+_SMALL = r"(?:[0-9]{1,8}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})"
+# PostgreSQL refuses numbers that float64 does not have, and such a cell would stop the query: so these are patterns of
+# numbers that it has, up to the largest. Numbers below 1e-140 count as 0, or their products would be too small for it.
 _NUMBER = (
-    rf"^[+-]?(?:[0-9]{{1,255}}{_FRACTION}|\.[0-9]{{1,255}}"
+    r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+"
     rf"|{_SMALL}[eE](?:\+?0*(?:[0-9]{{1,2}}|[12][0-9]{{2}})|-0*(?:[0-9]{{1,2}}|1[0-4][0-9]))"
-    r"|[1-9](?:\.[0-9]{0,255})?[eE]\+?30[0-7]"
-    r"|1(?:\.(?:[0-6][0-9]{0,255}|7[0-8][0-9]{0,255}|7976931348623157)?)?[eE]\+?308)$"
+    r"|[1-9](?:\.[0-9]*)?[eE]\+?30[0-7]|1(?:\.(?:[0-6][0-9]*|7[0-8][0-9]*|7976931348623157)?)?[eE]\+?308)$"
 )
 _NEARLY_ZERO = rf"^[+-]?{_SMALL}[eE]-0*(?:1[5-9][0-9]|[2-9][0-9]{{2}}|[1-9][0-9]{{3,}})$"
 _GROUPS = {"y": "([0-9]{4})", "m": "([0-9]{1,2})", "d": "([0-9]{1,2})"}
@@ -82,7 +81,7 @@ def is_gap(trimmed_text: str) -> str:
 def number_of(text: str) -> str:
     """The number in a text, NULL where there is none."""
     return choice(
-        (f"{text} ~ {literal(_NUMBER)}", f"CAST({text} AS float8)"),
+        (f"length({text}) <= {_LONGEST} AND {text} ~ {literal(_NUMBER)}", f"CAST({text} AS float8)"),
         (f"lower({text}) = 'true'", "1e0"),
         (f"lower({text}) = 'false' OR {text} ~ {literal(_NEARLY_ZERO)}", "0e0"),
     )
@@ -113,21 +112,17 @@ def _category(query: Query, name: str, kind: Category) -> list[Encoded]:
 def _seconds(query: Query, cell: str, order: str) -> str:
     """Seconds since 1970, NULL where there is no date that can be read."""
     orders = [order] if order == "ymd" else [order, "ymd"]
-    patterns = [f"^{'[-./ ]'.join(_GROUPS[part] for part in own)}{_TIME}$" for own in orders]
-
-    def part(groups: list[int]) -> str:
-        cases = [
-            (f"{cell} ~ {literal(pattern)}", f"regexp_replace({cell}, {literal(pattern)}, '\\{group}')")
-            for pattern, group in zip(patterns, groups, strict=True)
-        ]
-        return choice(*cases)
-
-    def whole(*groups: int) -> str:
-        return query.let(f"CAST('0' || {part(list(groups))} AS float8)", cell)
-
-    year, month, day = (whole(*(own.index(letter) + 1 for own in orders)) for letter in "ymd")
-    hour, minute, second = (whole(*([group] * len(orders))) for group in (4, 5, 6))
-    zone = query.let(part([7] * len(orders)), cell)
+    cases = []
+    for own in orders:
+        pattern = literal(f"^{'[-./ ]'.join(_GROUPS[letter] for letter in own)}{_TIME}$")
+        groups = [*(own.index(letter) + 1 for letter in "ymd"), 4, 5, 6, 7]
+        parts = "|".join(f"\\{group}" for group in groups)
+        cases.append((f"{cell} ~ {pattern}", f"regexp_replace({cell}, {pattern}, '{parts}')"))
+    split = query.let(choice(*cases), cell)
+    year, month, day, hour, minute, second = (
+        query.let(f"CAST('0' || split_part({split}, '|', {k}) AS float8)", split) for k in range(1, 7)
+    )
+    zone = query.let(f"split_part({split}, '|', 7)", split)
     count = query.let(_days(year, month, day), year, month, day)
     sign = choice((f"{zone} LIKE '-%'", "-1e0"), default="1e0")
     hours = f"CAST(substr({zone}, 2, 2) AS float8) * 3600e0"

@@ -201,7 +201,7 @@ def term(entry: dict[str, Any], inputs: list[float], factors: list[float]) -> fl
     """One column that the feature map makes of inputs; products are of `factors`, which are inputs and sums of them."""
     if "product" in entry:
         first, second = entry["product"]
-        return factors[first] * factors[second]
+        return float(factors[first] * factors[second])
     if "hat" in entry:
         return float(max(0.0, 1.0 - abs(inputs[entry["hat"]] - entry["knot"]) / entry["width"]))
     if "cosine" in entry:
