@@ -51,6 +51,8 @@
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
 #                 class_moments, discriminant; effects, model, rows, predict, explain
+#     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
+#                 and onnx_cells; sql with sql_text and sql_cells
 #
 # Both in one process:
 #
@@ -73,7 +75,7 @@
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
 #   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, score,
-#                 show, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
+#                 show, export, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
     from radoboost.holder.proposing import propose_schema
     from radoboost.holder.signatures import AllSignatures, FixedSupport
     from radoboost.learner.boost import Rounds
+    from radoboost.learner.export import export
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
@@ -152,6 +155,7 @@ _HOMES = {
     "holder.guessing": ("schema_template",),
     "holder.proposing": ("propose_schema",),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
+    "learner.export": ("export",),
     "learner.model": ("Model", "load_model"),
     "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
@@ -208,6 +212,7 @@ __all__ = [
     "craft",
     "draw_rados",
     "explain",
+    "export",
     "folds",
     "load",
     "load_model",

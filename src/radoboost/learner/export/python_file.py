@@ -1,0 +1,158 @@
+"""A model as one Python file that needs nothing but Python: the text of `standalone`, with the model in it as data."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from radoboost.learner.export import standalone
+from radoboost.learner.export.summary import one_line, summary
+from radoboost.learner.model import Model
+from radoboost.release.columns import Column
+from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.tables.cells import GAPS
+from radoboost.tables.kinds import PARTS, UNITS, Category, Date, Kind, Number, seconds_of
+from radoboost.tables.labels import class_key
+from radoboost.tables.marks import SEPARATORS
+
+_PLACE = "MODEL: dict[str, Any] = {}\n"
+
+
+def python_file(model: Model) -> str:
+    """The text of the file.
+
+    >>> import radoboost as rb
+    >>> model = rb.Model([2.0], (rb.Column("age", "none", step=1.0),), ("no", "yes"), {"name": "by hand"})
+    >>> names = {"__name__": "exported"}
+    >>> exec(python_file(model), names)
+    >>> names["predict"]({"age": "1.5"}), names["probabilities"]({"age": 0})
+    ('yes', {'no': 0.5, 'yes': 0.5})
+    """
+    source = Path(standalone.__file__).read_text(encoding="utf-8")
+    code = source[source.index("import csv") :]
+    assert code.count(_PLACE) == 1
+    return f"{_header(model)}\n{code.replace(_PLACE, f'MODEL: dict[str, Any] = {_literal(description(model))}')}"
+
+
+def _header(model: Model) -> str:
+    words = summary(model)
+    lines = [
+        f"A classifier, written by {words.pop('producer')}. It needs Python 3.10 or later, and nothing else:",
+        "",
+        "    python FILE.py TABLE.csv > predictions.csv      without a name it reads standard input",
+        "    predict(row), probabilities(row)                 in Python, for a dict from column to cell",
+        "",
+        *(f"{name}: {one_line(text)}" for name, text in words.items()),
+    ]
+    return "\n".join(f"# {line}".rstrip() for line in lines) + "\n"
+
+
+def _literal(entries: dict[str, Any]) -> str:
+    """A dict as Python text, with every entry of a list on a line of its own."""
+    lines = []
+    for key, value in entries.items():
+        if isinstance(value, list) and value:
+            lines += [f"    {key!r}: [", *(f"        {entry!r}," for entry in value), "    ],"]
+        else:
+            lines.append(f"    {key!r}: {value!r},")
+    return "\n".join(["{", *lines, "}", ""])
+
+
+def description(model: Model) -> dict[str, Any]:
+    """The model as the data that `standalone` goes by, of plain Python values.
+
+    >>> import radoboost as rb
+    >>> model = rb.Model([2.0], (rb.Column("age", "none", step=1.0),), ("no", "yes"), {"name": "by hand"})
+    >>> description(model)["columns"]
+    [{'name': 'age', 'weights': [2.0], 'of': 0, 'scale': (None, None, 0.0, 1.0, 1.0, 0.0)}]
+    """
+    schema, link = model.schema, model.link
+    separator = None if schema is None or schema.separator in SEPARATORS else schema.separator
+    return {
+        "classes": list(model.classes),
+        "raw_columns": _raw_columns(model),
+        **_mapped(model.map, model.input_names),
+        "columns": _columns(model),
+        "link": None if link is None else (link.up, link.down, float(np.sqrt(link.bend))),
+        "separator": separator,
+        "decimal": "." if schema is None else schema.decimal,
+        "thousands": None if schema is None else schema.thousands,
+        "gap_words": sorted(GAPS),
+    }
+
+
+def _raw_columns(model: Model) -> list[dict[str, Any]]:
+    if model.schema is not None:
+        return [{"name": name, **_kind(model.schema.columns[name])} for name in model.schema.used]
+    fills = zip(model.input_names, model.neutral.tolist(), strict=True)
+    return [{"name": name, "kind": "number", "fill": fill, "gaps": False, "strict": True} for name, fill in fills]
+
+
+def _kind(kind: Kind) -> dict[str, Any]:
+    """What becomes of the cells of a raw column."""
+    if isinstance(kind, Category):
+        keys = [class_key(value) for value in kind.values or ()]
+        values = [key if isinstance(key, str) else float(key) for key in keys]
+        return {"kind": "category", "values": values, "other": kind.other, "gaps": kind.gaps}
+    assert isinstance(kind, Number | Date)
+    entry: dict[str, Any] = {"kind": kind.kind, "fill": kind.filled(), "gaps": kind.gaps}
+    if isinstance(kind, Date):
+        parts = [(part, len(PARTS[part])) for part in kind.parts]
+        entry |= {"order": kind.order, "origin": seconds_of(kind.origin), "unit": UNITS[kind.unit], "parts": parts}
+    return entry
+
+
+def _columns(model: Model) -> list[dict[str, Any]]:
+    """The columns that some weight is for."""
+    entries, place = [], 0
+    for weights, column in zip(np.atleast_2d(model.theta).T.tolist(), model.columns, strict=True):
+        entry = {"name": column.name, "weights": weights}
+        if column.scale != "constant":
+            entry |= {"of": place, "scale": _scale(column)}
+            place += 1
+        if any(weights) or column.scale == "constant":
+            entries.append(entry)
+    return entries or [{"name": "(none)", "weights": np.atleast_2d(model.theta)[:, 0].tolist()}]
+
+
+def _scale(column: Column) -> tuple[float | None, ...]:
+    constants = tuple(map(float, column.constants))
+    return column.low, column.high, *constants[2:]
+
+
+def _mapped(feature_map: FeatureMap | None, names: tuple[str, ...]) -> dict[str, Any]:
+    if feature_map is None:
+        return {"inputs": [], "directions": [], "terms": []}
+    labels = [entry.label for entry in feature_map.inputs] + [entry.name for entry in feature_map.directions]
+    directions = [
+        {"weights": list(entry.weights), "offset": entry.offset, "limit": entry.limit}
+        for entry in feature_map.directions
+    ]
+    return {
+        "inputs": [_input(entry, names) for entry in feature_map.inputs],
+        "directions": directions,
+        "terms": [_term(entry, labels) for entry in feature_map.terms],
+    }
+
+
+def _input(entry: Input, names: tuple[str, ...]) -> dict[str, Any]:
+    scale = entry.low, entry.high, entry.shift, entry.factor, entry.divisor, entry.offset
+    return {
+        "name": entry.label,
+        "of": names.index(entry.name),
+        "scale": scale,
+        **({"log": True} if entry.log else {}),
+        **({} if entry.limit is None else {"limit": entry.limit}),
+        **({"levels": list(entry.levels)} if entry.levels else {}),
+    }
+
+
+def _term(entry: Term, labels: list[str]) -> dict[str, Any]:
+    places = [labels.index(label) for label in entry.inputs]
+    if entry.kind == "product":
+        return {"product": places}
+    if entry.kind == "hat":
+        return {"hat": places[0], "knot": entry.knot, "width": entry.width}
+    if entry.kind == "cosine":
+        return {"cosine": list(entry.weights), "phase": entry.phase, "factor": entry.factor}
+    return {"linear": places[0]}

@@ -1,0 +1,215 @@
+"""A model as one SELECT, from the raw columns of a table, that DuckDB and PostgreSQL run."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from radoboost.errors import ArgumentError
+from radoboost.learner.export.sql_cells import Encoded, encoded_cells, strict_number
+from radoboost.learner.export.sql_text import Query, choice, clipped, identifier, literal, scaled
+from radoboost.learner.export.summary import one_line, summary
+from radoboost.learner.model import Model
+from radoboost.release.columns import Column
+from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.release.polynomials import COS_LIMIT
+from radoboost.tables.columns import listed
+
+_LARGEST = 1.7976931348623157e308
+_FARTHEST = 700.0  # log odds: beyond, a probability is 0 or 1 but for less than 1e-300
+Terms = list[tuple[str, tuple[str, ...]]]  # expressions, each with the columns that it uses
+
+
+def select(model: Model, table: str = "input", keep: Sequence[str] = ()) -> str:
+    """The query: the columns to keep, `prediction`, and `probability:NAME` for each class.
+
+    A dot in `table` stands between a schema and a table. All three are NULL where a row has no score.
+
+    >>> import radoboost as rb
+    >>> model = rb.Model([2.0], (rb.Column("age", "none", step=1.0),), ("no", "yes"), {"name": "by hand"})
+    >>> print(select(model, "clinic.people", keep=["id"]).splitlines()[-1])
+    FROM stage5;
+    """
+    query = Query()
+    written = ["prediction", *(f"probability:{value}" for value in model.classes)]
+    if wrong := [name for name in dict.fromkeys(keep) if name in written or list(keep).count(name) > 1]:
+        raise ArgumentError(f"cannot keep {listed(wrong)}: the result has a column of that name already")
+    results = [(query.let(identifier(name)), name) for name in keep]
+    scores = _scores(query, model)
+    results += zip([_prediction(model, scores), *_shares(query, model, scores)], written, strict=True)
+    place = ".".join(identifier(part) for part in table.split("."))
+    return f"{_header(model)}\n{query.text(place, results)}\n"
+
+
+def _header(model: Model) -> str:
+    words = summary(model)
+    lines = [
+        f"A classifier, written by {words.pop('producer')}, for DuckDB and PostgreSQL.",
+        *(f"{name}: {one_line(text)}" for name, text in words.items()),
+    ]
+    return "\n".join(f"-- {line}" for line in lines)
+
+
+# ---- scores
+
+
+def _scores(query: Query, model: Model) -> list[str]:
+    """The score, or of more than two classes one for each; NULL where there is none."""
+    encoded: list[Encoded] = []
+    if model.schema is not None:
+        for name in model.schema.used:
+            encoded += encoded_cells(query, name, model.schema.columns[name])
+    else:
+        fills = zip(model.input_names, model.neutral.tolist(), strict=True)
+        encoded = [strict_number(query, name, fill) for name, fill in fills]
+    columns = [column for column in model.columns if column.scale != "constant"]
+    if model.map is None:
+        values = [_scaled_cells(cells, column) for cells, column in zip(encoded, columns, strict=True)]
+    else:
+        of = dict(zip(model.input_names, encoded, strict=True))
+        terms = _terms(query, model.map, of)
+        values = [_scaled_term(query, term, column) for term, column in zip(terms, columns, strict=True)]
+    thetas, place = np.atleast_2d(model.theta), iter(values)
+    used: list[tuple[list[float], tuple[str, tuple[str, ...]]]] = []
+    for theta, column in zip(thetas.T, model.columns, strict=True):
+        value = ("1e0", ()) if column.scale == "constant" else next(place)
+        if theta.any() or column.scale == "constant":
+            used.append((theta.tolist(), value))
+    if len(thetas) > 1:  # every class uses them
+        used = [(weights, _named(query, value)) for weights, value in used]
+    used = used or [([0.0] * len(thetas), ("1e0", ()))]
+    totals = []
+    for k in range(len(thetas)):
+        parts: Terms = [(f"{literal(weights[k])} * {text}", own) for weights, (text, own) in used]
+        totals.append(query.sum(parts))
+    usable = " AND ".join(f"abs({total}) <= {literal(_LARGEST)}" for total in totals)
+    return [query.let(choice((usable, total)), *totals) for total in totals]
+
+
+def _named(query: Query, value: tuple[str, tuple[str, ...]]) -> tuple[str, tuple[str, ...]]:
+    """A value by a name of its own, unless it is a constant."""
+    text, uses = value
+    if not uses:
+        return value
+    name = query.let(text, *uses)
+    return name, (name,)
+
+
+def _scaled_cells(cells: Encoded, column: Column) -> tuple[str, tuple[str, ...]]:
+    """An encoded column, scaled; of 0 and 1 it is known what becomes."""
+    if cells.condition:
+        return _either(cells.condition, column.apply(np.array([0.0, 1.0])).tolist()), cells.uses
+    _, _, *constants = column.constants
+    text = clipped(cells.number, column.low, column.high)
+    return scaled(text if text == cells.number else f"({text})", *constants), cells.uses
+
+
+def _scaled_term(query: Query, term: tuple[str, tuple[str, ...]], column: Column) -> tuple[str, tuple[str, ...]]:
+    text, uses = term
+    _, _, *constants = column.constants
+    if column.low is not None or column.high is not None:
+        text, uses = _named(query, term)
+        text = f"({clipped(text, column.low, column.high)})"
+    return scaled(text, *constants), uses
+
+
+def _either(condition: str, values: list[float]) -> str:
+    """The second number where a condition holds, and the first elsewhere."""
+    zero, one = values
+    return f"CAST({choice((condition, literal(one)), default=literal(zero))} AS float8)"
+
+
+# ---- feature maps
+
+
+def _terms(query: Query, feature_map: FeatureMap, encoded: dict[str, Encoded]) -> Terms:
+    """The columns that a feature map makes."""
+    inputs = [_input(query, entry, encoded[entry.name]) for entry in feature_map.inputs]
+    labels = dict(zip([entry.label for entry in feature_map.inputs], inputs, strict=True))
+    for entry in feature_map.directions:
+        total = _weighted(query, entry.weights, inputs)
+        total = query.let(scaled(total, entry.offset, 1.0, 1.0, 0.0), total)
+        labels[entry.name] = query.let(clipped(total, -entry.limit, entry.limit), total)
+    return [_term(query, term, [labels[label] for label in term.inputs], inputs) for term in feature_map.terms]
+
+
+def _input(query: Query, entry: Input, cells: Encoded) -> str:
+    """The number of one input."""
+    if cells.condition:
+        return query.let(_either(cells.condition, entry.apply(np.array([0.0, 1.0])).tolist()), *cells.uses)
+    v = query.let(clipped(cells.number, entry.low, entry.high), cells.number)
+    v = query.let(scaled(v, entry.shift, entry.factor, entry.divisor, entry.offset), v)
+    if entry.log:
+        v = query.let(f"sign({v}) * ln(1e0 + abs({v}))", v)
+    if entry.limit is not None:
+        v = query.let(clipped(v, -entry.limit, entry.limit), v)
+    return _level(query, entry.levels, v) if entry.levels else v
+
+
+def _level(query: Query, levels: tuple[float, ...], v: str) -> str:
+    """The line through two neighbours among levels."""
+    point = query.let(f"({v} + 1e0) * {literal((len(levels) - 1) / 2)}", v)
+    k = query.let(f"floor({clipped(point, 0.0, len(levels) - 2)})", point)
+    table = f"ARRAY[{', '.join(f'CAST({literal(float(level))} AS float8)' for level in levels)}]"
+    low = query.let(f"({table})[CAST({k} AS integer) + 1]", k)
+    high = query.let(f"({table})[CAST({k} AS integer) + 2]", k)
+    return query.let(f"{low} + ({point} - {k}) * ({high} - {low})", low, high, point, k)
+
+
+def _weighted(query: Query, weights: Sequence[float], inputs: list[str]) -> str:
+    return query.sum([(f"{literal(float(w))} * {v}", (v,)) for w, v in zip(weights, inputs, strict=True)])
+
+
+def _term(query: Query, term: Term, of: list[str], inputs: list[str]) -> tuple[str, tuple[str, ...]]:
+    """One column that the map makes."""
+    if term.kind == "cosine":
+        angle = _weighted(query, term.weights, inputs)
+        angle = query.let(scaled(angle, -term.phase, 1.0, 1.0, 0.0), angle)
+        return f"({literal(float(term.factor))} * cos({clipped(angle, -COS_LIMIT, COS_LIMIT)}))", (angle,)
+    if term.kind == "product":
+        return f"({of[0]} * {of[1]})", tuple(dict.fromkeys(of))
+    if term.kind == "hat":
+        hat = query.let(f"1e0 - abs({of[0]} - {literal(float(term.knot))}) / {literal(float(term.width))}", of[0])
+        return f"({clipped(hat, 0.0, None)})", (hat,)
+    return of[0], (of[0],)
+
+
+# ---- classes
+
+
+def _prediction(model: Model, scores: list[str]) -> str:
+    """The class: the first of those that have the largest score."""
+    labels = [literal(value) for value in model.classes]
+    if len(scores) == 1:
+        return choice((f"{scores[0]} > 0", labels[1]), (f"{scores[0]} <= 0", labels[0]))
+    cases = [(f"{scores[0]} IS NULL", "NULL")]
+    for k, label in enumerate(labels[:-1]):
+        cases.append((" AND ".join(f"{scores[k]} >= {other}" for other in scores[k + 1 :]), label))
+    return choice(*cases, default=labels[-1])
+
+
+def _shares(query: Query, model: Model, scores: list[str]) -> list[str]:
+    """The probabilities of the classes; no power is too large or too small for float64."""
+    if len(scores) == 1:
+        odds = _log_odds(query, model, scores[0])
+        odds = query.let(clipped(odds, -_FARTHEST, _FARTHEST), odds)
+        return [f"1e0 / (1e0 + exp({odds}))", f"1e0 / (1e0 + exp(-{odds}))"]
+    # GREATEST leaves out what is missing, but then all of a row's scores are.
+    largest = query.let(f"GREATEST({', '.join(scores)})", *scores)
+    powers = [
+        query.let(choice((f"{score} - {largest} >= {literal(-_FARTHEST)}", f"exp({score} - {largest})"),
+                         (f"{score} - {largest} < {literal(-_FARTHEST)}", "0e0")), score, largest)
+        for score in scores
+    ]  # fmt: skip
+    total = query.sum([(power, (power,)) for power in powers])
+    return [f"{power} / {total}" for power in powers]
+
+
+def _log_odds(query: Query, model: Model, score: str) -> str:
+    """The log odds of the positive class, by the link or as they are."""
+    link = model.link
+    if link is None:
+        return score
+    bent = query.let(f"abs({score} * {literal(float(np.sqrt(link.bend)))})", score)
+    length = choice((f"{bent} > 1e9", bent), default=f"sqrt(1e0 + {bent} * {bent})")  # beyond, 1 is below the last bit
+    slope = choice((f"{score} > 0", literal(float(link.up))), default=literal(float(link.down)))
+    return query.let(f"{slope} * {score} / {length}", score, bent)
