@@ -48,7 +48,7 @@
 # Anyone's side, from a release to a classifier:
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
-#                 class_moments, discriminant; effects, model, rows, predict, explain
+#                 class_moments, discriminant, one_against_others; effects, model, rows, predict, explain
 #
 # Both in one process:
 #
