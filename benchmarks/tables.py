@@ -128,17 +128,23 @@ def values(folder, name):
     return table[:, :-1], table[:, -1].astype(int)
 
 
-@cache
-def load(folder, name):
-    """A table, with quantiles of all of its rows in place of bounds from public knowledge.
+def quantile_bounds(x):
+    """Quantiles of all rows, in place of bounds from public knowledge.
 
     Where both quantiles are one value, the least and the largest value of the table are taken, and where these are one
     too, 1/2 to either side.
     """
-    x, signs = values(folder, name)
     bounds = np.quantile(x, QUANTILES, axis=0).T
     for wider in (np.column_stack([x.min(axis=0), x.max(axis=0)]), bounds + np.array([-0.5, 0.5])):
         bounds = np.where(bounds[:, :1] < bounds[:, 1:], bounds, wider)
+    return bounds
+
+
+@cache
+def load(folder, name):
+    """A table, with quantiles of all of its rows for bounds."""
+    x, signs = values(folder, name)
+    bounds = quantile_bounds(x)
     return Domain(x, signs, bounds, peers.scaled_rows(x, bounds), peers.unit_rows(x, bounds))
 
 

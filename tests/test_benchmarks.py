@@ -14,6 +14,7 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 WITH_AN_AIM = (
     "audits",
     "beyond_linear",
+    "classes",
     "crafting",
     "hospital",
     "learning",
@@ -339,3 +340,33 @@ def test_private_bounds(monkeypatch):
         if row["method"].endswith("private bounds"):
             row["splits"] = [error + 1.5 for error in row["splits"]]
     assert len(module.not_seen(results)) == 2
+
+
+@pytest.fixture
+def classes(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module("classes")
+
+
+def test_classes(classes):
+    """The page has the kept numbers; and each aim can be missed."""
+    results = json.loads((FOLDER.parent / "experiments" / "results" / "classes.json").read_text())["results"]
+    assert classes.rendered(results) == classes.PAGE.read_text(), "run benchmarks/classes.py --report"
+    assert [found["table"] for found in results] == list(classes.TABLES) and classes.not_seen(results) == []
+    errors = results[-1]["errors"]
+    errors[classes.PLAIN] = [error + 2.5 for error in errors[classes.PEER]]
+    errors[classes.private(1.0)] = [error + 3.5 for error in errors[classes.PEER]]
+    results[0]["errors"][classes.private(1.0)] = [99.0] * len(errors[classes.PEER])  # too few rows for an aim
+    assert classes.not_seen(results) == [
+        "ordered, five along a line: plain moments +2.50 points behind multinomial regression, not 2",
+        "ordered, five along a line: Moments at epsilon 1 +3.50 points behind multinomial regression, not 3",
+    ]
+    assert "Not seen" in classes.rendered(results)
+
+
+def test_classes_of_a_small_table(classes):
+    x, y = classes.nominal(1_500)
+    found = classes.measured("small", x, y, 2, (), 1)
+    assert (found["train"], found["columns"], found["classes"]) == (len(y) - classes.split(y, 1).sum(), 8, 5)
+    assert np.mean(found["errors"][classes.PLAIN]) < 25 < np.mean(found["errors"][classes.MAJORITY])
+    assert all(np.bincount(y[classes.split(y, 1)]) == np.bincount(y) // 5)

@@ -248,12 +248,27 @@ def test_boosting_is_that_of_each_class_against_the_others():
     assert len(clf.rounds_) == len(clf.n_used_) == 3
     for place in range(3):
         alone = boost(rb.craft(x, y == place, seed=5).rados, n_rounds=40, weak=rb.Prudential(0.5), keep="best")
-        np.testing.assert_array_equal(clf.model_.theta[place], alone.theta)
+        slope, offset = clf.model_.learner["slopes"][place], clf.model_.learner["offsets"][place]
+        np.testing.assert_array_equal(clf.model_.theta[place], slope * alone.theta + offset * np.eye(5)[4])
         np.testing.assert_array_equal(clf.rounds_[place].log_risk, alone.rounds.log_risk)
         assert clf.n_used_[place] == alone.n_used == clf.model_.learner["rounds"][place]
     assert clf.model_.learner["form"] == "one against the others" and clf.model_.learner["cap"] == [0.5] * 3
     prudent = rb.RadoBoostClassifier(n_rounds=40, weak="prudential").fit_rados(rb.craft(x, y, seed=5))
     assert len(prudent.model_.learner["kappa"]) == 3
+
+
+def test_scores_of_one_against_the_others_are_log_odds():
+    """Over the examples themselves a line through each score would hardly change it, however rare its class is."""
+    x, y = clouds(11, 6_000, 4, 3)
+    rare = (y != 3) | (np.arange(6_000) % 20 == 0)
+    x, y = x[rare], y[rare]
+    clf = rb.RadoBoostClassifier(random_state=0).fit(x, y)
+    scores = clf.decision_function(x)
+    for place in range(4):
+        line = LogisticRegression(C=np.inf).fit(scores[:, [place]], y == place)
+        assert abs(line.coef_[0, 0] - 1) < 0.2 and abs(line.intercept_[0]) < 0.3
+    bare = rb.RadoBoostClassifier(random_state=0, intercept=False).fit(x, y)
+    assert bare.model_.learner["slopes"] == [1.0] * 4 and not any(bare.model_.learner["offsets"])
 
 
 def test_boosting_masks_middle_classes():

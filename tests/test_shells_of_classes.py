@@ -130,7 +130,9 @@ def test_another_process_learns_the_same_model_byte_for_byte(shell, tmp_path):
     release.save(tmp_path / "r.rado.parquet")
     here = shell().fit_rados(release).model_.to_json()
     command = [sys.executable, "-c", FRESH, shell.__name__, tmp_path / "r.rado.parquet"]
-    there = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "2"}, text=True)
+    there = subprocess.run(
+        command, capture_output=True, check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "2"}, text=True
+    )
     assert there.stdout == here
 
 

@@ -25,7 +25,6 @@ from radoboost.holder.feature_maps import Columns
 from radoboost.holder.grid import edge_integers, make_columns, resolve_scale
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.signatures import SignatureSet
-from radoboost.learner.class_moments import against_others
 from radoboost.learner.discriminant import learn_classes
 from radoboost.learner.model import Model
 from radoboost.learner.moments import (
@@ -35,6 +34,7 @@ from radoboost.learner.moments import (
     noise_variance,
     rado_noise_std,
 )
+from radoboost.learner.one_against_others import against_others, comparable
 from radoboost.learner.uncertainty import LITTLE, little_in_words
 from radoboost.learner.weak import WeakOracle, prudence
 from radoboost.privacy.ledger import Ledger
@@ -340,9 +340,10 @@ class RadoBoostClassifier(_RadoShell):
         self.n_used_ = [fits[place][0].n_used for place in sorted_places]
         own = [name for name in ("kappa", "cap", "rounds") if name in fits[0][1]]
         learner: dict[str, Any] = {name: [did[name] for _, did in fits] for name in own}
-        theta = np.stack([boosted.theta for boosted, _ in fits])
+        theta, lines = comparable(release, np.stack([boosted.theta for boosted, _ in fits]))
         form = {"name": "boost", "form": "one against the others"}
-        return Model.from_release(release, theta, {**form, **fits[0][1], **learner})
+        scaled = {"slopes": lines[:, 0].tolist(), "offsets": lines[:, 1].tolist()}
+        return Model.from_release(release, theta, {**form, **fits[0][1], **learner, **scaled})
 
 
 class MomentsClassifier(_RadoShell):

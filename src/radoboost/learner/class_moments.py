@@ -24,7 +24,6 @@ taken, so the scatter of a class has no negative direction however few rados the
 not correlate, the sum of the scatters has as many degrees of freedom as there are rados of all classes together.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,18 +99,3 @@ def class_blocks(release: Release) -> NDArray[np.float64]:
     n_values = release.n_classes * release.n_rados * len(release.columns)
     memory.require(4 * 8 * n_values, f"rados of {release.n_classes} classes", "use fewer rados or columns")
     return np.stack([release.blocks[class_block(value)] for value in release.classes])
-
-
-def against_others(release: Release) -> Iterator[NDArray[np.float64]]:
-    """For each class its rados against the others: exactly those of a table with two classes, over the same signatures.
-
-    >>> import radoboost as rb
-    >>> x, y = np.array([[1.0], [2.0], [3.0], [5.0]]), np.array([0, 1, 2, 0])
-    >>> second = list(against_others(rb.craft(x, y, n_rados=4, seed=0)))[1]
-    >>> bool((second == rb.craft(x, y == 1, n_rados=4, seed=0).rados).all())
-    True
-    """
-    blocks = [release.blocks[class_block(value)] for value in release.classes]
-    total = np.sum(blocks, axis=0)
-    for rows in blocks:  # whole numbers of grid steps below 2**53, so that nothing is rounded
-        yield 2 * rows - total
