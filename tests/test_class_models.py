@@ -18,6 +18,7 @@ import radoboost as rb
 from radoboost.describe import describe, describe_model
 from radoboost.findings.explained import effect_lines, explain, findings_of, write_page
 from radoboost.holder.table_check import check_table
+from radoboost.learner.effects import Effects, parts_of
 from radoboost.learner.explain import Explanations
 from radoboost.learner.model import Model
 from radoboost.learner.predict import predict_table
@@ -152,7 +153,7 @@ def test_what_sets_a_class_apart_is_named(release):
 
 def test_a_release_and_a_model_are_described_by_class(release, model):
     text = describe(release)
-    assert "classes      3, each with a block of its own" in text and "is -1" not in text
+    assert "classes      3, of which this is told:" in text and "is -1" not in text
     assert all(repr(name) in text for name in GRADES)
     lines = describe_model(model).splitlines()
     assert lines[0] == "a linear classifier over 4 columns: of 3 classes the one with the largest score"
@@ -324,3 +325,39 @@ def test_a_label_that_looks_like_an_amount_is_refused(rado, files):
     code, out, _ = rado("schema", "rings.csv", "--label", "rings", "--from-data")
     assert code == 0 and "the label 'rings' has 28 classes" in out
     assert len(json.loads((files / "rings.schema.json").read_text())["classes"]) == 28
+
+
+def test_noisy_sums_of_classes_tell_about_how_many_rows_they_have(release):
+    sums = np.array([[4.0, 3.0, 0, 0, 10.0], [-4.0, 1.0, 0, 0, 30.0], [0.0, -4.0, 0, 0, 60.0]])
+    mechanism = {"name": "moments", "constant": 0.5, "noise": {"sum": 2.0}, "rows": {"good": 1000.0}}
+    noisy = replace(release, blocks={"moment:b": sums}, mechanism=mechanism, n_examples=None)
+    facts = class_facts(noisy)
+    assert [entry.rows for entry in facts] == [100.0, 300.0, 600.0]
+    assert [entry.give_or_take for entry in facts] == [20.0] * 3
+    assert facts[0].columns["age"] == pytest.approx(0.5 * (4.0 / 10.0)) and next(iter(facts[0].columns)) == "age"
+    assert class_facts(replace(noisy, blocks={"moment:b": sums / 100}))[0].rows is None  # no more than noise
+
+
+def test_bands_of_classes_go_by_what_the_model_keeps(tmp_path, release):
+    plain = by_hand(release)
+    parts = parts_of(plain.columns, plain.map, plain.schema)
+    n_columns = len(plain.column_names)
+    rng = np.random.default_rng(2)
+    roots = [rng.normal(size=(len(part.kept), len(part.kept))) for part in parts]
+    effects = Effects(
+        tuple(root @ root.T for root in roots), (None,) * len(parts), (0.1,) * n_columns, (0.9,) * n_columns
+    )
+    model = replace(plain, effects=effects)
+    model.save(tmp_path / "a.model.json")
+    explanation = explain(rb.load_model(tmp_path / "a.model.json"))
+    curves = [next(curve for curve in each.curves if curve.name == "age") for each in explanation.by_class]
+    places, values = [part.names for part in parts].index(("age",)), np.array(curves[0].values)
+    column = model.columns[model.column_names.index("age")]
+    effect = column.apply(values)
+    masses = np.exp(-0.5 * np.square(effect))  # columns are standardised: the release tells their spread
+    expected = 2 * abs(roots[places][0, 0]) * np.abs(effect - masses @ effect / masses.sum())
+    for curve in curves:
+        np.testing.assert_allclose(curve.band, expected, rtol=1e-9, atol=1e-12)
+    panels = findings_of(explanation).figures[0].panels
+    assert all(len(panel.bands) == 3 or panel.title == "ward" for panel in panels)
+    assert "± is the widest band" in "\n".join(effect_lines(explanation))

@@ -161,7 +161,7 @@ def _classes(release: Release) -> list[str]:
     for facts in class_facts(release):
         rows, columns = facts_in_words(facts)
         lines.append(f"{_short(repr(facts.value), 23):<24}{rows:>16}  {columns}".rstrip())
-    return [*_field("classes", f"{release.n_classes}, each with a block of its own"), *lines]
+    return [*_field("classes", f"{release.n_classes}, of which this is told:"), *lines]
 
 
 def describe_account(answer: Mapping[str, Any]) -> str:

@@ -2,10 +2,12 @@
 
 Plain rados: over one signature, the constant column counts the rows of each class that are in it, and all classes
 together have as many rows as the signature. So the share of a class among all those counts is its share of the rows.
-Noisy moments: the sum of a class has the constant column, too, and noise.
+Noisy moments: the sum of a class has the constant column, too, with noise; there a row counts by the part of its length
+that is the constant's, so that shares are about those of rows.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +52,9 @@ def class_facts(release: Release) -> list[ClassFacts]:
     sums = _sums(release) if release.columns[-1].name == CONSTANT else None
     if sums is None:
         return [ClassFacts(value, None, None, {}) for value in release.classes]
-    totals, scale, spread = sums
-    rows = totals[:, -1] * scale
+    totals, rows, spread = sums
     means = totals[:, :-1] / np.maximum(totals[:, -1:], 1e-300)
-    apart = means - totals[:, :-1].sum(axis=0) / max(float(totals[:, -1].sum()), 1e-300)
+    apart = means - totals[:, :-1].sum(axis=0) / totals[:, -1].sum()
     names = release.feature_names[:-1]
     facts = []
     for place, value in enumerate(release.classes):
@@ -65,25 +66,29 @@ def class_facts(release: Release) -> list[ClassFacts]:
     return facts
 
 
-def _sums(release: Release) -> tuple[NDArray[np.float64], float, NDArray[np.float64]] | None:
-    """A row of sums for each class, what makes rows of its last column, and the deviations of those numbers of rows."""
+def _sums(release: Release) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
+    """A row of sums for each class, the last of which counts rows; and numbers of rows, with their deviations."""
     blocks = [release.blocks.get(class_block(value)) for value in release.classes]
     if all(block is not None for block in blocks) and release.n_examples:
         m, n = release.n_examples, max(release.n_rados, 1)
         totals = np.stack([np.asarray(block).sum(axis=0) for block in blocks])
-        if totals[:, -1].sum() <= 0:
+        whole = float(totals[:, -1].sum())
+        if whole <= 0:
             return None
-        shares = totals[:, -1] / totals[:, -1].sum()
+        shares = totals[:, -1] / whole
         # A sample of k of m rows has a variance of k p (1 - p) (m - k) / (m - 1) for a class of share p.
-        k = min(totals[:, -1].sum() / n, m)
-        spread = m / k * np.sqrt(k * shares * (1 - shares) * (m - k) / max(m - 1, 1) / n)
-        return totals, m / totals[:, -1].sum(), spread
-    second, noise = release.blocks.get("moment:b"), release.mechanism.get("noise")
-    if second is not None and len(second) == release.n_classes and isinstance(noise, dict) and "sum" in noise:
-        constant = float(release.mechanism["constant"])
-        spread = np.full(release.n_classes, float(noise["sum"]) / constant)
-        return np.asarray(second) / constant, 1.0, spread
-    return None
+        k = min(whole / n, m)
+        return totals, m * shares, m / k * np.sqrt(k * shares * (1 - shares) * (m - k) / max(m - 1, 1) / n)
+    sums, noise = release.blocks.get("moment:b"), release.mechanism.get("noise")
+    m = release.n_examples or release.mechanism.get("rows", {}).get("good", 0)
+    if sums is None or len(sums) != release.n_classes or not isinstance(noise, Mapping) or m <= 0:
+        return None
+    whole = float(sums[:, -1].sum())
+    if whole <= float(noise["sum"]):
+        return None
+    spread = np.full(release.n_classes, m * float(noise["sum"]) / whole)
+    scaled = np.column_stack([float(release.mechanism["constant"]) * sums[:, :-1], sums[:, -1]])
+    return scaled, m * sums[:, -1] / whole, spread
 
 
 def facts_in_words(facts: ClassFacts) -> tuple[str, str]:
