@@ -35,7 +35,7 @@ def number_cells(rng, n, infinite=True):
         if k % 3:
             texts[k], numbers[k] = WORDS_FOR_GAPS[k % len(WORDS_FOR_GAPS)], np.nan
         else:
-            odd = ["few", "1,5", "0x10", "1_000", "١", "1e", "--1", "9" * 400 + "e5", "1 2", "x" * 5000, "1e999"]
+            odd = ["few", "1,5", "0x10", "1_000", "\u0661", "1e", "--1", "9" * 400 + "e5", "1 2", "x" * 5000, "1e999"]
             odd += ["inf", "-Infinity", "TRUE", " false"] if infinite else []
             texts[k] = odd[k % len(odd)]
             numbers[k] = {"TRUE": 1.0, " false": 0.0}.get(texts[k], np.nan)
@@ -90,7 +90,7 @@ def raw_rows(seed, n=N_ROWS):
     texts, fed = {}, {}
     for name in ("age", "dose"):
         texts[ODD_NAMES[name]], fed[ODD_NAMES[name]] = number_cells(rng, n)
-    odd = ["Z", "", " ", "NULL", "a", "heart  attack", "x" * 3000, "A" + " " * 2000, "-", "ſ", "NA "]
+    odd = ["Z", "", " ", "NULL", "a", "heart  attack", "x" * 3000, "A" + " " * 2000, "-", "fal\u017fe", "NA "]
     texts[ODD_NAMES["ward"]] = category_cells(rng, n, WARDS, odd)
     odd = ["3", "", "NaN", "true", "TRUE", "false", "1e400", "9" * 300, "0.5", "two", "1" + "0" * 1100, "1.5.2"]
     texts[ODD_NAMES["grade"]] = category_cells(rng, n, GRADES, odd)

@@ -19,6 +19,8 @@ import pytest
 
 import radoboost as rb
 from radoboost.learner.export.sql_text import identifier
+from radoboost.learner.link import Link
+from radoboost.release.maps import Direction, FeatureMap, Input, Term
 from raw_cells import N_ROWS, ODD_NAMES, WARDS, learned, of_classes, raw_rows
 
 # ---- what exports say
@@ -155,6 +157,52 @@ def test_models_without_a_schema(columns, bounds, rng):
     for own in (model, of_classes(model, (1.5, 2, 3))):
         check(own, raw, [by_onnx(own, fed), by_duckdb(own, raw)])
         check(own, few, [by_python(own, few)])
+
+
+def test_a_map_of_everything(rng):
+    inputs = (
+        Input("a", shift=2.0, divisor=3.0, low=-5.0, log=True),
+        Input("b", shift=1.0, divisor=7.0, factor=2.0, offset=0.5, high=40.0, limit=1.5),
+        Input("b", low=0.0, high=9.0, divisor=9.0, factor=2.0, offset=1.0, limit=1.0, levels=(-1.0, -0.9, 0.3, 1.0)),
+        Input("c", limit=2.0**19),
+    )
+    directions = (
+        Direction("d1", (0.5, -0.25, 1.0, 0.001), offset=0.1, limit=2.0),
+        Direction("d2", (1.0, 1.0, 0.0, -1.0)),
+    )
+    terms = (
+        Term("linear", ("rank(b)",)), Term("product", ("log(a)", "d1")), Term("product", ("d2", "d2")),
+        Term("hat", ("b",), knot=0.25, width=0.5), Term("linear", ("log(a)",)),
+        Term("cosine", weights=(1.0, 2.0, 3.0, 100.0), phase=0.5, factor=0.7), Term("product", ("log(a)", "b")),
+    )  # fmt: skip
+    feature_map = FeatureMap(inputs, terms, directions)
+    scales = [
+        {"scale": "none"}, {"scale": "standard", "mean": 0.5, "std": 2.0}, {"scale": "bounds", "low": 0.0, "high": 0.5},
+        {"scale": "none", "low": 0.1}, {"scale": "standard", "mean": 1.0, "std": 3.0, "low": -2.0, "high": 2.0},
+        {"scale": "none"}, {"scale": "none", "high": 3.0},
+    ]  # fmt: skip
+    names = feature_map.output_names
+    columns = [rb.Column(name, step=1.0, **scale) for name, scale in zip(names, scales, strict=True)]
+    columns.insert(3, rb.Column("(constant)", "constant", step=1.0))
+    theta, link = rng.normal(size=8), Link(up=1.3, down=0.8, bend=0.2)
+    model = rb.Model(theta, tuple(columns), ("no", "yes"), {"name": "by hand"}, map=feature_map, link=link)
+    raw = numbers(rng, "abc", 3000)
+    for own in (model, of_classes(model, ("x", "y", "z"))):
+        check(
+            own, raw, [by_onnx(own, raw), by_duckdb(own, raw), by_python(own, {k: v.tolist() for k, v in raw.items()})]
+        )
+
+
+def test_names_that_the_query_itself_might_take(rng):
+    names = ("x2", "X1", "x_1", "stage1", "x3")
+    columns = tuple(rb.Column(name, "none", step=1.0) for name in names)
+    model = rb.Model([1.0, -2.0, 3.0, -4.0, 5.0], columns, ("no", "yes"), {"name": "by hand"})
+    raw = {name: rng.normal(size=50) for name in names}
+    connection = duckdb.connect()
+    connection.register("stage1", pa.table({**raw, "Stage2": range(50)}))
+    query = rb.export(model, "sql", table="stage1", keep=["Stage2"])
+    rows = sorted(connection.sql(query).fetchall())
+    check(model, raw, [(np.array([row[1] for row in rows]), np.array([row[2:] for row in rows]))])
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -29,7 +29,7 @@ def select(model: Model, table: str = "input", keep: Sequence[str] = ()) -> str:
     >>> print(select(model, "clinic.people", keep=["id"]).splitlines()[-1])
     FROM stage5;
     """
-    query = Query()
+    query = Query([*model.feature_names, *keep, *table.split(".")])
     written = ["prediction", *(f"probability:{value}" for value in model.classes)]
     if wrong := [name for name in dict.fromkeys(keep) if name in written or list(keep).count(name) > 1]:
         raise ArgumentError(f"cannot keep {listed(wrong)}: the result has a column of that name already")

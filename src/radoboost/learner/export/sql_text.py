@@ -63,7 +63,7 @@ class Query:
     Every stage ends in OFFSET 0, which takes nothing away: without it PostgreSQL would write each expression into
     those that use it, again and again.
 
-    >>> query = Query()
+    >>> query = Query(["age", "people"])
     >>> a = query.let('"age"')
     >>> b = query.let(f"{a} * {a}", a)
     >>> print(query.text("people", [(b, "square")]))
@@ -83,13 +83,20 @@ class Query:
     FROM stage2;
     """
 
+    taken: Sequence[str]  # names that the query must leave alone
     expressions: dict[str, str] = field(default_factory=dict)
     uses: dict[str, tuple[str, ...]] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
 
+    def _free(self, word: str) -> str:
+        """The beginning of names that nobody has; databases may take capitals for small letters."""
+        while any(name.lower().startswith(word) for name in self.taken):
+            word += "_"
+        return word
+
     def let(self, expression: str, *uses: str) -> str:
         """A name for an expression, which uses the columns named so; the first stage uses the table's."""
-        name = f"x{len(self.expressions) + 1}"
+        name = f"{self._free('x')}{len(self.expressions) + 1}"
         self.expressions[name] = expression
         self.uses[name] = uses
         self.levels[name] = 1 + max((self.levels[use] for use in uses), default=0)
@@ -108,14 +115,14 @@ class Query:
         """The whole query; `results` are expressions, or columns, and what they are called."""
         last = max(self.levels.values())
         final = {name for name in self.expressions for text, _ in results if name in _words(text)}
-        stages, source = [], table
+        stages, source, stage = [], table, self._free("stage")
         for level in range(1, last + 1):
             later = {use for name in self.uses for use in self.uses[name] if self.levels[name] > level} | final
             kept = [name for name in self.expressions if self.levels[name] < level and name in later]
             made = [f"{self.expressions[name]} AS {name}" for name in self.expressions if self.levels[name] == level]
             columns = [*([", ".join(kept)] if kept else []), *made]
-            stages.append(f"stage{level} AS (\n{_select(columns, source, '  ')}\n  OFFSET 0\n)")
-            source = f"stage{level}"
+            stages.append(f"{stage}{level} AS (\n{_select(columns, source, '  ')}\n  OFFSET 0\n)")
+            source = f"{stage}{level}"
         columns = [f"{text} AS {identifier(name)}" for text, name in results]
         return f"WITH {', '.join(stages)}\n{_select(columns, source, '')};"
 
@@ -126,4 +133,4 @@ def _select(columns: Sequence[str], source: str, indent: str) -> str:
 
 
 def _words(text: str) -> set[str]:
-    return set("".join(c if c.isalnum() else " " for c in text).split())
+    return set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
