@@ -27,6 +27,7 @@ from radoboost.progress import no_progress, show_progress
 from radoboost.release import rounded_up
 from radoboost.tables import Batch, open_table
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.streams import at_rest
 from radoboost.tuning import note_noisy_score
 
 GRID = 2**15  # steps that one row counts, so that rounding the noise to whole steps costs nothing
@@ -144,9 +145,9 @@ def score(
     for book in books:
         book.check(event)
     task = CountOutcomes(classifier, LabelRule(label or "y", classifier.classes))
-    with (show_progress if progress else no_progress)() as bar:
+    with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=True, bar=bar) as rows:
         source = open_table(
-            table, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
+            rows, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
         )
         bookings: list[str] = []
         name = secrets.token_hex(16)

@@ -5,17 +5,27 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import BoundsOption, DecimalOption, JsonFlag, LabelOption, SchemaOption, SeparatorOption
+from radoboost.cli.shell import (
+    BoundsOption,
+    DecimalOption,
+    FormatOption,
+    JsonFlag,
+    LabelOption,
+    QueryOption,
+    SchemaOption,
+    SeparatorOption,
+    TableArgument,
+    chosen_table,
+)
 
 
 def check(
-    table: Annotated[
-        list[str],
-        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
-    ],
+    table: TableArgument,
     schema: SchemaOption = None,
     bounds: BoundsOption = None,
     label: LabelOption = None,
+    query: QueryOption = None,
+    form: FormatOption = None,
     classes: Annotated[
         tuple[str, str] | None, typer.Option(metavar="NEG POS", help="The two label values, negative first.")
     ] = None,
@@ -50,8 +60,9 @@ def check(
     """
     from radoboost.holder.table_check import OUTSIDE, check_table
 
+    chosen = chosen_table(table, query, form)
     result = check_table(
-        list(table), label=label, classes=classes, features=feature or None, drop=drop or (), schema=schema,
+        chosen, label=label, classes=classes, features=feature or None, drop=drop or (), schema=schema,
         bounds=bounds, person=person, max_rows=max_rows, separator=separator, decimal=decimal, progress=True,
     )  # fmt: skip
     if as_json:

@@ -8,18 +8,17 @@ from typing import Annotated
 import typer
 
 from radoboost.cli.ledger import chosen_ledger
-from radoboost.cli.shell import JsonFlag
+from radoboost.cli.shell import FormatOption, JsonFlag, QueryOption, TableArgument, chosen_table
 from radoboost.errors import ArgumentError
 
 
 def score(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
-    table: Annotated[
-        list[str],
-        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
-    ],
+    table: TableArgument,
     epsilon: Annotated[float, typer.Option(help="The privacy loss to allow.")],
     label: Annotated[str, typer.Option("--label", "-l", metavar="COL", help="The column of true classes.")],
+    query: QueryOption = None,
+    form: FormatOption = None,
     delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
     ledger: Annotated[
         list[Path] | None,
@@ -60,8 +59,9 @@ def score(
     if len(names) != len(places):
         raise ArgumentError("give one --table for each --ledger, in the same order, or none")
     books = [chosen_ledger(place, name) for place, name in zip(places, names, strict=True)]
+    chosen = chosen_table(table, query, form)
     result = score_table(
-        model, list(table), label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
+        model, chosen, label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
         confidence=confidence, threads=threads, progress=True,
     )  # fmt: skip
     if as_json:

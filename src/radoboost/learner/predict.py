@@ -21,6 +21,7 @@ from radoboost.release import replacing
 from radoboost.tables.carried import Carried
 from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.streams import at_rest
 
 WRITTEN = ("score", "probability", "prediction")
 
@@ -76,6 +77,20 @@ def predict_table(
     '"id","score","probability","prediction"'
     """
     _check_kept(keep)
+    with at_rest(table, bar=bar) as rows:
+        return _predict(model, rows, place, bar, label, keep, separator, decimal)
+
+
+def _predict(
+    model: Model,
+    table: Any,
+    place: Path,
+    bar: Progress,
+    label: str | None,
+    keep: Sequence[str],
+    separator: str | None,
+    decimal: str | None,
+) -> Predicted:
     source = open_rows(model, table, label, separator, decimal)
     rule = None if label is None else LabelRule(label, model.classes)
     choices = pa.array(list(model.classes))

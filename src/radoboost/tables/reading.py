@@ -34,6 +34,10 @@ class Reading(Protocol):
     def marks(self) -> Marks:
         """How CSV files and texts of numbers are written."""
 
+    @property
+    def typed_folders(self) -> bool:
+        """Whether the names of all folders together may decide that a column of them is of numbers."""
+
     def labels(self, y: Any) -> pa.Array:
         """Labels in any container."""
 
@@ -99,10 +103,8 @@ def refuse_unread(table: Any) -> None:
     kind = type(table).__name__
     if hasattr(table, "collect"):
         raise TableError(f"a {kind} is not a table yet; pass what its collect() gives")
-    if hasattr(table, "to_table"):
-        raise TableError(f"a {kind} is not a table yet; pass what its to_table() gives, or the paths of its files")
     if isinstance(table, Iterator):
-        raise TableError(f"a {kind} can be read only once, and a table is read again; pass a list or a file")
+        raise TableError(f"a {kind} is not a table; pass a list of rows, a record batch reader, or a file")
 
 
 def unreadable(complaints: Sequence[str]) -> TableError:

@@ -112,7 +112,8 @@ class Circumstances:
     privately; with `columns_from_table` nobody declared which columns there are. With a `person`, the column that says
     whose row it is, what is protected is one person, of whom at most `max_rows` rows contribute. `schema` says where a
     schema came from: "declared" beforehand, or from the "table"; it is empty where there is none. With `mapped`, the
-    columns were made by a feature map. `shape` is what the noise of `moments` depends on.
+    columns were made by a feature map. `shape` is what the noise of `moments` depends on. With `query`, rows are those
+    of the answer to a query.
     """
 
     scale: str
@@ -128,6 +129,7 @@ class Circumstances:
     schema: str = ""
     mapped: bool = False
     shape: Shape | None = None
+    query: bool = False
 
 
 @dataclass(frozen=True)
