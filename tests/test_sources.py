@@ -1,5 +1,6 @@
 """The same rows from wherever a table lives give the same release, to the last bit, and nothing is left behind."""
 
+import gzip
 import io
 import os
 import sqlite3
@@ -21,9 +22,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import radoboost as rb
 from postgres import postgres_server, server_binaries
+from radoboost.cli import app
 from radoboost.holder.table_check import check_table
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
@@ -308,6 +311,7 @@ def test_an_address_is_opened_for_reading_only(server):
 # ---- every verb takes every form
 
 
+@pytest.mark.filterwarnings("ignore:a table is scored privately")
 @pytest.mark.parametrize("form", ["folder", "dataset", "duckdb address", "sqlite", "lazy frame", "reader", "stdin csv"])
 def test_all_verbs_take_it(form, tmp_path, kept_input, one_noise):
     table, numbers = clinic_rows(120), iter(range(99))
@@ -479,14 +483,14 @@ def test_a_driver_that_is_not_there(module, address, rado, monkeypatch):
     assert "pip install 'radoboost[sql]'" in fails(rado, "craft", address, *options, "-l", "ill")
 
 
-def piped(folder, data, *args):
-    """What a command says that gets these bytes through a pipe: exit code, stdout, stderr."""
-    command = [sys.executable, "-m", "radoboost.cli", *map(str, args)]
-    result = subprocess.run(command, input=data, capture_output=True, cwd=folder, check=False)
-    return result.returncode, result.stdout, result.stderr.decode()
+def piped(data, *args):
+    """What a command says that gets these bytes on standard input: exit code, stdout, stderr."""
+    result = CliRunner().invoke(app, list(map(str, args)), input=data)
+    return result.exit_code, result.stdout, result.stderr
 
 
-def test_pipes_whole_and_broken(tmp_path):
+def test_pipes_whole_and_broken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     table = numbers_only(clinic_rows(300))
     files = {}
     for form in ("csv", "parquet", "arrow"):
@@ -499,19 +503,25 @@ def test_pipes_whole_and_broken(tmp_path):
             with pa.ipc.new_stream(sink, table.schema) as writer:
                 writer.write_table(table, max_chunksize=100)
         files[form] = sink.getvalue()
-    (tmp_path / "t.csv").write_bytes(files["csv"])
+    Path("t.csv").write_bytes(files["csv"])
+    whole = bits(rb.craft("t.csv", label="ill", n_rados=9, seed=1))
     args = ["craft", "-", "-l", "ill", "--seed", 1, "-n", 9]
-    assert piped(tmp_path, files["csv"], *args)[0] == 0
-    whole = bits(rb.craft(tmp_path / "t.csv", label="ill", n_rados=9, seed=1))
-    assert bits(rb.load(tmp_path / "stdin.rado.parquet")) == whole
-    (tmp_path / "stdin.rado.parquet").unlink()
+    command = [sys.executable, "-m", "radoboost.cli", *map(str, args)]
+    subprocess.run(command, input=files["csv"], check=True, capture_output=True)
+    assert bits(rb.load("stdin.rado.parquet")) == whole
+    assert piped(gzip.compress(files["csv"]), *args, "-o", "packed.rado.parquet")[0] == 0
+    assert bits(rb.load("packed.rado.parquet")) == whole
+    for name in ("stdin.rado.parquet", "packed.rado.parquet"):
+        Path(name).unlink()
+    before = n_files()
+    files["packed csv"] = gzip.compress(files["csv"])
     for form, content in files.items():
         part = content[: content.rindex(b"\n", 0, -20) + 3] if form == "csv" else content[:-8]
-        code, out, errors = piped(tmp_path, part, *args, "--format", form)
-        assert code == 1 and out == b"" and errors.count("\n") == 1, (form, errors)
+        code, out, errors = piped(part, *args, "--format", form.removeprefix("packed "))
+        assert code == 1 and out == "" and errors.count("\n") == 1, (form, errors)
         assert "standard input" in errors
-    assert "is empty" in piped(tmp_path, b"", *args)[2]
-    assert os.listdir(tmp_path) == ["t.csv"]
+    assert "is empty" in piped(b"", *args)[2]
+    assert os.listdir(tmp_path) == ["t.csv"] and n_files() == before
 
 
 def test_standard_input_on_the_command_line(rado, kept_input, tmp_path):

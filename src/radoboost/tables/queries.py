@@ -21,7 +21,7 @@ from radoboost.tables.addresses import explained, is_known, masked, unknown_addr
 from radoboost.tables.raw_columns import spelled_objects
 
 _BATCH_VALUES, _BATCH_ROWS = 1 << 20, 65536
-_NUMERIC = {b"ADBC:postgresql:typname": b"numeric"}  # of which the driver makes texts
+_TYPE = b"ADBC:postgresql:typname"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,8 +147,7 @@ def _answers(connection: Any, sql: str) -> Iterator[Answer]:
     with closing(_cursor(connection)) as cursor:
         cursor.execute(sql)
         if hasattr(cursor, "fetch_record_batch"):
-            reader = cursor.fetch_record_batch()
-            yield Answer(reader.schema, iter(reader))
+            yield _adbc_answer(cursor.fetch_record_batch())
             return
         first = cursor.fetchmany(_BATCH_ROWS) if cursor.description is not None or _is_psycopg(connection) else []
         if cursor.description is None:
@@ -175,6 +174,24 @@ def relation_answer(relation: Any) -> Answer:
     read = relation.to_arrow_reader if hasattr(relation, "to_arrow_reader") else relation.fetch_record_batch
     reader = read(rows)
     return Answer(reader.schema, iter(reader))
+
+
+def _adbc_answer(reader: pa.RecordBatchReader) -> Answer:
+    """Rows as a driver gives them; a type of the database's own is stored as its texts or bytes."""
+    fields = []
+    for column in reader.schema:
+        kind, notes = column.type, dict(column.metadata or {})
+        if isinstance(kind, pa.BaseExtensionType):
+            notes |= {_TYPE: getattr(kind, "type_name", "").encode()}
+            kind = kind.storage_type
+        fields.append(pa.field(column.name, kind, metadata=notes))
+    schema = pa.schema(fields)
+    return Answer(schema, (_stored(batch, schema) for batch in reader))
+
+
+def _stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [array.storage if isinstance(array, pa.ExtensionArray) else array for array in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _is_psycopg(connection: Any) -> bool:
@@ -249,6 +266,7 @@ def _object_batches(cursor: Any, rows: Any, schema: pa.Schema, types: ObjectType
 def declared_types(schema: pa.Schema) -> pa.Schema:
     """The schema of an answer, with numbers where the database declares some and its driver makes texts of them."""
     for k, column in enumerate(schema):
-        if _NUMERIC.items() <= (column.metadata or {}).items() and column.type in (pa.string(), pa.large_string()):
+        numeric = (column.metadata or {}).get(_TYPE) == b"numeric"
+        if numeric and column.type in (pa.string(), pa.large_string()):
             schema = schema.set(k, pa.field(column.name, pa.float64()))
     return schema
