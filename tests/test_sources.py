@@ -592,3 +592,31 @@ def test_importing_and_completing_load_no_database():
     code = "import sys, radoboost, radoboost.cli; print({'duckdb', 'polars', 'adbc_driver_manager'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "set()\n"
+
+
+# ---- what would depend on values
+
+
+def test_a_dataset_of_csv_files_has_types_by_values(tmp_path):
+    (tmp_path / "t.csv").write_text("age,ill\n1,no\n2,yes\n")
+    dataset = ds.dataset(tmp_path / "t.csv", format="csv")
+    assert rb.craft(dataset, label="ill", n_rados=3).n_examples == 2
+    with pytest.raises(rb.TableError, match="takes the types of its columns from their values"):
+        rb.craft(dataset, label="ill", mechanism=rb.Moments(1.0), bounds={"age": (0, 9)}, classes=("no", "yes"))
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_folders_are_texts_to_private_reading(tmp_path, typed):
+    for name in ("code=007", *(() if typed else ("code=x",))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "t.csv").write_text("age,ill\n1,no\n2,yes\n")
+    schema = rb.Schema({"code": rb.Category(("007", "x"))}, "ill", ("no", "yes"))
+    source = open_table(tmp_path, label="ill", schema=schema, row_by_row=True)
+    assert next(source.batches()).values().tolist() == [[1.0, 0.0]] * 2
+
+
+def test_a_score_of_a_query_says_what_voids_it(tmp_path):
+    path = as_parquet(clinic_rows(60), tmp_path)
+    model = rb.MomentsClassifier().fit_rados(plain(path)).model_
+    result = rb.score(model, f"duckdb:?SELECT * FROM '{path}'", label="ill", epsilon=1.0)
+    assert "LIMIT" in result.not_covered and "LIMIT" in result.to_dict()["not_covered"]

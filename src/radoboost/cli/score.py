@@ -51,7 +51,7 @@ def score(
       rado score patients.model.json test.csv -l readmitted --epsilon 0.5 --ledger test.ledger --ledger patients.ledger
     """
     from radoboost.release import rounded_up
-    from radoboost.scoring import COVERS, NOT_COVERED
+    from radoboost.scoring import COVERS
     from radoboost.scoring import score as score_table
 
     places = ledger or []
@@ -76,6 +76,6 @@ def score(
         f"covers       {COVERS}",
         f"cost         epsilon {rounded_up(result.epsilon, 4)} at delta {delta:g}, for {result.neighbours} as "
         "neighbours; " + (f"booked {len(result.bookings)} times" if books else "on no ledger, so nothing counts it"),
-        f"beware       {NOT_COVERED}",
+        f"beware       {result.not_covered}",
     ]
     print("\n".join(textwrap.fill(line, 100, subsequent_indent=" " * 13) for line in lines))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from radoboost.errors import ArgumentError, RadoError, TableError, reason
 
@@ -73,7 +73,8 @@ def masked(text: str) -> str:
 def _secrets(address: str) -> list[str]:
     """The passwords in an address, to be looked for wherever a library repeats them."""
     found = [match[0][len(match[1]) + 1 : -1] for match in _PASSWORDS[0].finditer(address)]
-    return [word for word in [*found, *(match[2] for match in _PASSWORDS[1].finditer(address))] if word]
+    words = [word for word in [*found, *(match[2] for match in _PASSWORDS[1].finditer(address))] if word]
+    return [*words, *map(unquote, words)]
 
 
 @contextmanager

@@ -42,6 +42,12 @@ def dataset_files(dataset: Any) -> list[NamedPath] | None:
     return files if files and names <= known else None
 
 
+def guesses_types(dataset: Any) -> bool:
+    """Whether a dataset is of files without types, CSV or JSON."""
+    kind = getattr(getattr(dataset, "format", None), "default_extname", "")
+    return kind in ("csv", "json")
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 

@@ -118,7 +118,9 @@ def _connection(source: Any) -> Iterator[Any]:
         )
         opened = driver.connect(source, autocommit=True)
     with closing(opened):
-        if hasattr(opened, "adbc_connection"):
+        if hasattr(opened, "extract_statements"):
+            opened.execute("SET enable_progress_bar = false")  # it would be on stdout, among results
+        else:
             with closing(opened.cursor()) as cursor:
                 cursor.execute("SET default_transaction_read_only = on")
         yield opened

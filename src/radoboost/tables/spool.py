@@ -40,7 +40,7 @@ class Spool:
                     os.unlink(name)
                     self.place = place
                 break
-        self.close = weakref.finalize(self, _discard, self._file, name, self.place == name)
+        self.discard = weakref.finalize(self, _discard, self._file, name, self.place == name)
 
     # What Arrow asks of a file that it writes to.
 
@@ -61,6 +61,9 @@ class Spool:
 
     def flush(self) -> None:
         """There is nothing to do."""
+
+    def close(self) -> None:
+        """Arrow is done with writing; the file is there to be read until it is discarded."""
 
 
 def _discard(file: int, name: str, named: bool) -> None:
@@ -110,7 +113,7 @@ def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
         with _room(name):
             writer.close()
     except BaseException:
-        spool.close()
+        spool.discard()
         raise
     return named_path(spool.place, name, kind, owner=spool)
 
@@ -132,7 +135,7 @@ def spool_bytes(name: str, kind: str, stream: BinaryIO, bar: Progress = silent) 
         if not spool.n_bytes:
             raise TableError(f"{name} is empty")
     except BaseException:
-        spool.close()
+        spool.discard()
         raise
     return named_path(spool.place, name, kind, owner=spool)
 
@@ -146,14 +149,14 @@ def respooled(path: NamedPath, types: Callable[[], pa.Schema], bar: Progress = s
             batches = (reader.get_batch(k).cast(schema) for k in range(reader.num_record_batches))
             return spool_batches(str(path), schema, batches, bar)
     finally:
-        path.owner.close()
+        path.owner.discard()
 
 
 def close_spools(table: Any) -> None:
     """Let go of the spools that a table is in, if there are any."""
     for path in table if isinstance(table, list) else ():
         if isinstance(path, NamedPath) and isinstance(path.owner, Spool):
-            path.owner.close()
+            path.owner.discard()
 
 
 def spooled_table(table: Any) -> pa.Table | None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from radoboost.errors import ArgumentError, TableError
 from radoboost.progress import Progress, silent
 from radoboost.tables.addresses import explained, is_address
-from radoboost.tables.datasets import dataset_files, dataset_reader, is_dataset
+from radoboost.tables.datasets import dataset_files, dataset_reader, guesses_types, is_dataset
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import PLAIN
 from radoboost.tables.named_paths import NamedPath
@@ -73,7 +73,7 @@ def _check_whole(path: NamedPath) -> None:
         file.seek(max(0, path.owner.n_bytes - 8))
         ends = file.read()
     if begins != b"ARROW1" and ends != _END_OF_STREAM:
-        path.owner.close()
+        path.owner.discard()
         raise TableError("standard input broke off: the Arrow stream has no end; check the command before the pipe")
 
 
@@ -87,6 +87,8 @@ def is_query(table: Any) -> bool:
     (True, False)
     """
     one = _only(table)
+    if is_dataset(one):
+        return dataset_files(one) is None
     return isinstance(one, Query) or is_address(one) or _is_relation(one) or _is_lazy(one)
 
 
@@ -170,6 +172,11 @@ def spooled(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> 
         return [table.spooled(bar)]
     if is_dataset(table) and (files := dataset_files(table)) is not None:
         return files
+    if row_by_row and is_dataset(table) and guesses_types(table):
+        raise TableError(
+            "a dataset of CSV files takes the types of its columns from their values, so nothing can be promised about "
+            "records; pass the paths of the files, or their folder"
+        )
     with answered(table) as found:
         if found is None:
             return table
