@@ -23,6 +23,7 @@ WITH_AN_AIM = (
     "private_bounds",
     "protocol",
     "signatures",
+    "streams",
     "utility",
     "versions",
 )
@@ -83,6 +84,17 @@ def test_signatures(benchmark, monkeypatch, ratio, code, capsys):
     ends_with(module, code)
     assert kept["signatures"]["ratios"]["feature-band"] == ratio
     assert ("falls short: feature-band: 1.60 times plain crafting" in capsys.readouterr().err) == bool(code)
+
+
+@pytest.mark.parametrize(("mib", "code"), [(1023.0, 0), (1024.0, 1)])
+def test_streams(benchmark, monkeypatch, mib, code, capsys):
+    module, kept = benchmark("streams")
+    monkeypatch.setattr(module, "make_database", lambda path, rows, columns: path.touch())
+    figures = {"seconds": 1.0, "peak_mib": mib, "outcome": "done"}
+    monkeypatch.setattr(module, "measure", lambda code, path, columns: figures)
+    ends_with(module, code)
+    assert kept["streams"]["memory_ratio"] == 1.0
+    assert ("falls short: stream, moments: 1024 MiB, not under 1024" in capsys.readouterr().err) == bool(code)
 
 
 @pytest.mark.parametrize(("ours", "compiling", "code"), [(0.1, 0.5, 0), (1.0, 0.5, 1), (0.1, 1.5, 1)])

@@ -6,12 +6,12 @@ import math
 import os
 import pickle
 from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -301,7 +301,7 @@ def test_files_that_cannot_be_read(tmp_path):
         (str(tmp_path / "*.feather"), "no file matches"),
         ("a" * 300 + ".csv", "File name too long"),
         ("a\0.csv", "no such file|null"),
-        (tmp_path, "is a directory"),
+        (tmp_path, "holds files of several kinds"),
         (__file__, "unknown kind of file"),
     ):
         with pytest.raises(TableError, match=message):
@@ -362,15 +362,14 @@ def test_rows_are_counted_before_they_are_read(clinic, tmp_path):
 def test_what_is_no_table_is_told_what_to_pass(tmp_path):
     pq.write_table(pa.table({"a": [1.0, 2.0], "y": [0, 1]}), tmp_path / "t.parquet")
     for table, message in (
-        (pyarrow.dataset.dataset(tmp_path / "t.parquet"), r"Dataset is not a table yet; pass what its to_table\(\)"),
-        (pl.LazyFrame({"a": [1.0, 2.0]}), r"a LazyFrame is not a table yet; pass what its collect\(\) gives"),
-        ((row for row in [[1.0], [2.0]]), "a generator can be read only once"),
+        (SimpleNamespace(collect=list), r"a SimpleNamespace is not a table yet; pass what its collect\(\) gives"),
+        ((row for row in [[1.0], [2.0]]), "a generator is not a table; pass a list of rows, a record batch reader"),
         ({1.0, 2.0}, "a set is not a table; pass an array"),
         (None, "a NoneType is not a table"),
     ):
         with pytest.raises(TableError, match=message):
             rb.craft(table, [0, 1])
-        lazy = "not a table;" not in message and "NoneType" not in message
+        lazy = "a set" not in message and "NoneType" not in message
         with pytest.raises(TableError, match=message if lazy else r"this is a \w+: make a data frame of it"):
             open_table(table, [0, 1], row_by_row=True)
 
@@ -396,8 +395,8 @@ def test_columns_that_only_folders_name_are_not_lost_silently(tmp_path):
     for year in (2020, 2021):
         (tmp_path / f"year={year}").mkdir()
         pq.write_table(pa.table({"a": [1.0, 2.0], "y": [0, 1]}), tmp_path / f"year={year}" / "t.parquet")
-    files = str(tmp_path / "*" / "*.parquet")
-    with pytest.raises(TableError, match="no column 'year', which only folders such as 'year=2021' name"):
+    files = sorted(tmp_path.glob("*/*.parquet"))
+    with pytest.raises(TableError, match="no column 'year', which only folders such as 'year=2021' name; pass the"):
         rb.craft(files, label="y")
     for choice in ({"drop": "year"}, {"features": ["a"]}):
         assert open_table(files, label="y", **choice).features == ("a",)

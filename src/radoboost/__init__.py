@@ -18,9 +18,11 @@
 #   progress      a bar for long work
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
-#                 frames, files, csv_files, csv_lines; reading it strict or row_by_row; columns, cells, marks, sparse,
-#                 labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns and dates;
-#                 json_schema, for editors; raw and carried: cells as they are; mapped: seen through a feature map
+#                 frames, files with named_paths and folders, csv_files, csv_lines; what is read once (queries by their
+#                 addresses, datasets, streams) is kept in a spool; reading it strict or row_by_row; columns, cells,
+#                 marks, sparse, labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns
+#                 and dates; json_schema, for editors; raw and carried: cells as they are; mapped: seen through a
+#                 feature map
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts: what is told of each class; statements: checking, words; chain: several releases together
@@ -119,6 +121,7 @@ if TYPE_CHECKING:
     from radoboost.release.maps import FeatureMap
     from radoboost.scoring import score
     from radoboost.tables.kinds import Category, Date, Left, Number
+    from radoboost.tables.queries import query
     from radoboost.tables.schema import Schema
     from radoboost.tuning import folds
 
@@ -163,6 +166,7 @@ _HOMES = {
     "learner.weak": ("Median", "Prudential", "Strongest"),
     "scoring": ("score",),
     "tables.kinds": ("Category", "Date", "Left", "Number"),
+    "tables.queries": ("query",),
     "tables.schema": ("Schema",),
     "tuning": ("folds",),
 }
@@ -218,6 +222,7 @@ __all__ = [
     "load_model",
     "plan_for",
     "propose_schema",
+    "query",
     "schema_template",
     "score",
 ]

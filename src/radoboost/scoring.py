@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, check_epsilon
+from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, OF_A_QUERY, check_epsilon
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION, round_scale_up
 from radoboost.holder.run import Noise, Run
 from radoboost.holder.runners.threads import Threads, check_threads
@@ -27,6 +27,7 @@ from radoboost.progress import no_progress, show_progress
 from radoboost.release import rounded_up
 from radoboost.tables import Batch, open_table
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.streams import at_rest, is_query
 from radoboost.tuning import note_noisy_score
 
 GRID = 2**15  # steps that one row counts, so that rounding the noise to whole steps costs nothing
@@ -59,6 +60,7 @@ class Score:
     event: Event
     bookings: tuple[str, ...] = ()
     neighbours: str = field(default=Relation.RECORD.value)
+    not_covered: str = NOT_COVERED
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
@@ -75,7 +77,7 @@ class Score:
             "delta": self.delta,
             "event": event_to_dict(self.event),
             "bookings": list(self.bookings),
-            "not_covered": NOT_COVERED,
+            "not_covered": self.not_covered,
         }
 
     def sentence(self) -> str:
@@ -144,9 +146,9 @@ def score(
     for book in books:
         book.check(event)
     task = CountOutcomes(classifier, LabelRule(label or "y", classifier.classes))
-    with (show_progress if progress else no_progress)() as bar:
+    with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=True, bar=bar) as rows:
         source = open_table(
-            table, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
+            rows, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
         )
         bookings: list[str] = []
         name = secrets.token_hex(16)
@@ -173,6 +175,7 @@ def score(
         delta=delta,
         event=event,
         bookings=tuple(bookings),
+        not_covered=f"{NOT_COVERED} {OF_A_QUERY}" if is_query(table) else NOT_COVERED,
     )
 
 

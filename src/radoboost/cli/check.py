@@ -10,22 +10,25 @@ from radoboost.cli.shell import (
     ClassesOption,
     ClassOption,
     DecimalOption,
+    FormatOption,
     JsonFlag,
     LabelOption,
+    QueryOption,
     SchemaOption,
     SeparatorOption,
+    TableArgument,
     chosen_classes,
+    chosen_table,
 )
 
 
 def check(
-    table: Annotated[
-        list[str],
-        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
-    ],
+    table: TableArgument,
     schema: SchemaOption = None,
     bounds: BoundsOption = None,
     label: LabelOption = None,
+    query: QueryOption = None,
+    form: FormatOption = None,
     classes: ClassesOption = None,
     class_: ClassOption = None,
     feature: Annotated[
@@ -60,8 +63,9 @@ def check(
     """
     from radoboost.holder.table_check import OUTSIDE, check_table
 
+    chosen = chosen_table(table, query, form)
     result = check_table(
-        list(table), label=label, classes=chosen_classes(classes, class_), features=feature or None, drop=drop or (),
+        chosen, label=label, classes=chosen_classes(classes, class_), features=feature or None, drop=drop or (),
         schema=schema, bounds=bounds, person=person, max_rows=max_rows, separator=separator, decimal=decimal,
         progress=True,
     )  # fmt: skip

@@ -14,27 +14,31 @@ from radoboost.cli.shell import (
     ClassesOption,
     ClassOption,
     DecimalOption,
+    FormatOption,
     JsonFlag,
     LabelOption,
+    QueryOption,
     RelationOption,
     SchemaOption,
     SeparatorOption,
+    TableArgument,
     check_output,
     chosen_classes,
+    chosen_table,
     completing,
     default_output,
     print_release,
     say,
+    shown_table,
 )
 from radoboost.errors import ArgumentError, OutputError, RadoError
 
 
 def craft(
-    table: Annotated[
-        list[str],
-        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
-    ],
+    table: TableArgument,
     label: LabelOption = None,
+    query: QueryOption = None,
+    form: FormatOption = None,
     n_rados: Annotated[
         int | None,
         typer.Option(
@@ -177,6 +181,10 @@ def craft(
       rado craft patients.csv --label readmitted
       rado craft 'visits/*.parquet' --label readmitted --person patient_id --max-rows 4 --epsilon 1 \\
         --schema visits.schema.json -o visits.rado.parquet
+      rado craft visits/ --label readmitted
+      rado craft "duckdb:clinic.duckdb?SELECT age, dose, readmitted FROM visits" --label readmitted
+      rado craft postgresql://host/clinic --query 'SELECT age, dose, readmitted FROM visits' --label readmitted
+      zcat patients.csv.gz | rado craft - --label readmitted -o patients.rado.parquet
       rado craft patients.csv --label outcome --classes alive dead --json
       rado craft wine.csv --label grade --class low --class middle --class high
       rado craft patients.csv --label readmitted --missing drop --separator ';' --decimal ,
@@ -194,10 +202,11 @@ def craft(
     if protection.private and schema is None and bounds is None:
         raise ArgumentError(
             "a promise about records needs a declared schema, because one read off the table reveals some of it; run: "
-            f"rado schema {table[0]} --label {label or 'COL'}; complete it from public knowledge; give it with "
-            "--schema; or, if all columns are numbers, let the mechanism moments find bounds with --bounds private"
+            f"rado schema {shown_table(table)} --label {label or 'COL'}; complete it from public knowledge; give it "
+            "with --schema; or, if all columns are numbers, let the mechanism moments find bounds with --bounds private"
         )
     declared_classes = chosen_classes(classes, class_)
+    chosen = chosen_table(table, query, form)
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)
     if not force:
@@ -205,7 +214,7 @@ def craft(
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.craft(
-            list(table),
+            chosen,
             label=label,
             classes=declared_classes,
             features=feature or None,

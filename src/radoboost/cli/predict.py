@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, SeparatorOption, check_output, default_output, say
+from radoboost.cli.shell import (
+    FormatOption,
+    JsonFlag,
+    QueryOption,
+    SeparatorOption,
+    TableArgument,
+    check_output,
+    chosen_table,
+    default_output,
+    say,
+)
 
 if TYPE_CHECKING:
     from radoboost.learner.predict import Predicted
@@ -17,14 +27,13 @@ _WIDTH = 12  # of a class in such a table
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
-    table: Annotated[
-        list[str],
-        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
-    ],
+    table: TableArgument,
     label: Annotated[
         str | None,
         typer.Option("--label", "-l", metavar="COL", help="A column of true classes: count wrong predictions."),
     ] = None,
+    query: QueryOption = None,
+    form: FormatOption = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", metavar="COL", help="A column, such as an id, to carry through as it is; repeatable."),
@@ -52,17 +61,19 @@ def predict(
     Examples:
       rado predict patients.model.json new-patients.csv --keep patient_id
       rado predict patients.model.json test.parquet --label readmitted -o test.scores.parquet
+      cat new-patients.csv | rado predict patients.model.json - -o new-patients.scores.csv
     """
     from radoboost.learner.model import load_model
     from radoboost.learner.predict import predict_table
     from radoboost.progress import show_progress
 
+    chosen = chosen_table(table, query, form)
     place = output or default_output(table[0], "scores.csv")
     check_output(place, [str(model), *table])
     classifier = load_model(model)
     with show_progress() as bar:
         predicted = predict_table(
-            classifier, list(table), place, bar, label=label, keep=keep or (), separator=separator, decimal=decimal
+            classifier, chosen, place, bar, label=label, keep=keep or (), separator=separator, decimal=decimal
         )
     if words := predicted.filled.sentence():
         say(words)

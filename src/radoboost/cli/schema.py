@@ -6,16 +6,28 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, LabelOption, SeparatorOption, check_output, default_output
+from radoboost.cli.shell import (
+    TABLE_HELP,
+    FormatOption,
+    JsonFlag,
+    LabelOption,
+    QueryOption,
+    SeparatorOption,
+    check_output,
+    chosen_table,
+    default_output,
+)
 from radoboost.errors import ArgumentError
 
 
 def schema(
     table: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
+        typer.Argument(metavar="TABLE", help=TABLE_HELP),
     ] = None,
     label: LabelOption = None,
+    query: QueryOption = None,
+    form: FormatOption = None,
     from_data: Annotated[
         bool,
         typer.Option(
@@ -58,10 +70,11 @@ def schema(
     from radoboost.holder.proposing import propose
     from radoboost.release import replacing
 
+    chosen = chosen_table(table, query, form)
     place = output or default_output(table[0], "schema.json")
     check_output(place, table)
-    proposal = propose(list(table), label, separator=separator) if from_data else None
-    result = schema_template(list(table), label, separator) if proposal is None else proposal.schema
+    proposal = propose(chosen, label, separator=separator) if from_data else None
+    result = schema_template(chosen, label, separator) if proposal is None else proposal.schema
     text = json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
     with replacing(place) as draft:
         draft.write_text(text + "\n", encoding="utf-8")

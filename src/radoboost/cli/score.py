@@ -8,18 +8,17 @@ from typing import Annotated
 import typer
 
 from radoboost.cli.ledger import chosen_ledger
-from radoboost.cli.shell import JsonFlag
+from radoboost.cli.shell import FormatOption, JsonFlag, QueryOption, TableArgument, chosen_table
 from radoboost.errors import ArgumentError
 
 
 def score(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
-    table: Annotated[
-        list[str],
-        typer.Argument(metavar="TABLE", help="CSV, TSV (also .gz), Parquet or Arrow files, or a pattern in quotes."),
-    ],
+    table: TableArgument,
     epsilon: Annotated[float, typer.Option(help="The privacy loss to allow.")],
     label: Annotated[str, typer.Option("--label", "-l", metavar="COL", help="The column of true classes.")],
+    query: QueryOption = None,
+    form: FormatOption = None,
     delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
     ledger: Annotated[
         list[Path] | None,
@@ -52,7 +51,7 @@ def score(
       rado score patients.model.json test.csv -l readmitted --epsilon 0.5 --ledger test.ledger --ledger patients.ledger
     """
     from radoboost.release import rounded_up
-    from radoboost.scoring import COVERS, NOT_COVERED
+    from radoboost.scoring import COVERS
     from radoboost.scoring import score as score_table
 
     places = ledger or []
@@ -60,8 +59,9 @@ def score(
     if len(names) != len(places):
         raise ArgumentError("give one --table for each --ledger, in the same order, or none")
     books = [chosen_ledger(place, name) for place, name in zip(places, names, strict=True)]
+    chosen = chosen_table(table, query, form)
     result = score_table(
-        model, list(table), label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
+        model, chosen, label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
         confidence=confidence, threads=threads, progress=True,
     )  # fmt: skip
     if as_json:
@@ -76,6 +76,6 @@ def score(
         f"covers       {COVERS}",
         f"cost         epsilon {rounded_up(result.epsilon, 4)} at delta {delta:g}, for {result.neighbours} as "
         "neighbours; " + (f"booked {len(result.bookings)} times" if books else "on no ledger, so nothing counts it"),
-        f"beware       {NOT_COVERED}",
+        f"beware       {result.not_covered}",
     ]
     print("\n".join(textwrap.fill(line, 100, subsequent_indent=" " * 13) for line in lines))

@@ -14,6 +14,11 @@ import typer
 from radoboost.errors import ArgumentError, OutputError, RadoError, reason
 
 P = ParamSpec("P")
+TABLE_HELP = (
+    "CSV, TSV (also .gz), Parquet or Arrow files, a pattern in quotes, a folder, - for standard input, or the address "
+    "of a database: duckdb:FILE or postgresql://..."
+)
+TableArgument = Annotated[list[str], typer.Argument(metavar="TABLE", help=TABLE_HELP)]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 RelationOption = Annotated[
     str | None,
@@ -83,6 +88,19 @@ DecimalOption = Annotated[
         "--decimal", metavar="D", autocompletion=completing(".", ","), help="The decimal mark of a CSV file: . or ,"
     ),
 ]
+QueryOption = Annotated[
+    str | None,
+    typer.Option("--query", metavar="SQL", help="What to ask the database at the address TABLE: SELECT ..."),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="csv|parquet|arrow",
+        autocompletion=completing("csv", "parquet", "arrow"),
+        help="What standard input is, for the table -; csv by default.",
+    ),
+]
 SchemaOption = Annotated[
     Path | None,
     typer.Option("--schema", metavar="FILE", help="What the columns mean: a file that rado schema wrote, completed."),
@@ -95,7 +113,35 @@ BoundsOption = Annotated[
         help="As --schema, and of bounds alone; the word private lets the mechanism moments find them itself.",
     ),
 ]
-_ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado")
+_ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado", ".duckdb", ".db")
+
+
+def chosen_table(table: list[str], query: str | None, form: str | None) -> Any:
+    """What the words TABLE, --query and --format stand for: paths, a query, or standard input."""
+    from radoboost.tables.addresses import is_address
+    from radoboost.tables.queries import address_query
+    from radoboost.tables.streams import StandardInput
+
+    if form is not None and table != ["-"]:
+        raise ArgumentError("--format is for standard input alone, the table -; files have it in their names")
+    if table == ["-"] and query is None:
+        return StandardInput(form or "csv")
+    addresses = [word for word in table if is_address(word)]
+    if len(table) > 1 and (addresses or "-" in table):
+        raise ArgumentError("an address, or - for standard input, is a whole table; give it alone")
+    if query is not None and not addresses:
+        raise ArgumentError(
+            "--query is for the address of a database: duckdb:FILE or postgresql://...; files are asked by "
+            "\"duckdb:?SELECT ... FROM 'FILE'\""
+        )
+    return address_query(table[0], query) if addresses else list(table)
+
+
+def shown_table(table: list[str]) -> str:
+    """The first word of a table for a message, without passwords."""
+    from radoboost.tables.addresses import masked
+
+    return masked(table[0])
 
 
 def say(line: str) -> None:
@@ -169,8 +215,10 @@ def _figures(statement: Any) -> dict[str, Any]:
 
 
 def default_output(source: str, ending: str) -> Path:
-    """STEM.ending, in the working directory."""
-    name = Path(source).name
+    """STEM.ending, in the working directory; the stem of an address is that of the database."""
+    from radoboost.tables.addresses import address_stem, is_address
+
+    name = "stdin" if source == "-" else address_stem(source) if is_address(source) else Path(source).name
     while name.lower().endswith(_ENDINGS):
         name = name[: name.rindex(".")]
     if name in ("", "..") or any(c in name for c in "*?["):
@@ -199,6 +247,7 @@ def check_page(page: Path, sources: list[str], option: str, beside: Path | None 
 
 
 def _check_place(place: Path, sources: list[str], option: str) -> None:
+    from radoboost.tables.addresses import address_files
     from radoboost.tables.paths import expand_paths
 
     parent = place.parent
@@ -210,5 +259,6 @@ def _check_place(place: Path, sources: list[str], option: str) -> None:
         raise OutputError(f"cannot write {place}: it is a directory; name a file")
     if not os.access(parent, os.W_OK):
         raise OutputError(f"cannot write {place}: no permission to write in {parent}; choose another place")
-    if place.exists() and any(place.samefile(source) for source in expand_paths(sources)):
+    files = [file for source in sources if source != "-" for file in address_files(source)]
+    if place.exists() and any(place.samefile(source) for source in expand_paths(files)):
         raise OutputError(f"cannot write {place}: it is one of the files to read; choose another name with {option}")

@@ -4,7 +4,8 @@ import os
 import secrets
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -28,13 +29,14 @@ from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
 from radoboost.privacy import delta_advice, event_from_dict
 from radoboost.privacy.ledger import Ledger, as_ledger
-from radoboost.progress import no_progress, show_progress
+from radoboost.progress import Progress, no_progress, show_progress
 from radoboost.release import Release
 from radoboost.release.chain import chain
 from radoboost.release.drawn import draw_rados
 from radoboost.tables import Source, open_table
 from radoboost.tables.kinds import Date, Number
 from radoboost.tables.schema import Schema
+from radoboost.tables.streams import at_rest, is_query
 
 
 def craft(
@@ -77,9 +79,11 @@ def craft(
 
     Parameters
     ----------
-    table : array, sparse matrix, data frame, path, list of paths, or glob pattern
-        The table. Files may be CSV, TSV (also .gz), Parquet or Arrow, and are read as a stream, once or more often.
-        The features of an array are called x0, x1, ...
+    table : array, sparse matrix, data frame, path, list of paths, folder, glob pattern, or query
+        The table. Files may be CSV, TSV (also .gz), Parquet or Arrow, and are read as a stream, once or more often;
+        folders such as `year=2024` within a folder are columns. A `query`, an address such as
+        "duckdb:FILE?SELECT ...", a DuckDB relation, a LazyFrame, a dataset of pyarrow or a record batch reader may be
+        larger than memory, too. The features of an array are called x0, x1, ...
     y, label : array-like or str
         The labels, or the name of their column in the table.
     classes : (negative, positive), optional
@@ -189,17 +193,24 @@ def craft(
     if books is not None:
         _check_books(books, protection, asked)
     check_where(counts if protection.private else None)
-    with (show_progress if progress else no_progress)() as bar:
+    with _ready(table, protection.private, progress) as (kept, bar):
         place = Threads(n_threads, bar) if runner is None else runner
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(Run, engine=machine, runner=place, ledger=book)
         if protection.private:
-            made, by_schema = _make_privately(protection, table, y, asked, run_on, counts)
+            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts)
         else:
             options = {"missing": missing, "separator": separator, "decimal": decimal, "engine": machine}
-            made, by_schema = _make_plainly(protection, table, y, asked, run_on, options)
+            made, by_schema = _make_plainly(protection, kept, y, asked, run_on, options)
     noted = None if books is None else partial(_note_digest, books, name)
-    return _release(protection, made, name, by_schema, noted, asked.n_rados)
+    return _release(protection, made, name, by_schema, noted, asked.n_rados, is_query(table))
+
+
+@contextmanager
+def _ready(table: Any, private: bool, progress: bool) -> Iterator[tuple[Any, Progress]]:
+    """The table as something that can be read again and again, and a progress bar."""
+    with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=private, bar=bar) as kept:
+        yield kept, bar
 
 
 def _make_privately(
@@ -326,6 +337,7 @@ def _release(
     schema: Schema | None,
     after_save: Callable[[str], None] | None,
     n_rados: int,
+    of_query: bool,
 ) -> Release:
     """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
     origin = "" if schema is None else "table" if schema.from_data else "declared"
@@ -335,7 +347,7 @@ def _release(
         classes=made.classes,
         mechanism={"name": mechanism.name, "law": mechanism.law, **made.parameters},
         signatures=dict(made.signatures),
-        statement=mechanism.statement(replace(made.circumstances, schema=origin)),
+        statement=mechanism.statement(replace(made.circumstances, schema=origin, query=of_query)),
         n_examples=made.circumstances.n_examples,
         id=name,
         schema=schema,

@@ -35,6 +35,7 @@ from radoboost.tables.labels import LabelsSeen
 from radoboost.tables.marks import PLAIN, Marks
 from radoboost.tables.raw import RawTable, raw_table
 from radoboost.tables.schema import Schema
+from radoboost.tables.streams import at_rest
 
 _DAY = 86400
 _FEW_VALUES = 20  # of a category; where there are more, they may be numbers with an odd cell among them
@@ -135,6 +136,21 @@ def propose(
 
     With `skip_unlabelled`, rows without a label are no reason to stop.
     """
+    with at_rest(table) as rows:
+        return _propose(rows, label, features, drop, classes, separator, decimal, skip_unlabelled, engine)
+
+
+def _propose(
+    table: Any,
+    label: str | None,
+    features: Sequence[str] | None,
+    drop: Sequence[str],
+    classes: Sequence[Any] | None,
+    separator: str | None,
+    decimal: str | None,
+    skip_unlabelled: bool,
+    engine: Engine | None,
+) -> Proposal:
     raw = raw_table(table, None, separator)
     check_label(label, list(raw.columns))
     names = _chosen(raw.columns, label, features, drop)

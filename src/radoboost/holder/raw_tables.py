@@ -25,7 +25,7 @@ from radoboost.tables.columns import listed
 from radoboost.tables.kinds import Category, Kind, Number
 from radoboost.tables.labels import class_places, labels_array
 from radoboost.tables.marks import PLAIN, file_separator
-from radoboost.tables.paths import expand_paths, file_kind, is_paths, readable
+from radoboost.tables.paths import expand_paths, file_kind, is_paths
 from radoboost.tables.raw import raw_table
 from radoboost.tables.schema import Schema
 
@@ -70,9 +70,6 @@ def make_plainly(
     schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
     that are `withheld` it has what was declared, and nothing from the table.
     """
-    if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__len__"):
-        with readable("the table"):
-            table = pa.table(table)  # a stream, which can be read once
     schema, lines, hidden = asked.declared.schema, [], withheld or {}
     known = {} if schema is None or schema.from_data else schema.columns
     if schema is None and separator is None and decimal is None:

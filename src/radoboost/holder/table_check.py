@@ -27,6 +27,7 @@ from radoboost.tables import Batch, open_table
 from radoboost.tables.kinds import Category
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.schema import Schema
+from radoboost.tables.streams import at_rest
 
 _ENDLESS = 2.0**1000
 OUTSIDE = (
@@ -156,9 +157,9 @@ def check_table(
     check_declared(asked, may_search=True)
     names = declared_features(asked)
     chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
-    with (show_progress if progress else no_progress)() as bar:
+    with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=True, bar=bar) as rows:
         source = open_table(
-            table, y, label=asked.label, features=chosen, drop=dropped, person=person, row_by_row=True,
+            rows, y, label=asked.label, features=chosen, drop=dropped, person=person, row_by_row=True,
             schema=declared.schema,
         )  # fmt: skip
         # Bounds that are to be found cannot be checked: nothing is beyond these.

@@ -22,6 +22,7 @@ from radoboost.release import replacing
 from radoboost.tables.carried import Carried
 from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.streams import at_rest
 
 PREDICTION = "prediction"
 
@@ -112,13 +113,26 @@ def predict_table(
     >>> place.read_text().splitlines()[0]
     '"id","score","probability","prediction"'
     """
-    names = written_names(model)
-    _check_kept(keep, names)
+    _check_kept(keep, written_names(model))
+    with at_rest(table, bar=bar) as rows:
+        return _predict(model, rows, place, bar, label, keep, separator, decimal)
+
+
+def _predict(
+    model: Model,
+    table: Any,
+    place: Path,
+    bar: Progress,
+    label: str | None,
+    keep: Sequence[str],
+    separator: str | None,
+    decimal: str | None,
+) -> Predicted:
     source = open_rows(model, table, label, separator, decimal)
     rule = None if label is None else LabelRule(label, model.classes)
     choices = pa.array(list(model.classes))
     kept = Carried(table, keep, separator if source.schema is None else source.schema.separator) if keep else None
-    fields = [pa.field(name, choices.type if name == PREDICTION else pa.float64()) for name in names]
+    fields = [pa.field(name, choices.type if name == PREDICTION else pa.float64()) for name in written_names(model)]
     schema = pa.schema([*(() if kept is None else kept.schema), *fields])
     n_classes, n_rows, filled = model.n_classes, 0, Filled()
     counts, confusion = np.zeros(n_classes, np.int64), np.zeros((n_classes, n_classes), np.int64)

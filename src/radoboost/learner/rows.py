@@ -19,6 +19,7 @@ from radoboost.tables.kinds import Category
 from radoboost.tables.marks import SEPARATORS, Marks
 from radoboost.tables.paths import is_paths, readable
 from radoboost.tables.source import Unread
+from radoboost.tables.streams import at_rest
 
 if TYPE_CHECKING:
     from radoboost.learner.model import Model
@@ -150,9 +151,9 @@ def _counted(model: "Model", batch: Batch) -> Filled:
 
 def score_rows(model: "Model", table: Any) -> tuple[NDArray[np.float64], Filled]:
     """The score of every row of a table, and what was filled."""
-    source, filled = open_rows(model, table), Filled()
-    pieces = [model.no_scores]
-    for _, scores, more in scored_batches(model, source):
-        pieces.append(scores)
-        filled += more
+    pieces, filled = [model.no_scores], Filled()
+    with at_rest(table) as rows:
+        for _, scores, more in scored_batches(model, open_rows(model, rows)):
+            pieces.append(scores)
+            filled += more
     return np.concatenate(pieces), filled

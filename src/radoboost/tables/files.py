@@ -1,7 +1,7 @@
 """Table files as parts: runs of row groups (Parquet), runs of record batches (Arrow), and CSV as reading cuts it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from radoboost.errors import TableError
 from radoboost.tables.columns import Choice, column_names, row_place
 from radoboost.tables.encoding import encoded_names
+from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, as_batches
 from radoboost.tables.paths import (
     Stamp,
@@ -41,6 +42,11 @@ class FilePart(ABC):
 
     typed: ClassVar[bool] = True  # whether columns have types
 
+    @property
+    def has_types(self) -> bool:
+        """Whether columns have types of their own; cells of a CSV file do not."""
+        return self.typed
+
     @abstractmethod
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
         """The features and then the label, about `most_rows` at a time."""
@@ -53,7 +59,7 @@ class FilePart(ABC):
         """All its rows, in order."""
         with readable(self.path):
             self.check_unchanged()
-            yield from as_batches(self.record_batches(most_rows), self.selection, most_rows, self.place, self.typed)
+            yield from as_batches(self.record_batches(most_rows), self.selection, most_rows, self.place, self.has_types)
             self.check_unchanged()
 
     def count(self) -> int:
@@ -120,6 +126,51 @@ class ArrowStream(_Run):
         with open_file(self.path) as file:
             for batch in pa.ipc.open_stream(file):
                 yield batch.select(self.selection.names)
+
+
+@dataclass(frozen=True)
+class InFolder(FilePart):
+    """Rows of a file with columns that its folders name, which have one value each."""
+
+    rows: FilePart
+    constants: Mapping[str, pa.Scalar]
+
+    @property
+    def has_types(self) -> bool:
+        """As the file."""
+        return self.rows.has_types
+
+    def place(self, row: int) -> str:
+        """As in the file."""
+        return self.rows.place(row)
+
+    def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
+        """The features and then the label."""
+        names = self.selection.names
+        for batch in self.rows.record_batches(most_rows):
+            columns = [
+                pa.repeat(self.constants[name], batch.num_rows) if name in self.constants else batch.column(name)
+                for name in names
+            ]
+            yield pa.RecordBatch.from_arrays(columns, names)
+
+
+def _in_folders(path: Path, schema: pa.Schema, selection: Selection, folders: FolderColumns, alone: bool) -> list[Part]:
+    """The rows of a file, with what its folders say about them."""
+    constants = folders.constants(schema, path)
+    if not constants.keys() & set(selection.names):
+        return list(_file_parts(path, schema, selection, alone))
+    own = [name for name in selection.features if name not in constants]
+    label, person = (None if name in constants else name for name in (selection.label, selection.person))
+    if not own:  # something must say how many rows there are
+        own = [name for name in column_names(schema) if name not in (label, person)][:1]
+    within = Selection(tuple(own), label, selection.reading, person)
+    parts = _file_parts(path, schema, within, alone)
+    return [
+        InFolder(part.path, part.stamp, selection, part.n_rows, part, constants)
+        for part in parts
+        if isinstance(part, FilePart)
+    ]
 
 
 @lru_cache(maxsize=16)
@@ -202,10 +253,11 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
     """Files of one kind or several, as if they were one table; columns are matched by name."""
     name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     schemas = [file_schema(path, reading) for path in paths]
+    folders = FolderColumns.of(paths, typed=reading.typed_folders)
     features: tuple[str, ...] = ()
     for path, schema in zip(paths, schemas, strict=True):
         with readable(path):
-            names = column_names(schema)
+            names = column_names(schema := folders.added(schema, path))
         columns = _without_folders(choice, paths, names).columns(names, str(path))
         reading.check_types(schema, columns)
         features = features or columns
@@ -216,7 +268,7 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
     parts: list[Part] = []
     for path, schema in zip(paths, schemas, strict=True) if features else ():
         with readable(path):
-            parts += _file_parts(path, schema, selection, len(paths) == 1)
+            parts += _in_folders(path, schema, selection, folders, len(paths) == 1)
     names_out, guess = encoded_names(reading, features), partial(_guess_rows, parts)
     return Source(name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema)
 
@@ -227,8 +279,8 @@ def _without_folders(choice: Choice, paths: Sequence[Path], names: Sequence[str]
     for name, folder in folders.items() if choice.features is None else ():
         if name not in choice.drop:
             raise TableError(
-                f"the files have no column {name!r}, which only folders such as {folder!r} name; "
-                f"write it into the files, or drop {name!r}"
+                f"the files have no column {name!r}, which only folders such as {folder!r} name; pass the folder "
+                f"around them, or a pattern in quotes, to have it as a column, or drop {name!r}"
             )
     return replace(choice, drop=tuple(name for name in choice.drop if name not in folders))
 
@@ -249,7 +301,7 @@ def _guess_rows(parts: Sequence[Part]) -> int | None:
 def _sample(path: Path) -> tuple[int, int]:
     """How many rows the first bytes of a file have, and how many bytes these are."""
     with open_file(path) as file:
-        if file_kind(path) == "arrow":
+        if file_kind(path) != "csv":
             first = next(iter(pa.ipc.open_stream(file)), None)
             return 0 if first is None else first.num_rows, file.tell()
         stream = csv_stream(path, file)  # keep it: the file is closed when it is collected

@@ -10,13 +10,17 @@ from radoboost.errors import ArgumentError
 from radoboost.tables.arrays import array_columns, open_array
 from radoboost.tables.columns import Choice, column_names, storage
 from radoboost.tables.files import file_schema, open_files
+from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import open_frame
 from radoboost.tables.marks import PLAIN, Marks
+from radoboost.tables.named_paths import folder_columns
 from radoboost.tables.paths import expand_paths, file_kind, is_paths, readable
 from radoboost.tables.reading import Reading
 from radoboost.tables.row_by_row import ROW_BY_ROW, RowByRow
 from radoboost.tables.schema import Schema
 from radoboost.tables.source import Source
+from radoboost.tables.spool import spooled_table
+from radoboost.tables.streams import answer_schema, spooled
 from radoboost.tables.strict import STRICT, Strict
 
 
@@ -36,7 +40,8 @@ def open_table(
 ) -> Source:
     """Open a table in any form, ready to be read.
 
-    `table` is an array, a sparse matrix, a data frame, a dict of columns, a path, a list of paths, or a glob pattern.
+    `table` is an array, a sparse matrix, a data frame, a dict of columns, a path, a list of paths, a folder, a glob
+    pattern, or something that is read once, which is kept in a spool: a query, a lazy frame, a record batch reader.
     The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
     the column that says whose row it is: it is read beside the features, and is none of them. With
     `row_by_row`, no value decides how another is read and none is refused, as private mechanisms need it. A `schema`
@@ -54,6 +59,7 @@ def open_table(
     choice = Choice.of(label, features, drop, person)
     if (y is None) == (label is None) and (labelled or y is not None):
         raise ArgumentError("give the labels once: as y, or as the name of their column in label (--label COL)")
+    table = spooled(table, row_by_row=row_by_row)
     if row_by_row:
         _check_thousands(table, reading)
     source = _open(table, y, choice, reading)
@@ -76,6 +82,8 @@ def _check_thousands(table: Any, reading: Reading) -> None:
 
 
 def _open(table: Any, y: Any, choice: Choice, reading: Reading) -> Source:
+    if y is not None and (rows := spooled_table(table)) is not None:
+        table = rows
     if is_paths(table):
         if y is not None:
             raise ArgumentError("labels of a file are one of its columns; name it in label")
@@ -96,11 +104,13 @@ def table_types(table: Any, *, inferred: bool = False) -> dict[str, str | None]:
     >>> table_types(pa.table({"age": [1.0], "smokes": [True], "name": ["x"]}))
     {'age': 'number', 'smokes': 'binary', 'name': 'text'}
     """
-    if is_paths(table):
+    if (answer := answer_schema(table)) is not None:
+        schema = answer
+    elif is_paths(table):
         path = expand_paths(table)[0]
         if file_kind(path) == "csv" and not inferred:
-            return dict.fromkeys(file_schema(path, ROW_BY_ROW).names)
-        schema = file_schema(path, STRICT)
+            return dict.fromkeys([*file_schema(path, ROW_BY_ROW).names, *folder_columns(path)])
+        schema = FolderColumns.of([path], typed=True).added(file_schema(path, STRICT), path)
     elif STRICT.is_frame(table):
         with readable("the table"):
             schema = pa.table(table).schema

@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from radoboost.errors import RadoError, TableError, reason
+from radoboost.tables.folders import folder_files, pattern_files
+from radoboost.tables.named_paths import NamedPath
 
 KINDS = {
     ".csv": "csv",
@@ -48,18 +50,21 @@ def expand_paths(paths: Any) -> list[Path]:
 def _expand(items: Sequence[Any]) -> list[Path]:
     files: list[Path] = []
     for item in items:
-        if Path(item).exists():
-            files.append(Path(item))
+        path = item if isinstance(item, Path) else Path(item)
+        if path.is_dir():
+            files += folder_files(path, file_kind)
+        elif path.exists():
+            files.append(path)
         elif any(c in str(item) for c in "*?["):
             matches = sorted(glob.glob(str(item), recursive=True))
             if not matches:
                 raise TableError(f"no file matches {str(item)!r}; check the pattern")
-            files.extend(Path(match) for match in matches)
+            files += pattern_files(str(item), matches)
         else:
             raise TableError(f"no such file: {item}")
     for path in files:
         if path.is_dir():
-            raise TableError(f"{path} is a directory; name its files, for instance '{path}/*.parquet'")
+            raise TableError(f"{path} is a directory; name it alone, or its files, for instance '{path}/*.parquet'")
         if not path.is_file():
             raise TableError(
                 f"{path} is a pipe or a device, and a table is read more than once; save it as a file first"
@@ -70,21 +75,25 @@ def _expand(items: Sequence[Any]) -> list[Path]:
 
 
 def partition_columns(paths: Sequence[Path]) -> dict[str, str]:
-    """Columns that only folder names hold and in which the files differ, each with one of its folders.
+    """Columns that only names of folders hold and in which listed files differ, each with one of its folders.
+
+    Files that were found in a folder, or by a pattern, have such columns.
 
     >>> partition_columns([Path("year=2020/a.parquet"), Path("year=2021/a.parquet")])
     {'year': 'year=2021'}
     """
     folders: dict[str, dict[str, str]] = {}
     for path in paths:
-        for folder in path.parts[:-1]:
+        for folder in () if isinstance(path, NamedPath) else path.parts[:-1]:
             if match := _PARTITION.fullmatch(folder):
                 folders.setdefault(match[1], {})[match[2]] = folder
     return {name: list(values.values())[-1] for name, values in folders.items() if len(values) > 1}
 
 
 def file_kind(path: Path) -> str:
-    """csv, parquet or arrow, by the ending of the name."""
+    """csv, parquet or arrow, by the ending of the name; a spool knows its own, which may also be stream."""
+    if isinstance(path, NamedPath) and path.kind is not None:
+        return path.kind
     for ending, kind in KINDS.items():
         if path.name.lower().endswith(ending):
             return kind
@@ -103,7 +112,8 @@ def is_gzip(path: Path) -> bool:
 
 def open_file(path: Path) -> pa.NativeFile:
     """A file to read from. Arrow's own format is mapped, so that a record batch of any size takes no memory."""
-    return pa.memory_map(str(path)) if file_kind(path) == "arrow" else pa.OSFile(str(path))
+    place = os.fspath(path)
+    return pa.memory_map(place) if file_kind(path) == "arrow" else pa.OSFile(place)
 
 
 def csv_stream(path: Path, file: pa.NativeFile) -> Any:

@@ -17,13 +17,16 @@ from radoboost.errors import TableError
 from radoboost.tables.columns import Choice, check_different, column_names, row_place
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
 from radoboost.tables.files import FilePart, file_schema, open_files
+from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, sliced
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import PLAIN, Marks, file_separator, header_line
+from radoboost.tables.named_paths import folder_columns
 from radoboost.tables.paths import csv_stream, expand_paths, file_kind, is_paths, open_file, readable, stamp
 from radoboost.tables.raw_columns import array_cells, named_columns, raw_cells, spelled
 from radoboost.tables.reading import Selection
 from radoboost.tables.source import Part, Source
+from radoboost.tables.streams import answer_schema, spooled
 from radoboost.tables.strict import STRICT, Strict
 
 
@@ -89,7 +92,7 @@ def raw_table(table: Any, columns: Sequence[str] | None = None, separator: str |
     >>> raw.columns, [batch.columns.num_rows for batch in raw.batches()]
     (('ward', 'age'), [2])
     """
-    choice, reading = Choice.of(None, columns, ()), Raw(given=Marks(separator))
+    choice, reading, table = Choice.of(None, columns, ()), Raw(given=Marks(separator)), spooled(table)
     if is_paths(table):
         paths = expand_paths(table)
         found = file_separator(paths[0], reading.marks) if file_kind(paths[0]) == "csv" else None
@@ -189,14 +192,18 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
     >>> column_types(pa.table({"age": [1.0], "name": ["x"]}))
     {'age': DataType(double), 'name': DataType(string)}
     """
-    if is_paths(table):
+    name = "the table"
+    if (answer := answer_schema(table)) is not None:
+        schema = answer
+    elif is_paths(table := spooled(table)):
         path = expand_paths(table)[0]
+        name = str(path)
         if file_kind(path) == "csv":
             line = header_line(path).decode("utf-8", "backslashreplace")
             names = next(csv.reader([line], delimiter=file_separator(path, Marks(separator))), [])
             check_different(names, str(path))
-            return dict.fromkeys(names)
-        schema = file_schema(path, STRICT)
+            return dict.fromkeys([*names, *(name for name in folder_columns(path) if name not in names)])
+        schema = FolderColumns.of([path], typed=False).added(file_schema(path, STRICT), path)
     elif STRICT.is_frame(table):
         with readable("the table"):
             if hasattr(table, "get_columns"):
@@ -213,7 +220,7 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
         kind = None if array.dtype.kind not in "biuf" else pa.from_numpy_dtype(array.dtype)
         return {f"x{k}": kind for k in range(array.shape[1])}
     names = column_names(schema)
-    check_different(names, str(path) if is_paths(table) else "the table")
+    check_different(names, name)
     types = {name: schema.field(name).type for name in names}
     return {name: None if pa.types.is_null(kind) else kind for name, kind in types.items()}
 

@@ -38,6 +38,10 @@ class Reading(Protocol):
     def takes_sparse(self) -> bool:
         """Whether rows of a sparse matrix may be used by their entries; otherwise a batch of them is made dense."""
 
+    @property
+    def typed_folders(self) -> bool:
+        """Whether the names of all folders together may decide that a column of them is of numbers."""
+
     def labels(self, y: Any) -> pa.Array:
         """Labels in any container."""
 
@@ -103,10 +107,8 @@ def refuse_unread(table: Any) -> None:
     kind = type(table).__name__
     if hasattr(table, "collect"):
         raise TableError(f"a {kind} is not a table yet; pass what its collect() gives")
-    if hasattr(table, "to_table"):
-        raise TableError(f"a {kind} is not a table yet; pass what its to_table() gives, or the paths of its files")
     if isinstance(table, Iterator):
-        raise TableError(f"a {kind} can be read only once, and a table is read again; pass a list or a file")
+        raise TableError(f"a {kind} is not a table; pass a list of rows, a record batch reader, or a file")
 
 
 def unreadable(complaints: Sequence[str]) -> TableError:

@@ -42,6 +42,11 @@ class RowByRow:
         """As the schema says, or as given where there is none."""
         return self.given if self.schema is None else self.schema.marks
 
+    @property
+    def typed_folders(self) -> bool:
+        """Texts, for one record could add a folder that is called by none."""
+        return False
+
     def labels(self, y: Any) -> pa.Array:
         """Labels one by one, unless their type says that all are numbers of one kind."""
         alike = isinstance(y, np.ndarray) and y.dtype.kind in "biuf" and y.dtype.itemsize <= 8

@@ -43,6 +43,11 @@ class Strict:
         """As the schema says, or as given where there is none."""
         return self.given if self.schema is None else self.schema.marks
 
+    @property
+    def typed_folders(self) -> bool:
+        """Numbers, if all folders are called by some, and no schema says what the column is."""
+        return self.schema is None
+
     def labels(self, y: Any) -> pa.Array:
         """Labels as they are, all of one kind."""
         return labels_array(y)

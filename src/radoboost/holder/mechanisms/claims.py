@@ -33,6 +33,12 @@ COMMON = (
 )
 
 
+OF_A_QUERY = (
+    "The table is the answer to a query, and a record is a row of that answer. If one record of what was asked can "
+    "change other rows of the answer, or whether there is one, nothing is promised: so it is with aggregates, windows, "
+    "joins that repeat a record, LIMIT, sampling, casts that fail, and types that a database guesses from values, as "
+    "it does for CSV files. The text of the query is not in the release."
+)
 SCHEMAS = {
     "": (),
     "declared": (
@@ -65,6 +71,8 @@ def make_statement(
         not_protected = [SEEDED, *not_protected]
     not_protected = [*not_protected, *SCHEMAS[circumstances.schema]]
     epsilon = epsilon_at(event, delta)
+    if circumstances.query and not math.isinf(epsilon):
+        not_protected = [OF_A_QUERY, *not_protected]
     guess = best_guess(event)
     if math.isinf(epsilon):
         promises = ()

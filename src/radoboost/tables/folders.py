@@ -1,0 +1,114 @@
+"""Tables that are folders of files; folders within, such as `year=2024`, are columns."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from radoboost.errors import TableError
+from radoboost.tables.named_paths import NamedPath, folder_columns, named_path
+
+_PARTITION = re.compile(r"([^=]+)=(.*)")
+_MISSING = "__HIVE_DEFAULT_PARTITION__"  # what Hive, Spark and Arrow write for a missing value
+_WHOLE = re.compile(r"-?[0-9]{1,15}")
+
+
+def folder_values(folders: Iterable[str]) -> dict[str, str | None]:
+    """The columns that names of folders hold.
+
+    >>> folder_values(["visits", "year=2024", "ward=A%2FB"])
+    {'year': '2024', 'ward': 'A/B'}
+    """
+    pairs = [match.groups() for folder in folders if (match := _PARTITION.fullmatch(folder))]
+    return {unquote(name): None if value == _MISSING else unquote(value) for name, value in pairs}
+
+
+def folder_files(folder: Path, kind_of: Callable[[Path], str]) -> list[NamedPath]:
+    """All table files in a folder and in those within it, in sorted order; `kind_of` refuses what is no table file.
+
+    Names that begin with a point or an underscore are skipped, as are the folders of that kind: other programs keep
+    their notes there.
+    """
+    if (folder / "_delta_log").is_dir():
+        raise TableError(
+            f"{folder} is a Delta table, whose files also hold rows that were deleted; pass what "
+            "deltalake.DeltaTable(...).to_pyarrow_dataset() gives"
+        )
+    found = sorted(_files(folder))
+    if not found:
+        raise TableError(f"{folder} is a folder without table files; name one that has some")
+    kinds: dict[str, tuple[str, ...]] = {}
+    for parts in found:
+        kinds.setdefault(kind_of(folder.joinpath(*parts)), parts)
+    if len(kinds) > 1:
+        names = " and ".join("/".join(parts) for parts in list(kinds.values())[:2])
+        raise TableError(
+            f"{folder} holds files of several kinds, such as {names}; say which of them are the table, for instance "
+            f"'{folder}/**/*.parquet'"
+        )
+    return [named_path(folder.joinpath(*parts), folders=folder_values(parts[:-1])) for parts in found]
+
+
+def _files(folder: Path) -> Iterator[tuple[str, ...]]:
+    """The files in a folder, each as its folders within this one and its name."""
+    for place, folders, names in os.walk(folder, onerror=_refuse):
+        folders[:] = [name for name in folders if not name.startswith((".", "_")) or _PARTITION.fullmatch(name)]
+        within = Path(place).relative_to(folder).parts
+        yield from ((*within, name) for name in names if not name.startswith((".", "_")))
+
+
+def _refuse(error: OSError) -> None:
+    raise error
+
+
+def pattern_files(pattern: str, matches: Sequence[str]) -> list[NamedPath]:
+    """The files that match a pattern; folders behind its first wildcard, such as those of `year=*`, are columns."""
+    parts = Path(pattern).parts
+    fixed = next(k for k, part in enumerate(parts) if any(c in part for c in "*?["))
+    return [named_path(match, folders=folder_values(Path(match).parts[fixed:-1])) for match in matches]
+
+
+# ---- columns of folders
+
+
+@dataclass(frozen=True)
+class FolderColumns:
+    """The columns that only folders name, and how they are stored: whole numbers or texts.
+
+    >>> year, ward = {"year": "2023", "ward": "A"}, {"year": "2024", "ward": "B"}
+    >>> columns = FolderColumns.of([named_path("a", folders=year), named_path("b", folders=ward)], typed=True)
+    >>> columns.types
+    {'year': DataType(int64), 'ward': DataType(string)}
+    """
+
+    types: Mapping[str, pa.DataType]
+
+    @classmethod
+    def of(cls, paths: Sequence[Path], *, typed: bool) -> "FolderColumns":
+        """Those of some files; only where columns are `typed` may all values together decide on a type."""
+        values: dict[str, list[str | None]] = {}
+        for path in paths:
+            for name, value in folder_columns(path).items():
+                values.setdefault(name, []).append(value)
+        return cls({name: pa.int64() if typed and _whole(some) else pa.string() for name, some in values.items()})
+
+    def added(self, schema: pa.Schema, path: Path) -> pa.Schema:
+        """The schema of a file with the columns of its folders; one that the file has is its own."""
+        for name in folder_columns(path):
+            if name not in schema.names:
+                schema = schema.append(pa.field(name, self.types[name]))
+        return schema
+
+    def constants(self, schema: pa.Schema, path: Path) -> dict[str, pa.Scalar]:
+        """What the folders of a file say about all of its rows."""
+        own = {name: value for name, value in folder_columns(path).items() if name not in schema.names}
+        return {name: pa.scalar(value, pa.string()).cast(self.types[name]) for name, value in own.items()}
+
+
+def _whole(values: Sequence[str | None]) -> bool:
+    known = [value for value in values if value is not None]
+    return bool(known) and all(_WHOLE.fullmatch(value) for value in known)

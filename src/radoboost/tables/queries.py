@@ -1,0 +1,274 @@
+"""A query as a table: its result comes from a database as Arrow record batches, or as Python objects.
+
+An address that begins with `duckdb:` or `postgresql://` is opened here, for reading only, and closed again. Passwords
+are left to the conventions of the database's own library (PGPASSWORD, a password file, a service file); one that is in
+an address all the same is in no message.
+"""
+
+import importlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from radoboost.errors import ArgumentError, TableError
+from radoboost.tables.addresses import explained, is_known, masked, unknown_address
+from radoboost.tables.raw_columns import spelled_objects
+
+_BATCH_VALUES, _BATCH_ROWS = 1 << 20, 65536
+_TYPE = b"ADBC:postgresql:typname"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Query:
+    """Rows that a database is asked for; each time that it is read, the database is asked again. See `query`."""
+
+    source: Any
+    sql: str
+
+    def __repr__(self) -> str:
+        source = masked(self.source) if isinstance(self.source, str) else type(self.source).__name__
+        return f"query({source!r}, ...)"
+
+    @contextmanager
+    def opened(self) -> Iterator["Answer"]:
+        """The answer, as far as it has come; what we opened is closed in the end."""
+        with explained(str(self.source) if isinstance(self.source, str) else ""), _connection(self.source) as source:
+            yield from _answers(source, self.sql)
+
+
+@dataclass(eq=False)
+class Answer:
+    """What a database answers: columns and record batches; of Python `objects`, all columns are texts."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    objects: "ObjectTypes | None" = None
+
+
+def query(source: Any, sql: str) -> Query:
+    """The result of a query, as a table for `craft`, `predict`, `score` and whatever else takes one.
+
+    `source` is an open connection: of DuckDB, ADBC, or any other library that follows PEP 249. Or it is an address:
+    `duckdb:FILE`, `duckdb:` for one without tables, which can read files, or `postgresql://host/database`. Addresses
+    are opened for reading only. The result is read once, and kept in a private temporary file while it is needed, so
+    it may be larger than memory. A record is a row of the result, and the query itself is in no release.
+
+    >>> import sqlite3, radoboost as rb
+    >>> clinic = sqlite3.connect(":memory:")
+    >>> _ = clinic.execute("CREATE TABLE visits (age REAL, dose REAL, ill INTEGER)")
+    >>> _ = clinic.executemany("INSERT INTO visits VALUES (?, ?, ?)", [(31, 0.5, 0), (42, 1.5, 1), (53, 1.0, 1)])
+    >>> release = rb.craft(rb.query(clinic, "SELECT * FROM visits"), label="ill", n_rados=5)
+    >>> release.rados.shape
+    (5, 3)
+    """
+    if not isinstance(sql, str) or not sql.strip():
+        raise ArgumentError(f"a query is a text such as 'SELECT ...'; this one is {type(sql).__name__}, or empty")
+    if isinstance(source, str) and not is_known(source):
+        raise unknown_address(source)
+    if isinstance(source, str) and source.lower().startswith("duckdb:") and "?" in source:
+        raise ArgumentError("two queries: one in the address, behind its question mark, and another; give one of them")
+    if not isinstance(source, str) and not hasattr(source, "cursor") and not hasattr(source, "sql"):
+        raise ArgumentError(
+            f"a query needs an open connection, or an address such as duckdb:FILE; this is a {type(source).__name__}"
+        )
+    return Query(source, sql)
+
+
+def address_query(address: str, sql: str | None = None) -> Query:
+    """The query that an address has behind its question mark, or one that is given beside the address.
+
+    >>> address_query("duckdb:clinic.duckdb?SELECT * FROM visits").sql
+    'SELECT * FROM visits'
+    """
+    if not is_known(address):
+        raise unknown_address(address)
+    if sql is not None:
+        return query(address, sql)
+    place, mark, text = address.partition("?")
+    if not address.lower().startswith("duckdb:") or not mark:
+        raise ArgumentError(
+            f"{masked(address)} needs a query: give it with --query 'SELECT ...', in Python with rb.query(address, "
+            "'SELECT ...')"
+        )
+    return query(place, text)
+
+
+# ---- connections
+
+
+@contextmanager
+def _connection(source: Any) -> Iterator[Any]:
+    """An open connection; one that an address leads to is closed afterwards."""
+    if not isinstance(source, str):
+        yield source
+        return
+    if source.lower().startswith("duckdb:"):
+        duckdb = _driver("duckdb", "pip install 'radoboost[sql]'")
+        file = source.partition(":")[2]
+        opened = duckdb.connect(file, read_only=True) if file else duckdb.connect()
+    else:
+        driver = _driver(
+            "adbc_driver_postgresql.dbapi", "pip install 'radoboost[sql]' adbc-driver-postgresql", "adbc_driver_manager"
+        )
+        opened = driver.connect(source, autocommit=True)
+    with closing(opened):
+        if hasattr(opened, "extract_statements"):
+            opened.execute("SET enable_progress_bar = false")  # it would be on stdout, among results
+        else:
+            with closing(opened.cursor()) as cursor:
+                cursor.execute("SET default_transaction_read_only = on")
+        yield opened
+
+
+def _driver(name: str, advice: str, *others: str) -> Any:
+    """A library that may not be there."""
+    try:
+        for other in others:
+            importlib.import_module(other)
+        return importlib.import_module(name)
+    except ImportError:
+        raise TableError(
+            f"this address needs {name.partition('.')[0]}, which is not installed; run: {advice}"
+        ) from None
+
+
+# ---- answers
+
+
+def _answers(connection: Any, sql: str) -> Iterator[Answer]:
+    """The answer of one connection; a generator, so that what it opened is closed when it is."""
+    if hasattr(connection, "sql") and hasattr(connection, "extract_statements"):
+        yield _duckdb_answer(connection, sql)
+        return
+    with closing(_cursor(connection)) as cursor:
+        cursor.execute(sql)
+        if hasattr(cursor, "fetch_record_batch"):
+            yield _adbc_answer(cursor.fetch_record_batch())
+            return
+        first = cursor.fetchmany(_BATCH_ROWS) if cursor.description is not None or _is_psycopg(connection) else []
+        if cursor.description is None:
+            raise TableError("the query gives no rows; a table needs a query that does, such as SELECT ...")
+        names = [str(column[0]) for column in cursor.description]
+        types = ObjectTypes(len(names))
+        schema = pa.schema([(name, pa.large_string()) for name in names])
+        yield Answer(schema, _object_batches(cursor, first, schema, types), types)
+
+
+def _duckdb_answer(connection: Any, sql: str) -> Answer:
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type.name not in ("SELECT", "MULTI", "EXPLAIN"):
+        raise TableError("the query must be one statement that gives rows and changes nothing, such as SELECT ...")
+    relation = connection.sql(sql)
+    if relation is None:
+        raise TableError("the query gives no rows; a table needs a query that does, such as SELECT ...")
+    return relation_answer(relation)
+
+
+def relation_answer(relation: Any) -> Answer:
+    """The rows of a DuckDB relation, as a stream."""
+    rows = max(1024, min(_BATCH_ROWS, _BATCH_VALUES // max(1, len(relation.columns))))
+    read = relation.to_arrow_reader if hasattr(relation, "to_arrow_reader") else relation.fetch_record_batch
+    reader = read(rows)
+    return Answer(reader.schema, iter(reader))
+
+
+def _adbc_answer(reader: pa.RecordBatchReader) -> Answer:
+    """Rows as a driver gives them; a type of the database's own is stored as its texts or bytes."""
+    fields = []
+    for column in reader.schema:
+        kind, notes = column.type, dict(column.metadata or {})
+        if isinstance(kind, pa.BaseExtensionType):
+            notes |= {_TYPE: getattr(kind, "type_name", "").encode()}
+            kind = kind.storage_type
+        fields.append(pa.field(column.name, kind, metadata=notes))
+    schema = pa.schema(fields)
+    return Answer(schema, (_stored(batch, schema) for batch in reader))
+
+
+def _stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [array.storage if isinstance(array, pa.ExtensionArray) else array for array in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _is_psycopg(connection: Any) -> bool:
+    return type(connection).__module__.partition(".")[0] in ("psycopg", "psycopg2")
+
+
+def _cursor(connection: Any) -> Any:
+    """A cursor that does not take the whole result into memory, where its library has one."""
+    if not _is_psycopg(connection):
+        return connection.cursor()
+    return connection.cursor("radoboost", withhold=bool(connection.autocommit))
+
+
+# ---- Python objects
+
+
+@dataclass(eq=False)
+class ObjectTypes:
+    """Which types the objects of each column have, for tables whose types may depend on values."""
+
+    n_columns: int
+    seen: list[set[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.seen = [set() for _ in range(self.n_columns)]
+
+    def see(self, column: int, cells: Sequence[Any]) -> None:
+        """Note what these objects are."""
+        self.seen[column].update(map(_word, cells))
+
+    def types(self) -> list[pa.DataType]:
+        """A type for each column that holds all that was seen."""
+        return [_common(words - {"nothing"}) for words in self.seen]
+
+
+def _word(cell: Any) -> str:
+    if cell is None:
+        return "nothing"
+    if isinstance(cell, bool | np.bool_):
+        return "truth"
+    if isinstance(cell, int | np.integer):
+        return "whole" if -(2**63) <= int(cell) < 2**63 else "text"
+    if isinstance(cell, float | np.floating | Decimal):
+        return "number"
+    return "time" if isinstance(cell, date) else "text"
+
+
+def _common(words: set[str]) -> pa.DataType:
+    """The type of a column with such cells.
+
+    >>> [str(_common(words)) for words in ({"whole"}, {"whole", "number"}, {"time"}, {"time", "whole"}, set())]
+    ['int64', 'double', 'timestamp[s]', 'string', 'null']
+    """
+    types = {"truth": pa.bool_(), "whole": pa.int64(), "number": pa.float64(), "time": pa.timestamp("s")}
+    if not words:
+        return pa.null()
+    if len(words) == 1:
+        return types.get(next(iter(words)), pa.string())
+    return pa.float64() if words <= {"whole", "number"} else pa.string()
+
+
+def _object_batches(cursor: Any, rows: Any, schema: pa.Schema, types: ObjectTypes) -> Iterator[pa.RecordBatch]:
+    while rows:
+        columns = []
+        for k, cells in enumerate(zip(*rows, strict=True)):
+            types.see(k, cells)
+            columns.append(spelled_objects(cells))
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        rows = cursor.fetchmany(_BATCH_ROWS)
+
+
+def declared_types(schema: pa.Schema) -> pa.Schema:
+    """The schema of an answer, with numbers where the database declares some and its driver makes texts of them."""
+    for k, column in enumerate(schema):
+        numeric = (column.metadata or {}).get(_TYPE) == b"numeric"
+        if numeric and column.type in (pa.string(), pa.large_string()):
+            schema = schema.set(k, pa.field(column.name, pa.float64()))
+    return schema
