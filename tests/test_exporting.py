@@ -20,6 +20,7 @@ import pytest
 import radoboost as rb
 from radoboost.learner.export.sql_text import identifier
 from radoboost.learner.link import Link
+from radoboost.learner.predict import written_names
 from radoboost.release.maps import Direction, FeatureMap, Input, Term
 from raw_cells import N_ROWS, ODD_NAMES, WARDS, learned, of_classes, raw_rows
 
@@ -48,6 +49,14 @@ def by_onnx(model, fed):
     return labels, shares
 
 
+def probabilities_of(model, written):
+    """Probabilities of all classes, from the columns that are written."""
+    if model.n_classes == 2:
+        positive = np.asarray(written[1], dtype=float)
+        return np.column_stack([1 - positive, positive])
+    return np.column_stack([np.asarray(column, dtype=float) for column in written[1:]])
+
+
 def by_duckdb(model, table):
     table = table if isinstance(table, pa.Table) else pa.table(table)
     with duckdb.connect() as connection:
@@ -55,8 +64,8 @@ def by_duckdb(model, table):
         connection.register("the 'raw' table", numbered)
         query = rb.export(model, "sql", table="the 'raw' table", keep=["row number"])
         result = connection.sql(query).to_arrow_table().sort_by("row number")
-    assert result.column_names[1] == "prediction"
-    shares = np.column_stack([column.to_numpy() for column in result.columns[2:]])
+    assert result.column_names[1:] == written_names(model)
+    shares = probabilities_of(model, [result.column(name).to_numpy() for name in written_names(model)])
     return np.array(result["prediction"].to_pylist()), shares
 
 
@@ -201,8 +210,9 @@ def test_names_that_the_query_itself_might_take(rng):
     connection = duckdb.connect()
     connection.register("stage1", pa.table({**raw, "Stage2": range(50)}))
     query = rb.export(model, "sql", table="stage1", keep=["Stage2"])
-    rows = sorted(connection.sql(query).fetchall())
-    check(model, raw, [(np.array([row[1] for row in rows]), np.array([row[2:] for row in rows]))])
+    written = list(zip(*sorted(connection.sql(query).fetchall()), strict=True))[1:]
+    check(model, raw, [(np.array(written[2]), probabilities_of(model, written))])
+    assert np.abs(np.array(written[0]) - model.decision_function(raw)).max() < 1e-12
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -293,8 +303,9 @@ def test_the_python_file_runs_alone(tmp_path, rado):
     assert done.stdout == piped.stdout and not done.stderr
     (tmp_path / "out.csv").write_bytes(done.stdout)
     table = pd.read_csv(tmp_path / "out.csv")
-    assert list(table) == ["prediction", "probability:no", "probability:yes"]
-    assert np.abs(table["probability:yes"] - own["probability"]).max() < 1e-12
+    assert list(table) == list(own) == ["score", "probability", "prediction"]
+    for name in ("score", "probability"):
+        assert np.abs(table[name] - own[name]).max() < 1e-12
     assert (table["prediction"] == own["prediction"]).all()
     for content, words in (
         (b"a;b\n1;2\n", b"row 1: the row has no column 'k'"),
@@ -415,6 +426,6 @@ def test_postgresql_runs_the_same_query():
             model = learned(columns, mechanism)
             for own in (model, of_classes(model, ("a", "b'", "c"))):
                 rows = connection.execute(rb.export(own, "sql", table='a "table"', keep=["number"])).fetchall()
-                rows.sort()
-                answer = np.array([row[1] for row in rows]), np.array([row[2:] for row in rows], dtype=float)
-                check(own, texts, [answer])
+                written = list(zip(*sorted(rows), strict=True))[1:]
+                labels = np.array(written[written_names(own).index("prediction")])
+                check(own, texts, [(labels, probabilities_of(own, written))])

@@ -8,6 +8,7 @@ import numpy as np
 from radoboost.learner.export import standalone
 from radoboost.learner.export.summary import one_line, summary
 from radoboost.learner.model import Model
+from radoboost.learner.predict import written_names
 from radoboost.release.columns import Column
 from radoboost.release.maps import FeatureMap, Input, Term
 from radoboost.tables.cells import GAPS
@@ -70,6 +71,7 @@ def description(model: Model) -> dict[str, Any]:
     separator = None if schema is None or schema.separator in SEPARATORS else schema.separator
     return {
         "classes": list(model.classes),
+        "written": tuple(written_names(model)),
         "raw_columns": _raw_columns(model),
         **_mapped(model.map, model.input_names),
         "columns": _columns(model),

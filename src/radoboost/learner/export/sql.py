@@ -9,6 +9,7 @@ from radoboost.learner.export.sql_cells import Encoded, encoded_cells, strict_nu
 from radoboost.learner.export.sql_text import Query, choice, clipped, identifier, literal, scaled
 from radoboost.learner.export.summary import one_line, summary
 from radoboost.learner.model import Model
+from radoboost.learner.predict import written_names
 from radoboost.release.columns import Column
 from radoboost.release.maps import FeatureMap, Input, Term
 from radoboost.release.polynomials import COS_LIMIT
@@ -20,9 +21,9 @@ Terms = list[tuple[str, tuple[str, ...]]]  # expressions, each with the columns 
 
 
 def select(model: Model, table: str = "input", keep: Sequence[str] = ()) -> str:
-    """The query: the columns to keep, `prediction`, and `probability:NAME` for each class.
+    """The query: the columns to keep, and those that `rado predict` writes.
 
-    A dot in `table` stands between a schema and a table. All three are NULL where a row has no score.
+    A dot in `table` stands between a schema and a table. What is predicted is NULL where a row has no score.
 
     >>> import radoboost as rb
     >>> model = rb.Model([2.0], (rb.Column("age", "none", step=1.0),), ("no", "yes"), {"name": "by hand"})
@@ -30,12 +31,14 @@ def select(model: Model, table: str = "input", keep: Sequence[str] = ()) -> str:
     FROM stage5;
     """
     query = Query([*model.feature_names, *keep, *table.split(".")])
-    written = ["prediction", *(f"probability:{value}" for value in model.classes)]
+    written = written_names(model)
     if wrong := [name for name in dict.fromkeys(keep) if name in written or list(keep).count(name) > 1]:
         raise ArgumentError(f"cannot keep {listed(wrong)}: the result has a column of that name already")
     results = [(query.let(identifier(name)), name) for name in keep]
     scores = _scores(query, model)
-    results += zip([_prediction(model, scores), *_shares(query, model, scores)], written, strict=True)
+    prediction, shares = _prediction(model, scores), _shares(query, model, scores)
+    answers = [prediction, *shares] if len(scores) > 1 else [scores[0], shares[1], prediction]
+    results += zip(answers, written, strict=True)
     place = ".".join(identifier(part) for part in table.split("."))
     return f"{_header(model)}\n{query.text(place, results)}\n"
 

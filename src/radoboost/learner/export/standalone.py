@@ -281,13 +281,13 @@ def separator(header: str) -> str:
 
 
 def predict_file(lines: Any, output: Any) -> None:
-    """Read a CSV file with a header, and write the prediction and the probabilities of each of its rows."""
+    """Read a CSV file with a header, and write for each of its rows what rado predict writes."""
     csv.field_size_limit(sys.maxsize)
     header = next((line for line in lines if line.strip("\r\n")), "")
     rows = csv.reader(chain([header], lines), delimiter=separator(header))
     names = next(rows, [])
     writer = csv.writer(output, lineterminator="\n")
-    writer.writerow(["prediction", *(f"probability:{name}" for name in MODEL["classes"])])
+    writer.writerow(MODEL["written"])
     for count, cells in enumerate((cells for cells in rows if cells), 1):
         try:
             if len(cells) != len(names):
@@ -295,8 +295,9 @@ def predict_file(lines: Any, output: Any) -> None:
             totals = scores(dict(zip(names, cells, strict=True)), typed=False)
         except ValueError as error:
             raise ValueError(f"row {count:,}: {error}") from None
-        label = chosen(totals)
-        writer.writerow([str(label).lower() if isinstance(label, bool) else label, *map(repr, shares(totals))])
+        label = str(chosen(totals)).lower() if isinstance(chosen(totals), bool) else chosen(totals)
+        own = [repr(share) for share in shares(totals)]
+        writer.writerow([label, *own] if len(totals) > 1 else [repr(totals[0]), own[1], label])
 
 
 def main(arguments: list[str]) -> int:
