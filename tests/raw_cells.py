@@ -154,6 +154,24 @@ def learned(columns, mechanism=None):
         return rb.MomentsClassifier().fit_rados(release).model_
 
 
+@lru_cache
+def learned_classes(columns):
+    """A model of three classes, learned from a release."""
+    table, y = training()
+    y = np.where(np.array(table[ODD_NAMES["dose"]]) > 90, "perhaps", y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        release = rb.craft(
+            pa.table(table),
+            y,
+            schema=schema(),
+            columns=columns,
+            classes=("no", "perhaps", "yes"),
+            counts=None,
+        )
+        return rb.MomentsClassifier().fit_rados(release).model_
+
+
 def of_classes(model, classes, seed=0):
     """The same columns with a row of weights for each of several classes."""
     rng = np.random.default_rng(seed)

@@ -22,7 +22,7 @@ from radoboost.learner.export.sql_text import identifier
 from radoboost.learner.link import Link
 from radoboost.learner.predict import written_names
 from radoboost.release.maps import Direction, FeatureMap, Input, Term
-from raw_cells import N_ROWS, ODD_NAMES, WARDS, learned, of_classes, raw_rows
+from raw_cells import N_ROWS, ODD_NAMES, WARDS, learned, learned_classes, of_classes, raw_rows
 
 # ---- what exports say
 
@@ -111,6 +111,14 @@ def test_every_plan_of_columns_with_a_schema(columns, mechanism):
 def test_more_than_two_classes(columns, mechanism):
     model = of_classes(learned(columns, mechanism), ("low", "it's", 'high "3"'))
     check_all(model, *raw_rows(2), 1000)
+
+
+@pytest.mark.parametrize("columns", ["linear", "hats"])
+def test_classes_that_were_learned(columns):
+    model = learned_classes(columns)
+    texts, fed = raw_rows(2)
+    assert len(set(expected(model, texts)[1].tolist())) == 3
+    check_all(model, texts, fed, 300)
 
 
 @pytest.mark.slow
