@@ -48,7 +48,8 @@
 #
 # Anyone's side, from a release to a classifier:
 #
-#   learner       risks, weak, boost, moments with groups, uncertainty and link, effects, model, rows, predict, explain
+#   learner       risks, weak, boost, moments with groups, uncertainty and link, or class_scores and class_noise,
+#                 effects, model, rows, predict, explain
 #
 # Both in one process:
 #

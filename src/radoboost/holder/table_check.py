@@ -53,7 +53,7 @@ class CheckRows:
     def add(self, sums: RowCounts, first_row: int, batch: Batch) -> None:
         """Count."""
         with np.errstate(all="ignore"):
-            values, signs = batch.values(), self.rule.marks_or_zero(batch.labels)
+            values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
             good = np.isfinite(values).all(axis=1) & (signs != 0)
             sums.see(values, signs, good, batch)
             sums.clipped += beyond_bounds(values, good, self.columns)
