@@ -52,7 +52,8 @@
 # Anyone's side, from a release to a classifier:
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
-#                 class_moments, discriminant, one_against_others; effects, model, rows, predict, explain
+#                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, model, rows,
+#                 predict, explain
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #

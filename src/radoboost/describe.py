@@ -198,7 +198,9 @@ def _expectation(answer: Mapping[str, Any]) -> list[str]:
         return []
     expectation = answer["expected"]
     verdict = "carries this epsilon" if expectation["carries"] else "cannot carry this epsilon"
-    lines = _field("table", f"{expectation['rows']:,} rows and {expectation['columns']:,} columns, as declared")
+    size = f"{expectation['rows']:,} rows and {expectation['columns']:,} columns"
+    classes = f", {expectation['n_classes']} classes" if "n_classes" in expectation else ""
+    lines = _field("table", f"{size}{classes}, as declared")
     for pair in expectation["errors"]:
         lines += _field(
             "expect",

@@ -44,6 +44,9 @@ def account(
             help="The columns that moments makes of these: auto, linear, hats, ranks, quadratic, both or fourier.",
         ),
     ] = "auto",
+    n_classes: Annotated[
+        int, typer.Option(metavar="K", help="How many classes, for moments: two unless you say so.")
+    ] = 2,
     unit: Annotated[str, typer.Option(help="What moments protects: record or label.")] = "record",
     relation: Annotated[
         str,
@@ -75,6 +78,7 @@ def account(
     Examples:
       rado account --epsilon 0.1 --rows 5000 --columns 20
       rado account --epsilon 1 --rows 19000 --columns 10 --columns-word quadratic
+      rado account --epsilon 1 --rows 5000 --columns 10 --n-classes 5
       rado account --epsilon 1 --rows 5000 --columns 20 --bounds private --no-sharpen
       rado account --mechanism noisy-rados --epsilon 1 -n 300
       rado account --mechanism noisy-rados --noise 18.75 -n 100 --delta 1e-5
@@ -89,7 +93,11 @@ def account(
         from radoboost.holder.mechanisms.claims import SHOWN_DELTAS
         from radoboost.release.chain import account_for_releases
 
-        if any(option is not None for option in (epsilon, noise, rows, columns, bounds)) or not sharpen:
+        if (
+            any(option is not None for option in (epsilon, noise, rows, columns, bounds))
+            or not sharpen
+            or n_classes != 2
+        ):
             raise ArgumentError("releases say themselves what was done; give --delta alone with them")
         together = account_for_releases(releases, delta, SHOWN_DELTAS)
         print(json.dumps(together, indent=2, ensure_ascii=False) if as_json else describe_chain(together))
@@ -107,6 +115,7 @@ def account(
         unit=unit,
         relation=relation,
         columns=columns_word,
+        n_classes=n_classes,
         sharpen=sharpen,
         private_bounds=bounds is not None,
         group=group,

@@ -5,7 +5,8 @@ described by its number of rows m, its number of columns d, and the error of the
 that error t. The mean edge vector then has length t / sqrt(d (1 + t^2)), and the sum m times that. Noise on the sum
 turns the direction by an angle whose tangent is sqrt(d - 1) times noise over sum, and a classifier at an angle of phi
 has the error of the deviate t cos(phi) / sqrt(1 + t^2 sin^2(phi)). Where a plan makes other columns, d counts those,
-and the best error is that of theirs.
+and the best error is that of theirs. More than two classes count as two of them, between which two classes' share of
+all rows is to be told apart.
 """
 
 import math
@@ -67,14 +68,18 @@ def expected_error(
     max_rows: int = 1,
     n_planned: int = 0,
     n_ranked: int = 0,
+    n_classes: int = 2,
 ) -> float:
     """The error to expect, where the same rows without noise would have `best_error`; columns count the constant.
 
     Bounds of `n_searched` columns are found privately, which leaves less for the rest. Of one person there are at most
     `max_rows` rows. A plan makes `n_planned` columns of these, with `n_ranked` ranks: `best_error` is then that of the
-    plan's columns. By how much it is smaller than that of the table's own, no model of this kind can know.
+    plan's columns. By how much it is smaller than that of the table's own, no model of this kind can know. Of
+    `n_classes`, two have 2 / `n_classes` of the rows.
 
     >>> round(expected_error(Moments(1.0), 1000, 11, 0.2), 3)
+    0.203
+    >>> round(expected_error(Moments(1.0), 2000, 11, 0.2, n_classes=4), 3)
     0.203
     >>> round(expected_error(Moments(0.1), 100, 11, 0.2), 2)
     0.47
@@ -85,7 +90,7 @@ def expected_error(
         raise ArgumentError(f"the error without noise must lie between 0 and 1/2; it is {best_error!r}")
     t = -float(ndtri(best_error))
     width = n_planned or n_columns
-    length = n_examples * t / math.sqrt(width * (1 + t**2))
+    length = n_examples * (2 / n_classes) * t / math.sqrt(width * (1 + t**2))
     shape = Shape(n_columns, n_searched, max_rows, n_planned=n_planned, n_ranked=n_ranked)
     cosine2 = length**2 / (length**2 + max(width - 1, 1) * _noise_on_sum(mechanism, shape) ** 2)
     return float(ndtr(-t * math.sqrt(cosine2 / (1 + t**2 * (1 - cosine2)))))
@@ -110,6 +115,7 @@ def expect(
     max_rows: int = 1,
     n_planned: int = 0,
     n_ranked: int = 0,
+    n_classes: int = 2,
 ) -> Expectation:
     """What to expect of a table with so many rows and columns, the constant among them.
 
@@ -124,7 +130,7 @@ def expect(
             raise ArgumentError(f"the number of {name} must be a whole number of at least 1; it is {value!r}")
 
     def error(mechanism: Moments, rows: int, best: float) -> float:
-        return expected_error(mechanism, rows, n_columns, best, n_searched, max_rows, n_planned, n_ranked)
+        return expected_error(mechanism, rows, n_columns, best, n_searched, max_rows, n_planned, n_ranked, n_classes)
 
     def near_with_rows(rows: int) -> bool:
         return error(mechanism, rows, TYPICAL) <= NEAR
@@ -162,7 +168,7 @@ def expect_of(foreseen: Foreseen) -> Expectation:
     300
     """
     shape = foreseen.shape
-    about = shape.n_columns, shape.n_searched, shape.max_rows, shape.n_planned, shape.n_ranked
+    about = shape.n_columns, shape.n_searched, shape.max_rows, shape.n_planned, shape.n_ranked, shape.n_classes
     return expect(foreseen.mechanism, foreseen.n_examples, *about)
 
 

@@ -13,6 +13,7 @@ from radoboost.holder.mechanisms.moment_columns import MOST_ASKED, check_outlook
 from radoboost.holder.mechanisms.moment_plan import AUTO, WORDS, Outlook, Plan, choose, rounds_for
 from radoboost.holder.mechanisms.moments import Moments
 from radoboost.release.words import plan_in_words
+from radoboost.tables.labels import check_n_classes
 
 LINEAR = "linear"
 
@@ -58,27 +59,37 @@ def foresee(mechanism: Moments, rows: int, outlook: Outlook | None, shape: Shape
         width = shape.n_columns
         steps = rounds_for(LINEAR, strength / width, mechanism.sharpen)
         return Foreseen(mechanism, rows, Plan(LINEAR, False, 0, width, *steps), shape)
-    plan = choose(outlook, float(rows), strength, sharpen=mechanism.sharpen)
+    plan = choose(outlook, rows * shape.crowding, strength, sharpen=mechanism.sharpen)
     if plan.beyond:
         shape = replace(shape, n_planned=plan.n_columns, n_ranked=len(outlook.numbers) if plan.ranks else 0)
     return Foreseen(mechanism, rows, plan, shape, () if outlook.numbers else ("hat",))
 
 
 def plan_for(
-    mechanism: Moments, rows: int, columns: int, word: str = AUTO, *, private_bounds: bool = False
+    mechanism: Moments,
+    rows: int,
+    columns: int,
+    word: str = AUTO,
+    *,
+    private_bounds: bool = False,
+    n_classes: int = 2,
 ) -> Foreseen:
     """Which columns about `rows` rows of so many `columns`, all of them numbers, get; `word` is as `craft` has it.
 
     Nothing is read, and nothing is spent. With `private_bounds` those of all columns are searched for. The rule goes by
-    a noisy number of rows, so near a threshold the release may have another plan.
+    a noisy number of rows, so near a threshold the release may have another plan. The more classes, the fewer columns.
 
     >>> import radoboost as rb
     >>> rb.plan_for(rb.Moments(1.0), 800, 10).plan.kind
     'linear'
+    >>> [rb.plan_for(rb.Moments(1.0), 19_000, 10, n_classes=k).plan.n_columns for k in (2, 4, 16)]
+    [300, 224, 66]
     """
+    check_n_classes(n_classes)
     if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
         raise ArgumentError(f"the number of columns must be a whole number of at least 1; it is {columns!r}")
-    outlook, shape = outlook_of(columns, word), Shape(columns + 1, columns if private_bounds else 0)
+    outlook, searched = outlook_of(columns, word), columns if private_bounds else 0
+    shape = Shape(columns + 1, searched, n_classes=n_classes)
     if outlook is None:
         return foresee(mechanism, rows, None, shape)
     check_outlook(outlook)
@@ -92,11 +103,13 @@ def outlook_of(n_columns: int, word: str) -> Outlook | None:
     return None if word == LINEAR else Outlook(tuple(f"x{k}" for k in range(n_columns)), {}, word)
 
 
-def all_plans(mechanism: Moments, rows: int, columns: int, *, private_bounds: bool = False) -> dict[str, Foreseen]:
+def all_plans(
+    mechanism: Moments, rows: int, columns: int, *, private_bounds: bool = False, n_classes: int = 2
+) -> dict[str, Foreseen]:
     """What each word would give, but for those that would make too many columns."""
     plans = {}
     for word in (LINEAR, *WORDS):
         outlook = outlook_of(columns, word)
         if outlook is None or outlook.widest <= MOST_ASKED:
-            plans[word] = plan_for(mechanism, rows, columns, word, private_bounds=private_bounds)
+            plans[word] = plan_for(mechanism, rows, columns, word, private_bounds=private_bounds, n_classes=n_classes)
     return plans

@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost import memory
 from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.learner.class_noise import measure_classes
+from radoboost.learner.class_scores import Clouds, score_scale
 from radoboost.learner.effects import Effects, dependencies, parts_of, read_effects
 from radoboost.learner.groups import settling
 from radoboost.learner.link import Link, score_link
@@ -34,7 +36,8 @@ class MomentFit:
     `shrinkage` says how far it was shrunk: 0 is not at all, 1 is to the identity. `floor` is the least that an
     eigenvalue may be once noise was subtracted; 0 without noise. For noisy moments, `uncertainty` says what the noise
     that the release declares does to theta, `link` how probable the positive class is at a score, and `effects` what a
-    model keeps to explain itself.
+    model keeps to explain itself. Of more than two classes theta has a row for each, and its scale is such that scores
+    are logarithms of probabilities: there is no link, and no effects are kept.
     """
 
     theta: NDArray[np.float64]
@@ -102,8 +105,15 @@ def learn_released_moments(release: Release) -> MomentFit:
         curvature = Curvature.of(
             blocks["moment:C2"], noise_floor(floor_noise(mechanism["noise"], "whitened"), len(columns), HESSIAN_FLOOR)
         )
-        whitened, link = whitened_theta(blocks, mechanism), score_link(release)
+        whitened = whitened_theta(blocks, mechanism)
         nothing = dependencies(parts, columns, release.map, constant)
+        if release.n_classes > 2:
+            clouds = Clouds.of(release, curvature.inverse, whitened)
+            to_columns = score_scale(release, clouds) * _without(nothing, constant) @ settling(release)
+            to_columns = to_columns @ column_factors(blocks, mechanism, columns)
+            doubt = measure_classes(release, curvature, to_columns, whitened, nothing)
+            return MomentFit(whitened @ to_columns.T, 0.0, 0.0, doubt)
+        link = score_link(release)
         to_columns = link.scale * _without(nothing, constant) @ settling(release)
         to_columns = to_columns @ column_factors(blocks, mechanism, columns)
         doubt = measure(release, curvature, to_columns, whitened, [part.kept for part in parts], nothing)

@@ -33,6 +33,11 @@ class Curvature:
         values, vectors = np.linalg.eigh(matrix)
         return cls(np.maximum(values, 0.0), 1 / floored(values, floor), vectors)
 
+    @property
+    def inverse(self) -> NDArray[np.float64]:
+        """The inverse as a matrix."""
+        return np.asarray((self.vectors * self.inverses) @ self.vectors.T)
+
     def solve(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """The inverse times a vector."""
         return np.asarray(self.vectors @ (self.inverses * (self.vectors.T @ vector)))
@@ -62,10 +67,10 @@ def measure(
 ) -> Uncertainty:
     """The uncertainty of theta = `to_columns` times `whitened`; `groups` are places of columns.
 
-    `nothing` are sums of columns that are 0 in every row, whatever the table (see `_Curved`).
+    `nothing` are sums of columns that are 0 in every row, whatever the table (see `Curved`).
     """
     d = len(whitened)
-    curved = _Curved.of(release, curvature, np.zeros((d, 0)) if nothing is None else nothing)
+    curved = Curved.of(release, curvature, np.zeros((d, 0)) if nothing is None else nothing)
     # Weights that add up to 0 in every row, however much noise they have, are in no score.
     to_scores = curved.without(np.diag(np.sqrt(curved.values)))
     outwards = np.vstack([to_columns @ curvature.vectors, to_scores])
@@ -88,7 +93,7 @@ def empty_chance(release: Release) -> float:
     """
     from scipy.stats import chi2, norm
 
-    deviation, total = release.mechanism["noise"]["sum"], release.blocks["moment:b"][0]
+    deviation, total = release.mechanism["noise"]["sum"], release.blocks["moment:b"].ravel()
     size, spread = noisy_size(release)
     if spread == 0:
         return 1.0 if size <= 0 else 0.0
@@ -122,7 +127,7 @@ def noisy_size(release: Release) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Curved:
+class Curved:
     """The second moment of whitened rows as far as it is known, in the eigenvectors of the noisy one.
 
     Noise makes eigenvalues too large, but not their sum. And it mixes directions that no row has with those of rows, so
@@ -135,7 +140,7 @@ class _Curved:
     size: float
 
     @classmethod
-    def of(cls, release: Release, curvature: Curvature, nothing: NDArray[np.float64]) -> "_Curved":
+    def of(cls, release: Release, curvature: Curvature, nothing: NDArray[np.float64]) -> "Curved":
         """From sums of columns that are 0 in every row: a row's whitened image has none of their images."""
         whole = max(float(curvature.values.sum()), LEAST)
         size = min(max(noisy_size(release)[0], LEAST), whole)
@@ -152,7 +157,7 @@ class _Curved:
 
 
 def _responses(
-    release: Release, curvature: Curvature, outwards: NDArray[np.float64], curved: _Curved
+    release: Release, curvature: Curvature, outwards: NDArray[np.float64], curved: Curved
 ) -> Iterator[NDArray[np.float64]]:
     """How far one standard deviation of each noise moves `outwards` times theta, given the whitening that was released.
 

@@ -9,6 +9,8 @@ by the least-squares vector that is 1 in every row. R = N^-1/2 B H B' N^-1/2 has
 eigenvalues, besides one that belongs to the sizes themselves. With these the discriminant needs no other inverse.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,6 +42,30 @@ def class_step(n_classes: int, eta: float) -> float:
     return min(n_classes * eta, LONGEST_STEP)
 
 
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Sums of the rows of each class as far as noise lets them be trusted, and about how many rows each has.
+
+    Noise of a deviation moves scores by about that times columns / rows: the mean of a class that is no larger goes
+    towards the mean of all rows, by as much as `trust` says. `one` is the vector whose product with a row is 1, as
+    nearly as can be.
+    """
+
+    sums: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+    trust: NDArray[np.float64]
+    one: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, sums: NDArray[np.float64], inverse: NDArray[np.float64], noise: float) -> "ClassSums":
+        """By noisy sums, a row for each class, and the inverse of the second moment of all rows."""
+        one = inverse @ sums.sum(axis=0)
+        sizes = np.maximum(sums @ one, max(noise * float(np.linalg.norm(one)), LEAST))
+        trust = sizes**2 / (sizes**2 + (_DOUBT * noise * len(one)) ** 2)
+        mean = sums.sum(axis=0) / sizes.sum()
+        return cls(trust[:, None] * sums + ((1 - trust) * sizes)[:, None] * mean, sizes, trust, one)
+
+
 def discriminant(sums: NDArray[np.float64], inverse: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
     """Weights of each class, shape (classes, columns), by sums of rows of each class with noise of a deviation.
 
@@ -48,19 +74,15 @@ def discriminant(sums: NDArray[np.float64], inverse: NDArray[np.float64], noise:
     >>> (rows @ discriminant(sums, inverse, 0.0).T).argmax(axis=1).tolist()
     [0, 0, 1, 1, 2, 2]
     """
-    n_classes, d = sums.shape
-    one = inverse @ sums.sum(axis=0)  # times a row it is 1, as nearly as can be
-    sizes = np.maximum(sums @ one, max(noise * float(np.linalg.norm(one)), LEAST))
+    by_class = ClassSums.of(sums, inverse, noise)
+    sums, sizes = by_class.sums, by_class.sizes
     whole, roots = float(sizes.sum()), np.sqrt(sizes)
-    # Noise moves scores by about d / size of it: the mean of a class that is no larger goes to that of all rows.
-    trust = sizes**2 / (sizes**2 + (_DOUBT * noise * d) ** 2)
-    sums = trust[:, None] * sums + ((1 - trust) * sizes / whole)[:, None] * sums.sum(axis=0)
-    products = sums @ inverse @ sums.T - np.diag(trust * noise) ** 2 * float(np.trace(inverse))
-    across = np.eye(n_classes) - np.outer(roots, roots) / whole
+    products = sums @ inverse @ sums.T - np.diag(by_class.trust * noise) ** 2 * float(np.trace(inverse))
+    across = np.eye(len(sums)) - np.outer(roots, roots) / whole
     values, vectors = np.linalg.eigh(across @ (products / np.outer(roots, roots)) @ across)
     values = np.clip(values, 0.0, _MOST_CORRELATED)
     vectors = across @ vectors
     within = (vectors / (1 - values)) @ vectors.T
     offsets = np.log(sizes / whole) - (np.square(vectors) @ (values / (1 - values))) * whole / sizes / 2
-    weights = whole * (within / np.outer(roots, roots)) @ sums @ inverse + np.outer(offsets, one)
+    weights = whole * (within / np.outer(roots, roots)) @ sums @ inverse + np.outer(offsets, by_class.one)
     return centred(weights)

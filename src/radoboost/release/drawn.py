@@ -49,6 +49,11 @@ def draw_rados(release: Release, n_rados: int = N_RADOS, random_state: Any = Non
         raise ReleaseError(
             "rados are drawn from moments, which only releases of the mechanism moments have; use those of the release"
         )
+    if release.n_classes > 2:
+        raise ReleaseError(
+            f"moments of {release.n_classes} classes have one second moment for all of them, from which no rados of a "
+            "class can be drawn; learn from the moments themselves (rado learn --learner moments)"
+        )
     if isinstance(n_rados, bool) or not isinstance(n_rados, int | np.integer) or n_rados < 1:
         raise ArgumentError(f"n_rados must be a whole number of at least 1; it is {n_rados!r}")
     rados = _drawn(release, int(n_rados), _generator(random_state))

@@ -32,7 +32,8 @@ def weights_and_unit(
 ) -> tuple[NDArray[np.float64], float]:
     """The weight of every column in a score, on a grid, and the typical size of a score.
 
-    Of more than two classes each has a row of weights, and what is sized is the difference of two scores.
+    Of more than two classes each has a row of weights, and what is sized is the lead of the largest score over the
+    next: the more classes there are, the smaller.
     """
     theta = whitened_theta(blocks, mechanism)
     values, vectors = np.linalg.eigh(blocks["moment:C2"])
@@ -41,7 +42,7 @@ def weights_and_unit(
         square = float(np.maximum(values, 0.0) @ np.square(vectors.T @ theta)) / whole
         weights = column_factors(blocks, mechanism, columns) @ theta
     else:
-        square = float((np.square(theta @ vectors) @ np.maximum(values, 0.0)).mean()) / whole
+        square = float((np.square(theta @ vectors) @ np.maximum(values, 0.0)).mean()) / whole / (len(theta) - 1)
         weights = theta @ column_factors(blocks, mechanism, columns).T
     weights = np.clip(weights, -_LARGEST, _LARGEST)
     unit = min(max(math.sqrt(square), _LEAST_UNIT), _LARGEST)

@@ -97,6 +97,17 @@ def check_classes(classes: Any) -> tuple[Any, ...]:
     return values
 
 
+def check_n_classes(number: int) -> int:
+    """The number of classes that somebody asks about, refused where no table could have so many.
+
+    >>> check_n_classes(5)
+    5
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or not 2 <= number <= MOST_CLASSES:
+        raise ArgumentError(f"the number of classes must be a whole number from 2 to {MOST_CLASSES}; it is {number!r}")
+    return number
+
+
 def _shortened(classes: Any) -> str:
     text = repr(classes)
     return text if len(text) <= 200 else f"{text[:200]}..."

@@ -233,8 +233,8 @@ class Question:
     """A question about the cost of a mechanism, without data: an epsilon or a noise, and what else matters.
 
     `noise` is in multiples of the clipping norm. A mechanism that can answer has `account(question)`, which returns the
-    event, and what else to say. `sharpen`, `relation`, `private_bounds`, of all columns, and `columns`, a word for
-    those of the release, are for `moments`.
+    event, and what else to say. `sharpen`, `relation`, `private_bounds`, of all columns, `columns`, a word for those of
+    the release, and `n_classes` are for `moments`.
     """
 
     epsilon: float | None = None
@@ -248,6 +248,7 @@ class Question:
     private_bounds: bool = False
     relation: str = "add"
     columns: str = "auto"
+    n_classes: int = 2
 
     def check_one(self) -> None:
         """Refuse both or neither of epsilon and noise."""
@@ -257,9 +258,9 @@ class Question:
     def refuse_columns(self, name: str) -> None:
         """Refuse columns and the like, for mechanisms whose cost does not depend on them."""
         others = (self.unit, self.relation, self.columns, self.sharpen) != ("record", "add", "auto", True)
-        others = others or self.private_bounds
+        others = others or self.private_bounds or self.n_classes != 2
         if self.n_features is not None or others:
             raise ArgumentError(
-                "columns, unit, relation, no-sharpen and private bounds are for the mechanism moments; leave them out "
-                f"for {name}"
+                "columns, unit, relation, no-sharpen, n-classes and private bounds are for the mechanism moments; "
+                f"leave them out for {name}"
             )

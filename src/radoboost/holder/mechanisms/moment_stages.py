@@ -37,7 +37,7 @@ from radoboost.holder.mechanisms.moment_passes import (
     Whiten,
     WhitenedRows,
 )
-from radoboost.holder.mechanisms.moment_plan import Outlook, Plan, choose, rounds_for
+from radoboost.holder.mechanisms.moment_plan import MOST_ROUNDS, Outlook, Plan, choose, rounds_for
 from radoboost.holder.mechanisms.score_counts import SIZES, HitCounts, ScoreCounts
 from radoboost.holder.passes import Readable, RowPass
 from radoboost.holder.run import Noise, Run
@@ -83,9 +83,10 @@ class Budget(Protocol):
         """What the stages do, `but` some, with the largest number of mean rados."""
 
 
-def check_memory(run: Run, n_columns: int) -> None:
-    """Refuse moments that do not fit into memory, before anything is spent."""
-    memory.require(8 * n_columns**2 * (3 * run.threads + 6), f"moments of {n_columns:,} columns", "use fewer columns")
+def check_memory(run: Run, n_columns: int, slots: int = 1) -> None:
+    """Refuse moments that do not fit into memory, before anything is spent; a slot has one vector in each round."""
+    numbers = n_columns**2 * (3 * run.threads + 6) + (slots - 1) * n_columns * (4 * MOST_ROUNDS + 3 * run.threads)
+    memory.require(8 * numbers, f"moments of {n_columns:,} columns", "use fewer columns")
 
 
 def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str, float]:

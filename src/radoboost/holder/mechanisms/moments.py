@@ -5,7 +5,7 @@ contributes in `moment_passes`, and how much noise each stage gets in `moment_bu
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -42,7 +42,7 @@ from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release import Statement
 from radoboost.release.drawn import check_room
-from radoboost.tables.labels import check_classes
+from radoboost.tables.labels import check_classes, check_n_classes
 from radoboost.tables.mapped import mapped
 
 UNITS = ("record", "label")
@@ -179,7 +179,7 @@ class Moments:
         # All that the table's columns can be refused for comes before anything is spent.
         check_names(names, asked.intercept)
         check_width(max(shape.n_columns, shape.widest))
-        check_memory(run, max(shape.n_columns, shape.widest))
+        check_memory(run, max(shape.n_columns, shape.widest), shape.slots)
         check_room(asked.n_rados, max(shape.n_columns, shape.widest))
         columns_from_table = asked.declared.all_private and asked.features is None
         if searched:
@@ -293,14 +293,15 @@ class Moments:
         declared = _OTHERS_DECLARED if circumstances.searched else _DECLARED
         if circumstances.columns_from_table:
             declared = _COLUMNS_OF_THE_TABLE
+        words = _of_classes(shape.n_classes)
         return make_statement(
             self.name,
             self.dearest(shape),
             self.delta,
             circumstances,
             unit=whom.unit,
-            promises=promises,
-            not_protected=(*exposed, *whom.not_protected, declared, *COMMON),
+            promises=[words(promise) for promise in promises],
+            not_protected=[*map(words, exposed), *whom.not_protected, words(declared), *COMMON],
         )
 
     @property
@@ -329,11 +330,22 @@ class Moments:
         n_features = 1 if features is None else features
         if rows is not None and features is not None:
             return _account_of_table(mechanism, question, rows, features)
-        shape = Shape(n_features + 1, n_features if question.private_bounds else 0)
+        check_n_classes(question.n_classes)
+        searched = n_features if question.private_bounds else 0
+        shape = Shape(n_features + 1, searched, n_classes=question.n_classes)
         by_rounds = {rounds: released_noise(mechanism.scales(rounds, shape)) for _, rounds, _ in LINEAR_ROUNDS}
         rounds = {str(rounds): noise["rounds"] for rounds, noise in by_rounds.items()}
         noise = {**by_rounds[MOST_ROUNDS], "rounds": rounds if question.sharpen else 0.0}
         return mechanism.dearest(shape), {"noise": noise}
+
+
+def _of_classes(n_classes: int) -> Callable[[str], str]:
+    """What makes words about two classes words about so many."""
+
+    def words(text: str) -> str:
+        return text if n_classes == 2 else text.replace("he two classes", f"he {n_classes} classes")
+
+    return words
 
 
 def _is_planned(asked: Asked) -> bool:
@@ -378,9 +390,10 @@ def _account_of_table(
     from radoboost.holder.expected_error import TYPICAL, expect_of
     from radoboost.holder.foreseen import all_plans, plan_for
 
-    foreseen = plan_for(mechanism, rows, n_features, question.columns, private_bounds=question.private_bounds)
+    about: Any = {"private_bounds": question.private_bounds, "n_classes": question.n_classes}
+    foreseen = plan_for(mechanism, rows, n_features, question.columns, **about)
     expectation = expect_of(foreseen)
-    others = all_plans(mechanism, rows, n_features, private_bounds=question.private_bounds)
+    others = all_plans(mechanism, rows, n_features, **about)
     by_word = [
         {"word": word, "n_columns": one.plan.n_columns, "expected": dict(expect_of(one).errors)[TYPICAL]}
         for word, one in others.items()
@@ -388,6 +401,7 @@ def _account_of_table(
     expected = {
         "rows": rows,
         "columns": n_features,
+        **({} if question.n_classes == 2 else {"n_classes": question.n_classes}),
         "carries": expectation.carries,
         "enough": expectation.enough().removeprefix("; "),
         "errors": [{"without_noise": best, "expected": error} for best, error in expectation.errors],
