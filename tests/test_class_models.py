@@ -259,6 +259,27 @@ def test_commands_on_a_model(rado, files):
     assert code == 0 and "one record added or removed" in " ".join(out.split())
 
 
+@pytest.mark.parametrize("columns", ["linear", "hats"])
+def test_from_a_table_to_predictions(rado, files, columns):
+    code, _, _ = rado(
+        "craft", "wine.csv", "--label", "grade", "-o", "a.rado.parquet", "--columns", columns, "--seed", "1"
+    )
+    assert code == 0
+    code, out, _ = rado("learn", "a.rado.parquet", "-o", "a.model.json", "--report", "a.html")
+    assert code == 0 and "effects on the score of each class" in out
+    assert "Effects of columns on classes" in (files / "a.html").read_text()
+    code, out, _ = rado("predict", "a.model.json", "wine.csv", "--label", "grade", "--json", "-o", "a.parquet")
+    assert code == 0 and json.loads(out)["error"] < 0.5  # two thirds would be chance
+    code, out, _ = rado("show", "a.rado.parquet", "--html", "b.html")
+    assert code == 0 and (files / "b.html").exists()
+
+
+def test_numbers_of_many_classes_are_shown_in_short(model):
+    told = replace(model, learner={"name": "by hand", "rounds": [7] * 12, "slopes": [0.5] * 11 + [2.0]})
+    text = " ".join(describe_model(told).split())
+    assert "rounds 7 for each class, slopes [0.5, 0.5, 0.5, 0.5, ...]" in text
+
+
 def test_many_classes_are_counted_by_what_they_are_taken_for(rado, files):
     classes = tuple(f"grade {k}" for k in range(12))
     table = raw_table(classes=classes)

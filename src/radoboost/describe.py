@@ -370,7 +370,11 @@ def _named(entry: object) -> str:
 
 
 def _value(value: object) -> str:
-    """A mapping of numbers as "(key number, ...)", and anything else as it is."""
+    """A mapping of numbers as "(key number, ...)", numbers for each of many classes in short, the rest as it is."""
+    if isinstance(value, list) and len(value) > 2 and all(isinstance(part, int | float) for part in value):
+        if len(set(value)) == 1:
+            return f"{value[0]} for each class"
+        return f"[{', '.join(f'{part:.4g}' for part in value[:4])}{', ...' if len(value) > 4 else ''}]"
     return (
         f"({', '.join(f'{key} {part:.6g}' for key, part in value.items())})"
         if isinstance(value, Mapping)
