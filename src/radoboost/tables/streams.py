@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 
@@ -59,11 +59,11 @@ class StandardInput:
         return path
 
 
-def _unpacked(stream: Any, kind: str) -> BinaryIO:
+def _unpacked(stream: Any, kind: str) -> io.BufferedIOBase:
     """The bytes of a stream; those of a CSV file unpacked, where it begins as gzip does."""
     buffered = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     packed = kind == "csv" and buffered.peek(2)[:2] == b"\x1f\x8b"
-    return gzip.GzipFile(fileobj=buffered) if packed else buffered  # type: ignore[return-value]
+    return gzip.GzipFile(fileobj=buffered) if packed else buffered
 
 
 def _check_whole(path: NamedPath) -> None:
