@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedIOBase
 from typing import Any
@@ -141,9 +141,8 @@ def spool_bytes(name: str, kind: str, stream: BufferedIOBase, bar: Progress = si
     return named_path(spool.place, name, kind, owner=spool)
 
 
-def respooled(path: NamedPath, types: Callable[[], pa.Schema], bar: Progress = silent) -> NamedPath:
-    """The same rows with other types, in a spool that takes the place of the first."""
-    schema = types()
+def respooled(path: NamedPath, schema: pa.Schema, bar: Progress = silent) -> NamedPath:
+    """The same rows with the types of a schema, in a spool that takes the place of the first."""
     try:
         with pa.memory_map(os.fspath(path)) as file:
             reader = pa.ipc.open_file(file)

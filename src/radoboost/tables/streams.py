@@ -181,16 +181,14 @@ def spooled(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> 
         if found is None:
             return table
         name, answer = found
-        path = spool_batches(name, answer.schema, answer.batches, bar)
-        objects = answer.objects
-    names = answer.schema.names
+        path, objects = spool_batches(name, answer.schema, answer.batches, bar), answer.objects
     if row_by_row:
         return [path]
-    if objects is not None:
-        fields = [pa.field(name, kind) for name, kind in zip(names, objects.types(), strict=True)]
-        return [respooled(path, lambda: pa.schema(fields), bar)]
     declared = declared_types(answer.schema)
-    return [path if declared is answer.schema else respooled(path, lambda: declared, bar)]
+    if objects is not None:
+        declared = pa.schema(list(zip(answer.schema.names, objects.types(), strict=True)))
+    with explained(name=name):
+        return [path if declared is answer.schema else respooled(path, declared, bar)]
 
 
 @contextmanager
