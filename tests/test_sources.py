@@ -3,10 +3,13 @@
 import gzip
 import io
 import os
+import pickle
+import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +35,7 @@ from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
 from radoboost.tables import open_table, spool
 from radoboost.tables.queries import query
-from radoboost.tables.streams import StandardInput, at_rest
+from radoboost.tables.streams import StandardInput, at_rest, spooled
 
 NOISE = b"\7" * 32
 SCHEMA = rb.Schema(
@@ -575,7 +578,6 @@ def test_a_disk_without_room_is_said(rado, tmp_path, monkeypatch):
 
 
 def test_parts_of_a_spool_can_be_read_by_another_process():
-    import pickle
 
     with at_rest(clinic_rows(500).to_reader(max_chunksize=50)) as kept:
         source = open_table(kept, label="ill", features=["age", "year"])
@@ -620,3 +622,44 @@ def test_a_score_of_a_query_says_what_voids_it(tmp_path):
     model = rb.MomentsClassifier().fit_rados(plain(path)).model_
     result = rb.score(model, f"duckdb:?SELECT * FROM '{path}'", label="ill", epsilon=1.0)
     assert "LIMIT" in result.not_covered and "LIMIT" in result.to_dict()["not_covered"]
+
+
+def test_parts_of_a_folder_can_be_pickled(tmp_path):
+    root = as_folder(numbers_only(clinic_rows(40)), tmp_path)
+    for private in (False, True):
+        source = open_table(root, label="ill", row_by_row=private)
+        copies = pickle.loads(pickle.dumps(list(source.parts())))
+        rows = [
+            np.vstack([b.values() for part in parts for b in part.batches(64)]) for parts in (source.parts(), copies)
+        ]
+        assert (rows[0] == rows[1]).all() and rows[0].shape == (40, 2)
+
+
+def test_duckdb_is_quiet_and_changes_nothing():
+    asked = "SELECT current_setting('enable_progress_bar')::INT AS bar UNION ALL SELECT 1"
+    (path,) = spooled(f"duckdb:?{asked}")
+    assert next(open_table([path], features=["bar"], labelled=False).batches()).values().tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGKILL])
+def test_whatever_ends_the_process_leaves_nothing(signal_sent, tmp_path):
+    """A command that waits for more rows, with some in its spool already; what started the tests may ignore SIGINT."""
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "radoboost.cli", "craft", "-", "-l", "ill"]
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:
+        process.stdin.write(b"age,ill\n" + b"1,no\n2,yes\n" * 200_000)
+        process.stdin.flush()
+        spools = Path(f"/proc/{process.pid}/fd")
+        for _ in range(600):
+            if any("(deleted)" in os.readlink(file) for file in spools.iterdir() if os.path.islink(file)):
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("no spool after half a minute")
+        assert not list(temporary.iterdir())
+        process.send_signal(signal_sent)
+        assert process.wait(30) == (130 if signal_sent == signal.SIGINT else -signal.SIGKILL)
+    assert [path.name for path in tmp_path.iterdir()] == ["temporary"] and not list(temporary.iterdir())

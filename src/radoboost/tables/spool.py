@@ -9,9 +9,10 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO
+from io import BufferedIOBase
+from typing import Any
 
 import pyarrow as pa
 
@@ -118,7 +119,7 @@ def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
     return named_path(spool.place, name, kind, owner=spool)
 
 
-def spool_bytes(name: str, kind: str, stream: BinaryIO, bar: Progress = silent) -> NamedPath:
+def spool_bytes(name: str, kind: str, stream: BufferedIOBase, bar: Progress = silent) -> NamedPath:
     """Write the bytes of a file of a known kind to a spool.
 
     >>> from io import BytesIO
@@ -128,7 +129,7 @@ def spool_bytes(name: str, kind: str, stream: BinaryIO, bar: Progress = silent) 
     """
     spool = Spool()
     try:
-        while chunk := stream.read(_CHUNK):
+        while chunk := stream.read1(_CHUNK):  # what is there: a longer read would not notice an interrupt
             with _room(name):
                 spool.write(chunk)
             bar("keeping bytes", spool.n_bytes, None)
@@ -140,9 +141,8 @@ def spool_bytes(name: str, kind: str, stream: BinaryIO, bar: Progress = silent) 
     return named_path(spool.place, name, kind, owner=spool)
 
 
-def respooled(path: NamedPath, types: Callable[[], pa.Schema], bar: Progress = silent) -> NamedPath:
-    """The same rows with other types, in a spool that takes the place of the first."""
-    schema = types()
+def respooled(path: NamedPath, schema: pa.Schema, bar: Progress = silent) -> NamedPath:
+    """The same rows with the types of a schema, in a spool that takes the place of the first."""
     try:
         with pa.memory_map(os.fspath(path)) as file:
             reader = pa.ipc.open_file(file)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 
@@ -59,11 +59,11 @@ class StandardInput:
         return path
 
 
-def _unpacked(stream: Any, kind: str) -> BinaryIO:
+def _unpacked(stream: Any, kind: str) -> io.BufferedIOBase:
     """The bytes of a stream; those of a CSV file unpacked, where it begins as gzip does."""
     buffered = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     packed = kind == "csv" and buffered.peek(2)[:2] == b"\x1f\x8b"
-    return gzip.GzipFile(fileobj=buffered) if packed else buffered  # type: ignore[return-value]
+    return gzip.GzipFile(fileobj=buffered) if packed else buffered
 
 
 def _check_whole(path: NamedPath) -> None:
@@ -181,16 +181,14 @@ def spooled(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> 
         if found is None:
             return table
         name, answer = found
-        path = spool_batches(name, answer.schema, answer.batches, bar)
-        objects = answer.objects
-    names = answer.schema.names
+        path, objects = spool_batches(name, answer.schema, answer.batches, bar), answer.objects
     if row_by_row:
         return [path]
-    if objects is not None:
-        fields = [pa.field(name, kind) for name, kind in zip(names, objects.types(), strict=True)]
-        return [respooled(path, lambda: pa.schema(fields), bar)]
     declared = declared_types(answer.schema)
-    return [path if declared is answer.schema else respooled(path, lambda: declared, bar)]
+    if objects is not None:
+        declared = pa.schema(list(zip(answer.schema.names, objects.types(), strict=True)))
+    with explained(name=name):
+        return [path if declared is answer.schema else respooled(path, declared, bar)]
 
 
 @contextmanager
