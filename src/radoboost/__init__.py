@@ -22,7 +22,8 @@
 #                 addresses, datasets, streams) is kept in a spool; reading it strict or row_by_row; columns, cells,
 #                 marks, sparse, labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns
 #                 and dates; json_schema, for editors; raw and carried: cells as they are; mapped: seen through a
-#                 feature map
+#                 feature map;
+#                 taken: some rows of a batch; weights: rows repeated
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts: what is told of each class; statements: checking, words; chain: several releases together

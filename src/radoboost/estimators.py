@@ -106,13 +106,16 @@ class _RadoShell(LinearShell, ABC):
             note_score(type(self).__name__)
         return float(super().score(X, y, sample_weight))
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Craft a release from examples, kept as `release_`, and learn from it."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Craft a release from examples, kept as `release_`, and learn from it.
+
+        A `sample_weight` is a whole number for each row, which counts as often; private mechanisms refuse it.
+        """
         with unchanged_by_failure(self):
-            self._fit(X, y)
+            self._fit(X, y, sample_weight)
         return self
 
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         mechanism = chosen_mechanism(self.mechanism)
         private = getattr(mechanism, "private", False)
         names: list[str] | None = None
@@ -146,6 +149,7 @@ class _RadoShell(LinearShell, ABC):
             bounds=self.bounds,
             intercept=self.intercept,
             ledger=self.ledger,
+            weights=None if sample_weight is None else np.asarray(sample_weight),
             seed=_seed(self.random_state) if takes_seed else None,
         )
         if release.n_rados and not takes_seed and self.random_state is not None:

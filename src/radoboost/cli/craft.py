@@ -76,6 +76,13 @@ def craft(
             help="About how many rows, from public knowledge: moments refuses an epsilon that so few cannot carry.",
         ),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="A column of whole numbers that says how often each row counts; not with a promise about records.",
+        ),
+    ] = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
     noise_std: Annotated[
         float | None, typer.Option(help="The standard deviation of the noise, instead of --epsilon.")
@@ -233,6 +240,7 @@ def craft(
             person=person,
             max_rows=max_rows,
             rows=rows,
+            weights=weights,
             seed=seed,
             i_know=i_know,
             compose=compose or (),

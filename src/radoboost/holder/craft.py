@@ -55,6 +55,7 @@ def craft(
     person: str | None = None,
     max_rows: int | None = None,
     rows: int | None = None,
+    weights: Any = None,
     mechanism: Mechanism | None = None,
     columns: Columns = "auto",
     scale: str | None = "auto",
@@ -114,6 +115,10 @@ def craft(
         refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent; with `progress`
         it first says which columns they carry, as `plan_for` does. A `DeltaWarning`
         says where delta is too large for so many.
+    weights : array-like of whole numbers, or str, optional
+        How often each row counts, or the name of the column that says so, which is then no feature: the release is that
+        of the table in which row i stands weights[i] times in place, each copy with its own coins. A row of weight 0 is
+        not there. Private mechanisms refuse weights: a record of weight 5 would count five times.
     mechanism : Mechanism, optional
         What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, at
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
@@ -166,11 +171,9 @@ def craft(
     (100, 31)
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
-    _check_arguments(protection, signatures, intercept)
-    check_missing(missing, protection.private)
-    declared = written(
-        declaration(schema, bounds, y, label, classes, features, drop), separator, decimal, protection.private
-    )
+    _check_arguments(protection, signatures, intercept, missing)
+    declared = declaration(schema, bounds, y, label, classes, features, _left_out(drop, weights))
+    declared = written(declared, separator, decimal, protection.private)
     asked = Asked(
         **declared,
         columns=check_columns(columns, _terms(declared["declared"].schema)),
@@ -185,9 +188,10 @@ def craft(
         person=person,
         max_rows=check_person(person, max_rows),
         earlier=chain(compose),
+        weights=weights,
     )
     machine, n_threads, books = get_engine(engine), check_threads(threads), as_ledger(ledger)
-    protection.check(asked)
+    _check(protection, asked)
     _advise(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
     if books is not None:
@@ -259,7 +263,19 @@ def _terms(schema: Schema | None) -> dict[str, tuple[str, ...]]:
     return {name: kind.terms for name, kind in kinds.items() if isinstance(kind, Number | Date) and kind.terms}
 
 
-def _check_arguments(mechanism: Any, signatures: Any, intercept: Any) -> None:
+def _left_out(drop: Sequence[str], weights: Any) -> list[str]:
+    """The columns to leave out, among them that of the weights."""
+    return [*([drop] if isinstance(drop, str) else drop), *([weights] if isinstance(weights, str) else [])]
+
+
+def _check(mechanism: Mechanism, asked: Asked) -> None:
+    """Refuse what the mechanism cannot make, and weights wherever a record is protected."""
+    if mechanism.private:
+        asked.refuse_weights(mechanism.name)
+    mechanism.check(asked)
+
+
+def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: str) -> None:
     if isinstance(mechanism, type) or not hasattr(mechanism, "make"):
         raise ArgumentError(f"mechanism must be an object such as Moments(epsilon=1.0) or Plain(); it is {mechanism!r}")
     if signatures is not None and (isinstance(signatures, type) or not hasattr(signatures, "prepare")):
@@ -268,6 +284,7 @@ def _check_arguments(mechanism: Any, signatures: Any, intercept: Any) -> None:
         raise ArgumentError("a feature interval is made for one column; use mechanism=FeatureBand(column, epsilon)")
     if not isinstance(intercept, bool | np.bool_):
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
+    check_missing(missing, mechanism.private)
 
 
 def _open(table: Any, y: Any, asked: Asked) -> Source:

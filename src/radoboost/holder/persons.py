@@ -12,7 +12,7 @@ rows must not decide whether a release comes out.
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from radoboost import memory
 from radoboost.errors import TableError
 from radoboost.holder.counts import PersonCounts
 from radoboost.tables import Batch, Part, Source
-from radoboost.tables.labels import LabelRule, comparable
+from radoboost.tables.labels import LabelRule
 from radoboost.tables.persons import person_ids
-from radoboost.tables.source import Gaps
+from radoboost.tables.taken import taken
 
 ROW_BYTES = 160  # of memory for a row at most, while rows are sorted
 _MEMORY_SHARE = 0.4  # of the free memory, for that
@@ -202,11 +202,15 @@ def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, eq=False)
 class ChosenPart:
-    """The rows of a part whose bit is set, in their order. It can be pickled if the part can."""
+    """The rows of a part whose bit is set, in their order, with weights beside them if they are `weighted`.
+
+    It can be pickled if the part can.
+    """
 
     part: Part
     bits: NDArray[np.uint8] = field(repr=False)
     n_rows: int
+    weighted: bool = False
 
     def count(self) -> int:
         """How many rows are chosen."""
@@ -220,41 +224,21 @@ class ChosenPart:
             places = np.flatnonzero(self.bits[places >> 3] >> (places & 7) & 1)
             first += batch.n_rows
             if len(places):
-                yield _taken(batch, places)
+                rows = taken(batch, places)
+                if self.weighted and batch.persons is not None:
+                    rows = rows._replace(persons=batch.persons.take(pa.array(places)))
+                yield rows
 
 
-def _taken(batch: Batch, places: NDArray[np.int64]) -> Batch:
-    labels = batch.labels
-    if labels is not None:
-        try:
-            labels = comparable(labels).take(pa.array(places))
-        except pa.ArrowNotImplementedError:  # the type is to blame: it holds no class
-            labels = pa.nulls(len(places))
-        except pa.ArrowException:  # on account of a value: who reads labels then goes through them one by one
-            labels = labels.take(pa.array(places))
-    gaps = None if batch.gaps is None else partial(_gaps, batch, places)
-    return Batch(len(places), labels, partial(_values, batch, places), partial(_place, batch, places), gaps=gaps)
-
-
-def _values(batch: Batch, places: NDArray[np.int64]) -> NDArray[Any]:
-    return np.ascontiguousarray(batch.values()[places])
-
-
-def _gaps(batch: Batch, places: NDArray[np.int64]) -> Gaps:
-    assert batch.gaps is not None
-    return batch.gaps().taken(places)
-
-
-def _place(batch: Batch, places: NDArray[np.int64], row: int) -> str:
-    return batch.place(int(places[row]))
-
-
-def chosen_parts(parts: Sequence[Part], sizes: Sequence[int], bits: NDArray[np.uint8]) -> list[ChosenPart]:
+def chosen_parts(
+    parts: Sequence[Part], sizes: Sequence[int], bits: NDArray[np.uint8], *, weighted: bool = False
+) -> list[ChosenPart]:
     """The parts with the bits of their own rows."""
     chosen, first = [], 0
     for part, size in zip(parts, sizes, strict=True):
         rows = first + np.arange(size)
         own = bits[rows >> 3] >> (rows & 7) & 1
-        chosen.append(ChosenPart(part, np.append(np.packbits(own, bitorder="little"), np.uint8(0)), int(own.sum())))
+        packed = np.append(np.packbits(own, bitorder="little"), np.uint8(0))
+        chosen.append(ChosenPart(part, packed, int(own.sum()), weighted))
         first += size
     return chosen

@@ -6,6 +6,7 @@ table, and everything starts again with that.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from radoboost.tables.marks import PLAIN, file_separator
 from radoboost.tables.paths import expand_paths, file_kind, is_paths
 from radoboost.tables.raw import raw_table
 from radoboost.tables.schema import Schema
+from radoboost.tables.weights import beside, repeated
 
 MISSING = ("fill", "error", "drop")
 
@@ -70,6 +72,8 @@ def make_plainly(
     schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
     that are `withheld` it has what was declared, and nothing from the table.
     """
+    if asked.weights is not None:
+        make = partial(_make_repeated, make)
     schema, lines, hidden = asked.declared.schema, [], withheld or {}
     known = {} if schema is None or schema.from_data else schema.columns
     if schema is None and separator is None and decimal is None:
@@ -117,8 +121,14 @@ def make_plainly(
         found = find_gaps(table, y, schema, asked.label)
         if missing == "error":
             found.refuse()
-        source, lines = found.without(source), [*lines, *found.in_words()]
+        source = found.without(source, weighted=asked.weights is not None)
+        lines = [*lines, *found.in_words()]
     return PlainRelease(make(asked, source), declared.schema, lines)
+
+
+def _make_repeated(make: Callable[[Asked, Source], Made], asked: Asked, source: Source) -> Made:
+    """What is made of the table in which every row stands as often as its weight says."""
+    return make(asked, repeated(source))
 
 
 def _separated(table: Any) -> list[str]:
@@ -131,10 +141,12 @@ def _separated(table: Any) -> list[str]:
 def open_source(table: Any, y: Any, asked: Asked) -> Source:
     """The table as it was asked for, read strictly."""
     declared = asked.declared
-    return open_table(
+    weights = asked.weights if isinstance(asked.weights, str) else None
+    source = open_table(
         table, y, label=asked.label, features=asked.features, drop=asked.drop, person=asked.person,
-        schema=declared.schema,
+        schema=declared.schema, weights=weights,
     )  # fmt: skip
+    return source if asked.weights is None or weights is not None else beside(source, asked.weights)
 
 
 def _with_limits(schema: Schema, limits: Any) -> Schema:
@@ -169,7 +181,7 @@ class GapRows:
                 "rows out with missing='drop' (--missing drop), or let them be filled with missing='fill'"
             )
 
-    def without(self, source: Source) -> Source:
+    def without(self, source: Source, *, weighted: bool = False) -> Source:
         """The rows that have none, counted anew."""
         if not self.by_column:
             return source
@@ -180,7 +192,7 @@ class GapRows:
         bits = np.append(np.packbits(complete, bitorder="little"), np.uint8(0))
         if not complete.any():
             raise TableError(f"every row of {source.name} has a gap ({_counted(self.by_column)}); leave columns out")
-        return replace(source, pieces=chosen_parts(source.parts(), sizes, bits), guess=None)
+        return replace(source, pieces=chosen_parts(source.parts(), sizes, bits, weighted=weighted), guess=None)
 
     def in_words(self) -> list[str]:
         """How many rows are left out, and on account of which columns."""

@@ -18,16 +18,18 @@ LARGEST_INTEGER = 2**53
 class Choice:
     """Which columns the caller chose: the label, the features (None: all others), and those to drop.
 
-    `person` is the column that says whose row it is; it is never a feature.
+    `person` is the column that says whose row it is, or whatever else the `role` of a column beside the features is; it
+    is never a feature.
     """
 
     label: str | None
     features: tuple[str, ...] | None
     drop: tuple[str, ...]
     person: str | None = None
+    role: str = "person"
 
     @classmethod
-    def of(cls, label: Any, features: Any, drop: Any, person: Any = None) -> "Choice":
+    def of(cls, label: Any, features: Any, drop: Any, person: Any = None, role: str = "person") -> "Choice":
         """A choice from one name or several for each argument.
 
         >>> Choice.of("y", None, "age").drop
@@ -36,10 +38,11 @@ class Choice:
         if label is not None and not isinstance(label, str):
             raise ArgumentError(f"label must be the name of a column; it is {label!r}")
         if person is not None and not isinstance(person, str):
-            raise ArgumentError(f"person must be the name of a column; it is {person!r}")
+            raise ArgumentError(f"{role} must be the name of a column; it is {person!r}")
         if person is not None and person == label:
-            raise ArgumentError(f"{label!r} cannot be both the label and the person; name two columns")
-        return cls(label, None if features is None else _names("features", features), _names("drop", drop), person)
+            raise ArgumentError(f"{label!r} cannot be both the label and the {role}; name two columns")
+        names = None if features is None else _names("features", features)
+        return cls(label, names, _names("drop", drop), person, role)
 
     def columns(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """The features among `names`, the columns of a table that messages call `where`.
@@ -55,7 +58,9 @@ class Choice:
         if self.label is not None and self.label not in known:
             raise TableError(f"{where} has no column {self.label!r} for the label; its columns are {listed(names)}")
         if self.person is not None and self.person not in known:
-            raise TableError(f"{where} has no column {self.person!r} for the person; its columns are {listed(names)}")
+            raise TableError(
+                f"{where} has no column {self.person!r} for the {self.role}; its columns are {listed(names)}"
+            )
         undropped = [name for name in self.drop if name not in known]
         if undropped:
             raise TableError(f"{where} has no column {listed(undropped)}; its columns are {listed(names)}")
@@ -67,7 +72,7 @@ class Choice:
         if self.label is not None and self.label in (self.features or ()):
             raise ArgumentError(f"{self.label!r} is the label; it cannot be a feature too")
         if self.person is not None and self.person in (self.features or ()):
-            raise ArgumentError(f"{self.person!r} says whose row it is; it cannot be a feature too: take it out")
+            raise ArgumentError(f"{self.person!r} is the {self.role}; it cannot be a feature too: take it out")
         left_out = {self.label, self.person, *self.drop}
         return tuple(name for name in (self.features or names) if name not in left_out)
 

@@ -37,17 +37,18 @@ def open_table(
     schema: Schema | None = None,
     marks: Marks = PLAIN,
     gaps: bool = False,
+    weights: str | None = None,
 ) -> Source:
     """Open a table in any form, ready to be read.
 
     `table` is an array, a sparse matrix, a data frame, a dict of columns, a path, a list of paths, a folder, a glob
     pattern, or something that is read once, which is kept in a spool: a query, a lazy frame, a record batch reader.
     The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
-    the column that says whose row it is: it is read beside the features, and is none of them. With
-    `row_by_row`, no value decides how another is read and none is refused, as private mechanisms need it. A `schema`
-    says what the columns of a raw table mean: it chooses them, and the features are then its encoded columns. `marks`
-    says how a CSV file is written, where no schema does. With `gaps`, missing numbers are no reason to refuse a table
-    that has no schema: they are NaN.
+    the column that says whose row it is: it is read beside the features, and is none of them. In its place `weights`
+    may name one. With `row_by_row`, no value decides how another is read and none is refused, as private mechanisms
+    need it. A `schema` says what the columns of a raw table mean: it chooses them, and the features are then its
+    encoded columns. `marks` says how a CSV file is written, where no schema does. With `gaps`, missing numbers are no
+    reason to refuse a table that has no schema: they are NaN.
 
     >>> source = open_table(np.eye(2), [0, 1])
     >>> source.features, source.n_rows, len(source.parts())
@@ -56,7 +57,7 @@ def open_table(
     reading: Reading = RowByRow(schema, marks) if row_by_row else Strict(schema, marks, gaps)
     if schema is not None:
         features, drop = schema.used, ()
-    choice = Choice.of(label, features, drop, person)
+    choice = Choice.of(label, features, drop, *((person, "person") if weights is None else (weights, "weights")))
     if (y is None) == (label is None) and (labelled or y is not None):
         raise ArgumentError("give the labels once: as y, or as the name of their column in label (--label COL)")
     table = spooled(table, row_by_row=row_by_row)

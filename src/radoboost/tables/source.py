@@ -53,10 +53,11 @@ class Gaps:
 class Batch(NamedTuple):
     """Some rows: how many, their labels as they are in the table (None without labels), their values and their place.
 
-    `persons` says whose row each one is, as it is in the table; None if nobody asked for that. Where a schema says how
-    raw columns are read, `gaps()` says where their cells are missing or unknown, and `unread()` names those that are
-    there and are no number or date. `inputs()` gives what values were made of by a feature map; None without one.
-    `sparse()` gives the same values as entries of sparse rows, for those who can use them; None where rows are dense.
+    `persons` says whose row each one is, as it is in the table, or, where weights are asked for, how often it counts;
+    it is None if nobody asked for either. Where a schema says how raw columns are read, `gaps()` says where their cells
+    are missing or unknown, and `unread()` names those that are there and are no number or date. `inputs()` gives what
+    values were made of by a feature map; None without one. `sparse()` gives the same values as entries of sparse rows,
+    for those who can use them; None where rows are dense.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the

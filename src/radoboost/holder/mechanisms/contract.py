@@ -39,7 +39,8 @@ class Asked:
     `rows` is about how many rows there are, from public knowledge. `earlier` are earlier releases of the same table.
     `person` is the column that says whose row it is, and of each person at most `max_rows` rows contribute: which of
     them, a key from the operating system decides. A `choice_key` is for audits and tests. `columns` says which columns
-    the release has: "linear" are the table's own, and what "auto" means is the mechanism's.
+    the release has: "linear" are the table's own, and what "auto" means is the mechanism's. `weights` say how often
+    each row counts: they are one for each row, or the name of a column.
     """
 
     n_rados: int
@@ -60,6 +61,7 @@ class Asked:
     max_rows: int = 1
     choice_key: bytes | None = field(default=None, repr=False)
     columns: Columns = "auto"
+    weights: Any = None
 
     @property
     def groups(self) -> Mapping[str, str]:
@@ -102,6 +104,14 @@ class Asked:
         """Refuse `rows`, for mechanisms that cannot say what so many rows can carry."""
         if self.rows is not None:
             raise ArgumentError("only the mechanism moments can say what so many rows carry; leave rows out (--rows)")
+
+    def refuse_weights(self, name: str) -> None:
+        """Refuse `weights`, for mechanisms that promise something about one record, or one value of it."""
+        if self.weights is not None:
+            raise ArgumentError(
+                f"the promise of {name} is for one record, and one of weight w would count w times; leave weights out "
+                "(--weights), or take the mechanism plain, which promises nothing"
+            )
 
     def refuse_person(self, name: str) -> None:
         """Refuse a `person`, for mechanisms that promise nothing about whole rows."""

@@ -73,6 +73,7 @@ class FeatureBand:
         """Refuse a scale that cannot be used, and signatures other than the band's own."""
         check_scale(asked)
         asked.refuse_many_classes(self.name, asked.classes)
+        asked.refuse_weights(self.name)
         if asked.signatures is not None:
             raise ArgumentError("FeatureBand brings its own signatures; leave signatures out")
         if asked.fixed_columns != "linear":

@@ -1,0 +1,185 @@
+"""Whole weights as repetition: the bits of the table in which row i stands weights[i] times."""
+
+import warnings
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import radoboost as rb
+from radoboost.holder.engines import ENGINES
+from radoboost.tables import arrays, open_table
+from radoboost.tables.weights import repeated
+
+
+@st.composite
+def weighted(draw):
+    """Rows of two columns, labels and weights; both classes stay."""
+    m = draw(st.integers(8, 120))
+    x = np.array(draw(st.lists(st.floats(-1e3, 1e3), min_size=2 * m, max_size=2 * m))).reshape(m, 2)
+    x[np.abs(x) < 300] = 0
+    y = np.array(draw(st.lists(st.sampled_from([0, 1]), min_size=m, max_size=m)))
+    w = np.array(draw(st.lists(st.sampled_from([0, 1, 1, 2, 3, 70]), min_size=m, max_size=m)))
+    y[:8], w[:8] = [0, 1] * 4, np.maximum(w[:8], 1)
+    return x, y, w
+
+
+FORMS = ("array", "list", "sparse", "frame", "column", "csv", "parquet", "pandas with drop")
+
+
+@settings(max_examples=60)
+@given(
+    weighted(),
+    st.sampled_from(FORMS),
+    st.sampled_from(["standard", None, "bounds"]),
+    st.sampled_from([None, rb.FixedSupport(5)]),
+    st.sampled_from(ENGINES),
+    st.sampled_from([1, 2]),
+    st.sampled_from([1, 64, 8192]),
+)
+def test_weights_give_the_bits_of_the_repeated_table(
+    tmp_path_factory, table, form, scale, subsets, engine, threads, slice_rows
+):
+    x, y, w = table
+    bounds = {"x0": (-500.0, 400.0), "x1": (100.0, 200.0)} if scale == "bounds" else None
+    options = {"n_rados": 20, "seed": 4, "scale": scale, "signatures": subsets, "bounds": bounds}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rb.ClippedWarning)
+        try:
+            expected = rb.craft(np.repeat(x, w, axis=0), np.repeat(y, w), **options)
+        except rb.TableError:
+            return
+        frame = pd.DataFrame({"w": w, "x0": x[:, 0], "y": y, "x1": x[:, 1]})
+        place = tmp_path_factory.mktemp("weights")
+        how = {**options, "engine": engine, "threads": threads}
+        with mock.patch.object(arrays, "SLICE_ROWS", slice_rows), mock.patch.object(arrays, "SPARSE_SHARE", 0):
+            if form in ("array", "list", "sparse"):
+                given_weights = w.astype(float) if form == "array" else w.tolist()
+                rows = sparse.csr_array(x) if form == "sparse" else x
+                release = rb.craft(rows, y, weights=given_weights, **how)
+            elif form == "frame":
+                release = rb.craft(frame.drop(columns="w"), label="y", weights=w, **how)
+            elif form == "column":
+                release = rb.craft(pa.table(frame), label="y", weights="w", **how)
+            elif form == "csv":
+                frame.to_csv(place / "t.csv", index=False)
+                release = rb.craft(place / "t.csv", label="y", weights="w", **how)
+            elif form == "parquet":
+                pq.write_table(pa.table(frame), place / "t.parquet", row_group_size=7)
+                release = rb.craft([place / "t.parquet"], label="y", weights="w", **how)
+            else:
+                schema = rb.Schema({"x0": rb.Number(), "x1": rb.Number(), "w": rb.Number()})
+                if bounds is not None:
+                    return
+                release = rb.craft(frame, label="y", weights="w", schema=schema, missing="drop", **how)
+    assert release.rados.tobytes() == expected.rados.tobytes()
+    assert release.columns == expected.columns
+    assert release.n_examples == expected.n_examples == w.sum()
+    assert release.statement.to_dict()["epsilon"] == expected.statement.to_dict()["epsilon"]
+
+
+def test_weights_and_rows_that_are_left_out_for_a_gap():
+    table = {"a": [1.0, None, 3.0, 4.0, 5.0], "w": [2, 9, 0, 1, 3], "y": [0, 1, 0, 1, 1]}
+    options = {"label": "y", "n_rados": 5, "seed": 1, "missing": "drop"}
+    expected = rb.craft(np.array([[1.0], [1.0], [4.0], [5.0], [5.0], [5.0]]), [0, 0, 1, 1, 1, 1], n_rados=5, seed=1)
+    for how in ({"table": table, "weights": "w"}, {"table": table, "weights": table["w"], "drop": ["w"]}):
+        with pytest.warns(rb.SchemaWarning):
+            release = rb.craft(how.pop("table"), **how, **options)
+        assert release.rados.tobytes() == expected.rados.tobytes()
+
+
+def test_a_feature_map_sees_the_repeated_table():
+    rng = np.random.default_rng(0)
+    x, y, w = rng.normal(size=(60, 2)), rng.integers(0, 2, 60), rng.integers(0, 4, 60)
+    releases = [
+        rb.craft(rows, labels, n_rados=9, seed=1, columns="quadratic", weights=weights)
+        for rows, labels, weights in ((x, y, w), (np.repeat(x, w, axis=0), np.repeat(y, w), None))
+    ]
+    assert releases[0].rados.tobytes() == releases[1].rados.tobytes()
+
+
+def test_memory_does_not_grow_with_weights():
+    """Batches of copies are cut, and the rows that they are made of are converted once."""
+    source = open_table(np.arange(12.0).reshape(6, 2), [0, 1] * 3)
+    batches = repeated(source, [1, 0, 10**6, 0, 2, 1]).batches(4096)
+    sizes = [(batch.n_rows, batch.values().shape) for batch in batches]
+    assert max(rows for rows, _ in sizes) == 4096 and sum(rows for rows, _ in sizes) == 10**6 + 4
+    assert all(shape == (rows, 2) for rows, shape in sizes)
+
+
+def test_places_are_those_of_the_table():
+    x = np.array([[1.0], [2.0], [np.inf], [4.0]])
+    with pytest.raises(rb.TableError, match=r"infinite value \(row 3\)"):
+        rb.craft(x, [0, 1, 0, 1], weights=[3, 1, 2, 1], n_rados=2)
+    x[2] = 3.0
+    rb.craft(x, [0, 1, 0, 1], weights=[3, 1, 2, 1], n_rados=2)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        (0.5, r"a weight is 0\.5 \(row 2\): weights repeat rows, so they are whole numbers from 0"),
+        (-1, r"a weight is -1.* \(row 2\)"),
+        (np.nan, r"a weight is missing \(row 2\)"),
+        (None, r"a weight is missing \(row 2\)"),
+        (np.inf, r"a weight is inf \(row 2\)"),
+        ("many", r"a weight is 'many' \(row 2\)"),
+        (2**31, r"a weight is 2147483648.* \(row 2\)"),
+    ],
+)
+def test_other_weights_are_refused_by_their_row(weight, words):
+    x, y, weights = [[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1], [1, weight, 1, 1]
+    with pytest.raises(rb.TableError, match=words):
+        rb.craft(x, y, weights=weights, n_rados=2)
+    if isinstance(weight, str):
+        weights = [str(weight) for weight in weights]
+    with pytest.raises(rb.TableError, match=words):
+        rb.craft({"x": [1.0, 2.0, 3.0, 5.0], "w": pa.array(weights, from_pandas=False)}, y, weights="w", n_rados=2)
+
+
+def test_weights_that_do_not_fit_are_refused():
+    x, y = [[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1]
+    with pytest.raises(rb.TableError, match="3 weights and 4 rows"):
+        rb.craft(x, y, weights=[1, 1, 1], n_rados=2)
+    with pytest.raises(rb.ArgumentError, match="one dimension"):
+        rb.craft(x, y, weights=np.ones((4, 1)), n_rados=2)
+    with pytest.raises(rb.TableError, match="every weight is zero"):
+        rb.craft(x, y, weights=np.zeros(4), n_rados=2)
+    with pytest.raises(rb.TableError, match="has no rows"):
+        rb.craft({"x": [1.0, 2.0], "w": [0, 0]}, [0, 1], weights="w", n_rados=2)
+    with pytest.raises(rb.TableError, match="has no column 'w'"):
+        rb.craft({"x": [1.0, 2.0]}, [0, 1], weights="w", n_rados=2)
+    with pytest.raises(rb.TableError, match="one class only"):
+        rb.craft(x, y, weights=[1, 0, 1, 0], n_rados=2)
+    with pytest.raises(rb.TableError, match="add up to more than"):
+        rb.craft(x, y, weights=[2**31 - 1] * 4, n_rados=2)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [rb.Moments(1.0), rb.NoisyRados(1.0), rb.NoisyExamples(1.0), rb.FeatureBand("x0", 1.0)]
+)
+def test_a_promise_about_one_record_takes_no_weights(mechanism):
+    """Before the table is opened."""
+    with pytest.raises(rb.ArgumentError, match=f"the promise of {mechanism.name} is for one record"):
+        rb.craft("nowhere.csv", label="y", classes=(0, 1), bounds={"x0": (0, 1)}, mechanism=mechanism, weights="w")
+
+
+@pytest.mark.parametrize("shell", [rb.RadoBoostClassifier, rb.MomentsClassifier])
+def test_shells_take_whole_weights(shell):
+    rng = np.random.default_rng(1)
+    x, y, w = rng.normal(size=(80, 3)), rng.integers(0, 2, 80), rng.integers(0, 4, 80)
+    fits = [
+        shell(n_rados=50, random_state=1).fit(rows, labels, sample_weight=weights)
+        for rows, labels, weights in ((x, y, w), (np.repeat(x, w, axis=0), np.repeat(y, w), None))
+    ]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    with pytest.raises(ValueError, match=r"a weight is 0\.5 \(row 80\)"):
+        shell().fit(x, y, sample_weight=np.append(np.ones(79), 0.5))
+    with pytest.raises(rb.ArgumentError, match="the promise of moments is for one record"):
+        shell(mechanism=rb.Moments(1.0), classes=(0, 1), bounds=[(-4, 4)] * 3).fit(x, y, sample_weight=w)
