@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 import radoboost as rb
 from radoboost.learner.model import Model
@@ -125,3 +126,14 @@ def test_a_model_that_is_not_whole_is_refused(tmp_path, change, words):
     place.write_text(json.dumps(document))
     with pytest.raises(rb.ModelError, match=words):
         rb.load_model(place)
+
+
+@given(st.integers(0, 99), st.integers(5, 150), st.integers(3, 5), st.sampled_from(["standard", None]))
+def test_sparse_rows_of_classes_have_the_bits_of_dense_ones(seed, n_rows, n_classes, scale):
+    values, labels = table(seed, n_rows, n_classes)
+    values[np.abs(values) < 1] = 0
+    for engine in ("reference", "kernel"):
+        options = {"n_rados": 9, "seed": seed, "scale": scale, "engine": engine}
+        dense, entries = (rb.craft(form, labels, **options) for form in (values, sparse.csr_array(values)))
+        for name, rows in dense.blocks.items():
+            np.testing.assert_array_equal(rows, entries.blocks[name])
