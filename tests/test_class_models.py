@@ -359,6 +359,20 @@ def test_noisy_sums_of_classes_tell_about_how_many_rows_they_have(release):
     assert class_facts(replace(noisy, blocks={"moment:b": sums / 100}))[0].rows is None  # no more than noise
 
 
+def test_a_column_of_one_weight_has_a_band_by_its_standard_error(model):
+    errors = np.random.default_rng(3).random(model.theta.shape)
+    told = replace(model, learner={"name": "by hand", "standard_errors": errors.tolist()})
+    place = model.column_names.index("dose")
+    for own, each, theta in zip(errors, explain(told).by_class, model.theta - model.theta.mean(axis=0), strict=True):
+        curve = next(curve for curve in each.curves if curve.name == "dose")
+        expected = 2 * own[place] * np.abs(np.array(curve.effects) / theta[place])
+        np.testing.assert_allclose(curve.band, expected, rtol=1e-9, atol=1e-12)
+        assert each.bars[0].band is None  # several weights, whose covariances are not known
+    for odd in ([1.0, 2.0], "much", None, errors[:2].tolist()):
+        strange = replace(model, learner={"name": "by hand", "standard_errors": odd})
+        assert all(curve.band is None for each in explain(strange).by_class for curve in each.curves)
+
+
 def test_bands_of_classes_go_by_what_the_model_keeps(tmp_path, release):
     plain = by_hand(release)
     parts = parts_of(plain.columns, plain.map, plain.schema)

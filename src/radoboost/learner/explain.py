@@ -179,7 +179,7 @@ class _Reader:
         place: int = 1,
         bases: dict[int, NDArray[np.float64]] | None = None,
     ) -> None:
-        self.model, self.theta, self.place = model, theta, place
+        self.model, self.theta, self.place, self.errors = model, theta, place, _class_errors(model, place)
         self.bases = {} if bases is None else bases
         self.parts = parts_of(model.columns, model.map, model.schema)
         self.average = 0.0
@@ -219,6 +219,8 @@ class _Reader:
         if self.model.effects is not None:
             covariance = self.model.effects.covariances[k]
             band = _BAND * np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", centred, covariance, centred), 0.0))
+        elif self.errors is not None and len(part.places) == 1:  # of one weight, its error says all
+            band = _BAND * self.errors[part.places[0]] * np.abs(centred[:, 0])
         return centred @ theta, band, float(middle @ theta)
 
     def _curve(self, k: int, part: Part) -> Curve:
@@ -355,6 +357,16 @@ class _Reader:
         """The input of the map that is made of a column: its ranks, or the column itself."""
         inputs = () if self.model.map is None else self.model.map.inputs
         return next((entry for entry in inputs if entry.name == name and bool(entry.levels) == ranked), None)
+
+
+def _class_errors(model: Model, place: int) -> NDArray[np.float64] | None:
+    """The standard errors of the weights of one of more than two classes; None where the model does not have them."""
+    try:
+        errors = np.asarray(model.learner.get("standard_errors"), dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    fits = model.n_classes > 2 and errors.shape == model.theta.shape and bool(np.isfinite(errors).all())
+    return np.abs(errors[place]) if fits else None
 
 
 def _spread(effects: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
