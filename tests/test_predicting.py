@@ -121,7 +121,7 @@ def test_without_a_schema_predictions_are_those_of_the_shell(clean, rng):
         ([[1.0, 2.0]], "must have 3 columns, those of feature_names in order; the shape is \\(1, 2\\)"),
         ([1.0, 2.0], "two dimensions"),
         ([[1.0], [1.0, 2.0]], "the array"),
-        (pl.DataFrame({"a": [1.0]}).lazy(), "pass what its collect"),
+        (pl.DataFrame({"a": [1.0]}).lazy(), "the lazy frame has no column"),
         (3, "is not a table"),
         (pd.DataFrame({"a": [1.0], "b": [1.0]}), "no column 'c'"),
         ([[np.inf, 2.0, 3.0]], "infinite"),
