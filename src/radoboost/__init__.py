@@ -53,7 +53,7 @@
 # Anyone's side, from a release to a classifier:
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
-#                 class_moments, discriminant, one_against_others; effects, model, rows, predict, explain
+#                 class_moments, discriminant, one_against_others; effects, prior, model, rows, predict, explain
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -114,6 +114,7 @@ if TYPE_CHECKING:
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
     from radoboost.learner.model import Model, load_model
+    from radoboost.learner.prior import class_shares
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
@@ -161,6 +162,7 @@ _HOMES = {
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
     "learner.model": ("Model", "load_model"),
+    "learner.prior": ("class_shares",),
     "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
@@ -214,6 +216,7 @@ __all__ = [
     "Strongest",
     "TableError",
     "TooLargeError",
+    "class_shares",
     "craft",
     "draw_rados",
     "explain",

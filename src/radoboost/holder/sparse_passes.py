@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import memory
+from radoboost.holder.class_sums import SumClasses
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.engines import Engine, SparseEngine, sparse_engine
+from radoboost.holder.engines.reference_sparse import beyond
 from radoboost.holder.grid import ExactSums, snapped, snapping_constants
 from radoboost.holder.passes import (
     MOST_ROWS,
@@ -72,6 +74,13 @@ def sum_entries(task: SumRados, source: Source) -> SumRados:
     assert source.sparse_rows is not None
     n_entries = _BATCH_ENTRIES * (source.n_rows or 0) // source.sparse_rows
     return SumEntries(**_fields(task), sparse_rows=source.sparse_rows, n_entries=n_entries)
+
+
+def sum_class_entries(task: SumClasses, source: Source) -> SumClasses:
+    """The same sums by class, over entries where the table's rows are sparse."""
+    if not sums_entries(task.engine, source):
+        return task
+    return SumClassEntries(**_fields(task), sparse_rows=source.sparse_rows)
 
 
 def _fields(task: Any) -> dict[str, Any]:
@@ -185,5 +194,78 @@ class SumEntries(SumRados):
         clipped = _able(self.engine).sum_sparse(
             rows, signs, self.constants, first_row, prepared, sums.differences, sums.label_sums
         )
+        sums.counts.clipped += clipped[: len(sums.counts.clipped)]
+        sums.counts.n_rows += batch.n_rows
+
+
+# ---- more than two classes
+
+
+@dataclass
+class ClassEntrySums:
+    """What entries add to the rados of each class."""
+
+    by_class: list[EntrySums]
+    counts: RowCounts
+
+    def merge(self, other: "ClassEntrySums") -> "ClassEntrySums":
+        """Those of both."""
+        by_class = [mine.merge(theirs) for mine, theirs in zip(self.by_class, other.by_class, strict=True)]
+        return ClassEntrySums(by_class, self.counts.merge(other.counts))
+
+    @property
+    def totals(self) -> list[NDArray[np.int64]]:
+        """The sums of rados of each class."""
+        return [sums.totals for sums in self.by_class]
+
+
+@dataclass(frozen=True, eq=False)
+class SumClassEntries(SumClasses):
+    """As `SumClasses`, over the entries of sparse rows; a row is in the sums of its own class alone."""
+
+    sparse_rows: int | None = None
+
+    @cached_property
+    def constants(self) -> NDArray[np.float64]:
+        """Those that scale and snap values, by column."""
+        return snapping_constants(self.columns)
+
+    @property
+    def rows_at_a_time(self) -> int | None:
+        """As the table suggests, and few enough that an interrupt does not wait long."""
+        return min(self.sparse_rows or MOST_ROWS, rows_to_sum(self.n_rados, 64) or MOST_ROWS)
+
+    @property
+    def worker_bytes(self) -> int:
+        """The sums of all classes, twice while they are put together, and a batch."""
+        return 16 * self.n_rados * len(self.columns) * self.rule.n_classes + _ENTRY_BYTES * _BATCH_ENTRIES
+
+    @property
+    def most_workers(self) -> int:
+        """Few enough that all of their sums do not take much memory."""
+        return max(1, _ALL_WORKERS // self.worker_bytes)
+
+    def empty(self) -> Any:
+        """Zeros."""
+        zero = snapped(np.zeros(len(self.columns)), self.constants)
+        n_counted = sum(column.scale != "constant" for column in self.columns)
+        shape = len(self.columns), self.n_rados
+        by_class = [
+            EntrySums(np.zeros(shape, np.int64), np.zeros(self.n_rados, np.int64), zero, RowCounts.zeros(n_counted))
+            for _ in range(self.rule.n_classes)
+        ]
+        return ClassEntrySums(by_class, RowCounts.zeros(n_counted))
+
+    def add(self, sums: Any, first_row: int, batch: Batch) -> None:
+        """Snap entries and sum them, class by class."""
+        rows, places = entries_of(batch), self.rule.places(batch.labels, batch.place)
+        for place in np.unique(places).tolist():
+            own, total = places == place, sums.by_class[place]
+            entries = rows.within(own)
+            _able(self.engine).sum_sparse(
+                entries, own.astype(np.int8), self.constants, first_row, self.prepared, total.differences,
+                total.label_sums,
+            )  # fmt: skip
+        clipped = beyond(rows, self.constants[rows.places], self.constants)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows
