@@ -93,6 +93,31 @@ def test_sparse_and_dense_give_the_same_bits(table, scale, bounds, intercept, n,
         np.testing.assert_array_equal(array, old)
 
 
+@settings(max_examples=40)
+@given(matrices(), st.sampled_from([None, "standard"]), st.sampled_from([None, (1.0, 3.0)]), st.sampled_from(ENGINES))
+def test_many_classes_give_the_same_bits(table, scale, bounds, engine):
+    matrix, _ = table
+    y = np.arange(matrix.shape[0]) % 3
+    options = {
+        "n_rados": 20,
+        "seed": 3,
+        "scale": scale,
+        "bounds": None if bounds is None else [bounds] * matrix.shape[1],
+    }
+    try:
+        expected, notices = crafted(matrix.toarray(), y, **options)
+    except rb.RadoError as error:
+        with pytest.raises(type(error)):
+            crafted(matrix, y, engine=engine, **options)
+        return
+    with mock.patch.object(arrays, "SPARSE_SHARE", 0), mock.patch.object(arrays, "SPARSE_ENTRIES", 40):
+        with mock.patch.object(sparse.csr_array, "toarray", side_effect=AssertionError("made dense")):
+            release, others = crafted(matrix, y, engine=engine, **options)
+    assert list(release.blocks) == list(expected.blocks) and others == notices
+    for name, block in expected.blocks.items():
+        assert release.blocks[name].tobytes() == block.tobytes()
+
+
 def some_matrix(m=500, d=40, seed=0, density=0.05):
     rng = np.random.default_rng(seed)
     matrix = sparse.random_array((m, d), density=density, rng=rng, format="csr")

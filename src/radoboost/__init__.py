@@ -53,8 +53,8 @@
 # Anyone's side, from a release to a classifier:
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
-#                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, model, rows,
-#                 predict, explain
+#                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, prior, model,
+#                 rows, predict, explain
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
     from radoboost.learner.model import Model, load_model
+    from radoboost.learner.prior import class_shares
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
@@ -162,6 +163,7 @@ _HOMES = {
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
     "learner.model": ("Model", "load_model"),
+    "learner.prior": ("class_shares",),
     "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
@@ -215,6 +217,7 @@ __all__ = [
     "Strongest",
     "TableError",
     "TooLargeError",
+    "class_shares",
     "craft",
     "draw_rados",
     "explain",

@@ -35,6 +35,7 @@ from radoboost.learner.moments import (
     rado_noise_std,
 )
 from radoboost.learner.one_against_others import against_others, comparable
+from radoboost.learner.prior import Prior, class_shares
 from radoboost.learner.uncertainty import LITTLE, little_in_words
 from radoboost.learner.weak import WeakOracle, prudence
 from radoboost.privacy.ledger import Ledger
@@ -73,6 +74,7 @@ class _RadoShell(LinearShell, ABC):
         intercept: bool = True,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
+        prior: Prior | None = None,
     ) -> None:
         self.n_rados = n_rados
         self.classes = classes
@@ -85,6 +87,7 @@ class _RadoShell(LinearShell, ABC):
         self.intercept = intercept
         self.ledger = ledger
         self.random_state = random_state
+        self.prior = prior
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters; `deep` adds those of the mechanism, as mechanism__epsilon."""
@@ -205,7 +208,8 @@ class _RadoShell(LinearShell, ABC):
             raise ReleaseError("every rado of the release is zero in all columns; there is nothing to learn from")
 
     def _learn_from(self, release: Release) -> None:
-        self.model_ = self._learn(release)
+        model = self._learn(release)
+        self.model_ = model if self.prior is None else model.with_prior(self.prior, class_shares(release))
         self.release_ = release
 
     @abstractmethod
@@ -252,6 +256,9 @@ class RadoBoostClassifier(_RadoShell):
         None takes signatures from the operating system; anything else makes them reproducible, and the statement
         of `release_` says so. Rados that are drawn from moments, in `fit` or `fit_rados`, likewise follow from it, and
         no statement is about that. Noise never follows from it.
+    prior : float or mapping, optional
+        The share of the positive class, or of each class, where predictions are to be made, if it is another than in
+        the table: log odds move by what that makes of them, as in `Model.with_prior`.
 
     Attributes
     ----------
@@ -298,6 +305,7 @@ class RadoBoostClassifier(_RadoShell):
         intercept: bool = True,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
+        prior: Prior | None = None,
     ) -> None:
         self.n_rounds = n_rounds
         self.weak = weak
@@ -317,6 +325,7 @@ class RadoBoostClassifier(_RadoShell):
             intercept=intercept,
             ledger=ledger,
             random_state=random_state,
+            prior=prior,
         )
 
     def _learn(self, release: Release) -> Model:
@@ -375,6 +384,9 @@ class MomentsClassifier(_RadoShell):
     random_state : None, int or RandomState
         None takes signatures from the operating system; anything else makes them reproducible, and the statement
         of `release_` says so. `Moments` has no signatures: there it fixes rados that were asked for, and nothing else.
+    prior : float or mapping, optional
+        The share of the positive class, or of each class, where predictions are to be made, if it is another than in
+        the table: log odds move by what that makes of them, as in `Model.with_prior`.
 
     Attributes
     ----------

@@ -35,6 +35,14 @@ def learn(
         int | None,
         typer.Option(metavar="K", help="Makes boosting reproducible where it draws rados from released moments."),
     ] = None,
+    prior: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[CLASS=]SHARE",
+            help="The share of the positive class, or of a class, where predictions are made, if it is another than in "
+            "the table; repeat for more classes.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The model; STEM.model.json by default."),
@@ -56,12 +64,14 @@ def learn(
       rado learn patients.rado.parquet
       rado learn patients.rado.parquet --report patients.html
       rado learn patients.rado.parquet --learner boost --rounds 200 -o boosted.model.json
+      rado learn patients.rado.parquet --prior 0.02
+      rado learn patients.rado.parquet --prior yes=0.02
     """
     import radoboost as rb
 
     if learner not in _LEARNERS:
         raise ArgumentError(f"there is no learner {learner!r}; choose one of {', '.join(_LEARNERS)}")
-    given = {"n_rounds": rounds, "weak": weak, "random_state": seed}
+    given: dict[str, Any] = {"n_rounds": rounds, "weak": weak, "random_state": seed}
     options = {name: value for name, value in given.items() if value is not None}
     if options and learner != "boost":
         raise ArgumentError("--rounds, --weak and --seed are for boosting; add --learner boost")
@@ -71,7 +81,7 @@ def learn(
         check_page(report, [str(release)], "--report", place)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", rb.NoiseWarning)
-        model = getattr(rb, _LEARNERS[learner])(**options).fit_rados(release).model_
+        model = getattr(rb, _LEARNERS[learner])(**options, prior=_read_prior(prior)).fit_rados(release).model_
     model.save(place)
     for notice in notices:
         say(f"rado: {notice.message}")
@@ -80,6 +90,22 @@ def learn(
     if "drawn_rados" in model.learner:
         say(f"rado: the release has no rados, so {model.learner['drawn_rados']:,} were drawn from its moments")
     print_model(model, place, as_json, f"wrote {place}")
+
+
+def _read_prior(given: list[str] | None) -> float | dict[str, float] | None:
+    """One share, or shares by class."""
+    if not given:
+        return None
+    try:
+        if len(given) == 1 and "=" not in given[0]:
+            return float(given[0])
+        pairs = [entry.rpartition("=") for entry in given]
+        shares = {name: float(share) for name, _, share in pairs if name}
+    except ValueError:
+        shares = {}
+    if len(shares) != len(given):
+        raise ArgumentError(f"--prior takes a share, such as 0.1, or CLASS=SHARE; it got {', '.join(given)}")
+    return shares
 
 
 def _write_report(model: Any, place: Path, report: Path, command: str) -> None:

@@ -4,7 +4,6 @@ In every column a cell without an entry has the same integer, that of 0. So a ra
 of its labels, plus what its entries differ from that integer, times their labels.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -16,6 +15,7 @@ from radoboost import memory
 from radoboost.holder.class_sums import SumClasses
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.engines import Engine, SparseEngine, sparse_engine
+from radoboost.holder.engines.reference_sparse import beyond
 from radoboost.holder.grid import ExactSums, snapped, snapping_constants
 from radoboost.holder.passes import (
     MOST_ROWS,
@@ -27,7 +27,6 @@ from radoboost.holder.passes import (
     column_bits,
     rows_to_sum,
 )
-from radoboost.release.columns import Column
 from radoboost.tables import Batch, Source
 from radoboost.tables.source import not_finite
 from radoboost.tables.sparse import SparseRows
@@ -77,7 +76,7 @@ def sum_entries(task: SumRados, source: Source) -> SumRados:
     return SumEntries(**_fields(task), sparse_rows=source.sparse_rows, n_entries=n_entries)
 
 
-def class_entries(task: SumClasses, source: Source) -> SumClasses:
+def sum_class_entries(task: SumClasses, source: Source) -> SumClasses:
     """The same sums by class, over entries where the table's rows are sparse."""
     if not sums_entries(task.engine, source):
         return task
@@ -179,7 +178,11 @@ class SumEntries(SumRados):
 
     def empty(self) -> Any:
         """Zeros."""
-        return _no_entries(self.columns, self.n_rados, self.constants)
+        shape = len(self.columns), self.n_rados
+        zero = snapped(np.zeros(len(self.columns)), self.constants)
+        n_counted = sum(column.scale != "constant" for column in self.columns)
+        label_sums = np.zeros(self.n_rados, dtype=np.int64)
+        return EntrySums(np.zeros(shape, dtype=np.int64), label_sums, zero, RowCounts.zeros(n_counted))
 
     def add(self, sums: Any, first_row: int, batch: Batch) -> None:
         """Snap entries and sum them."""
@@ -195,34 +198,30 @@ class SumEntries(SumRados):
         sums.counts.n_rows += batch.n_rows
 
 
-def _no_entries(columns: Sequence[Column], n_rados: int, constants: NDArray[np.float64]) -> EntrySums:
-    """Sums of no entries."""
-    zero, label_sums = snapped(np.zeros(len(columns)), constants), np.zeros(n_rados, dtype=np.int64)
-    counts = RowCounts.zeros(sum(column.scale != "constant" for column in columns))
-    return EntrySums(np.zeros((len(columns), n_rados), dtype=np.int64), label_sums, zero, counts)
+# ---- more than two classes
 
 
 @dataclass
 class ClassEntrySums:
-    """What entries add to the rados of each class; `counts` are for the holder."""
+    """What entries add to the rados of each class."""
 
     by_class: list[EntrySums]
     counts: RowCounts
 
     def merge(self, other: "ClassEntrySums") -> "ClassEntrySums":
         """Those of both."""
-        merged = [mine.merge(theirs) for mine, theirs in zip(self.by_class, other.by_class, strict=True)]
-        return ClassEntrySums(merged, self.counts.merge(other.counts))
+        by_class = [mine.merge(theirs) for mine, theirs in zip(self.by_class, other.by_class, strict=True)]
+        return ClassEntrySums(by_class, self.counts.merge(other.counts))
 
     @property
     def totals(self) -> list[NDArray[np.int64]]:
-        """The sums of rados, an array for each class."""
+        """The sums of rados of each class."""
         return [sums.totals for sums in self.by_class]
 
 
 @dataclass(frozen=True, eq=False)
 class SumClassEntries(SumClasses):
-    """As `SumClasses`, over the entries of sparse rows: a row has the sign 1 in its own class, and 0 in others."""
+    """As `SumClasses`, over the entries of sparse rows; a row is in the sums of its own class alone."""
 
     sparse_rows: int | None = None
 
@@ -234,30 +233,39 @@ class SumClassEntries(SumClasses):
     @property
     def rows_at_a_time(self) -> int | None:
         """As the table suggests, and few enough that an interrupt does not wait long."""
-        return min(self.sparse_rows or MOST_ROWS, rows_to_sum(self.n_rados, 64 * self.rule.n_classes) or MOST_ROWS)
+        return min(self.sparse_rows or MOST_ROWS, rows_to_sum(self.n_rados, 64) or MOST_ROWS)
 
     @property
     def worker_bytes(self) -> int:
-        """The sums, twice while they are put together, and a batch."""
-        return 16 * self.rule.n_classes * self.n_rados * len(self.columns) + _ENTRY_BYTES * _BATCH_ENTRIES
+        """The sums of all classes, twice while they are put together, and a batch."""
+        return 16 * self.n_rados * len(self.columns) * self.rule.n_classes + _ENTRY_BYTES * _BATCH_ENTRIES
 
     @property
     def most_workers(self) -> int:
-        """Few enough that what is added up in the end does not take too much memory."""
+        """Few enough that all of their sums do not take much memory."""
         return max(1, _ALL_WORKERS // self.worker_bytes)
 
     def empty(self) -> Any:
         """Zeros."""
-        sums = [_no_entries(self.columns, self.n_rados, self.constants) for _ in range(self.rule.n_classes)]
-        return ClassEntrySums(sums, RowCounts.zeros(len(sums[0].counts.clipped)))
+        zero = snapped(np.zeros(len(self.columns)), self.constants)
+        n_counted = sum(column.scale != "constant" for column in self.columns)
+        shape = len(self.columns), self.n_rados
+        by_class = [
+            EntrySums(np.zeros(shape, np.int64), np.zeros(self.n_rados, np.int64), zero, RowCounts.zeros(n_counted))
+            for _ in range(self.rule.n_classes)
+        ]
+        return ClassEntrySums(by_class, RowCounts.zeros(n_counted))
 
     def add(self, sums: Any, first_row: int, batch: Batch) -> None:
         """Snap entries and sum them, class by class."""
         rows, places = entries_of(batch), self.rule.places(batch.labels, batch.place)
-        for place, own in enumerate(sums.by_class):
-            signs = (places == place).astype(np.int8)
-            clipped = _able(self.engine).sum_sparse(
-                rows, signs, self.constants, first_row, self.prepared, own.differences, own.label_sums
-            )
+        for place in np.unique(places).tolist():
+            own, total = places == place, sums.by_class[place]
+            entries = rows.within(own)
+            _able(self.engine).sum_sparse(
+                entries, own.astype(np.int8), self.constants, first_row, self.prepared, total.differences,
+                total.label_sums,
+            )  # fmt: skip
+        clipped = beyond(rows, self.constants[rows.places], self.constants)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows

@@ -12,13 +12,13 @@ no counts: their theta stays, and the link is what is likely before anything is 
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ModelError
+from radoboost.errors import ArgumentError, ModelError
 from radoboost.release import Release
 from radoboost.release.scores import EDGES, weights_and_unit
 
@@ -29,13 +29,15 @@ _LOG_SLOPES = np.linspace(math.log(0.05), math.log(8.0), 60)
 _BENDS = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 _FARTHEST = 1.8  # of the upper edge: up to where scores beyond it are thought to lie
 _STEEPEST = 4.0  # change of the log density of scores over the upper edge
+_FIELDS = ("up", "down", "bend", "scale")
 
 
 @dataclass(frozen=True)
 class Link:
     """Log odds of scores: `up` times the score above 0 and `down` times it below, bent by `bend`.
 
-    `scale` is what theta was multiplied with, and is no part of the formula.
+    `scale` is what theta was multiplied with, and is no part of the formula. Where a prior was given, `offset` is added
+    to log odds, and `origin` to all scores beforehand, so that a score of 0 still has log odds of 0.
 
     >>> Link(up=1.0, down=0.5, bend=0.25).log_odds(np.array([-1e9, -2.0, 0.0, 1e9])).round(3).tolist()
     [-1.0, -0.707, 0.0, 2.0]
@@ -45,9 +47,11 @@ class Link:
     down: float = 1.0
     bend: float = 0.0
     scale: float = 1.0
+    origin: float = 0.0
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
-        numbers = (self.up, self.down, self.bend, self.scale)
+        numbers = (self.up, self.down, self.bend, self.scale, self.origin, self.offset)
         if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
             raise ModelError("the link of a model needs finite numbers")
         if min(self.up, self.down, self.scale) <= 0 or self.bend < 0:
@@ -55,19 +59,56 @@ class Link:
 
     def log_odds(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log odds of the positive class."""
+        scores = scores - self.origin
         slopes = np.where(scores > 0, self.up, self.down)
         root = math.sqrt(self.bend)
-        return np.asarray(slopes * scores / np.hypot(1.0, root * scores))
+        return np.asarray(slopes * scores / np.hypot(1.0, root * scores)) + self.offset
+
+    @property
+    def shifted(self) -> bool:
+        """Whether a prior was given."""
+        return (self.origin, self.offset) != (0.0, 0.0)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """What log odds lie between, however large scores are.
+
+        >>> Link(up=1.0, down=0.5, bend=0.25).limits
+        (-1.0, 2.0)
+        """
+        root = math.sqrt(self.bend)
+        ends = (-math.inf, math.inf) if root == 0 else (-self.down / root, self.up / root)
+        return ends[0] + self.offset, ends[1] + self.offset
+
+    def with_shift(self, shift: float) -> "Link":
+        """The link whose log odds are larger by `shift`, and 0 at a score of 0, for scores with its `origin` added.
+
+        >>> plain, score = Link(up=1.0, down=0.5, bend=0.25), np.array([0.3])
+        >>> link = plain.with_shift(0.8)
+        >>> (link.log_odds(score + link.origin) - plain.log_odds(score)).round(9), link.log_odds(0 * score).round(9)
+        (array([0.8]), array([0.]))
+        """
+        offset = self.offset + shift
+        slope = self.up if offset < 0 else self.down
+        rest = slope**2 - self.bend * offset**2
+        if rest <= 0:
+            low, high = (end - self.offset for end in self.limits)
+            raise ArgumentError(
+                f"with this prior log odds move by {offset:.3g}, and those of the model stay between {low:.3g} and "
+                f"{high:.3g}: every row would be of one class; give a prior that is nearer to the shares of the table"
+            )
+        return replace(self, origin=offset / math.sqrt(rest), offset=offset)
 
     def to_dict(self) -> dict[str, float]:
         """The link as JSON data."""
-        return asdict(self)
+        fields = asdict(self)
+        return fields if self.shifted else {name: fields[name] for name in _FIELDS}
 
     @classmethod
     def from_dict(cls, entry: Any) -> Self:
         """A link from a document."""
-        if not isinstance(entry, Mapping) or set(entry) != {"up", "down", "bend", "scale"}:
-            raise ModelError("a link has up, down, bend and scale, and nothing else; upgrade radoboost")
+        if not isinstance(entry, Mapping) or set(entry) not in (set(_FIELDS), {*_FIELDS, "origin", "offset"}):
+            raise ModelError("a link has up, down, bend and scale, perhaps origin and offset; upgrade radoboost")
         return cls(**entry)
 
 

@@ -14,7 +14,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,16 @@ from scipy.special import expit, softmax
 from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason
 from radoboost.learner.effects import Effects, parts_of
 from radoboost.learner.link import Link
+from radoboost.learner.prior import Prior, shares_of
 from radoboost.learner.rows import score_rows
 from radoboost.release import Release, Statement, check_map, read_map, read_schema, read_statement, replacing
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
-# 2 where a schema or a feature map is in it, 3 where a link or effects are, 4 where there are more than two classes.
-VERSIONS = (1, 2, 3, 4)
+# 2 where a schema or a feature map is in it, 3 where a link or effects are, 4 where there are more than two classes,
+# 5 where a link was shifted by a prior.
+VERSIONS = (1, 2, 3, 4, 5)
 _KEY = "radoboost_model"
 _SIGNS = ("negative", "positive")
 _DENSE_ROWS, _DENSE_VALUES = 8192, 1 << 22  # of a sparse matrix, made dense at a time
@@ -195,6 +197,39 @@ class Model:
         """The log odds of the positive class at each score: by the link, or else the scores themselves."""
         return scores if self.link is None else self.link.log_odds(scores)
 
+    def with_prior(self, prior: Prior, old: Prior | Sequence[float]) -> "Model":
+        """The model for a population with other shares of the classes than the table: log odds move, by Bayes' rule.
+
+        `prior` is the share of the positive class, or a mapping of class to share, in which one class may be missing.
+        `old` says the same of the table, as `class_shares(release)` does. Log odds grow by log(new odds / old odds):
+        that is exact where only the shares differ, and as good as the model's log odds are.
+
+        >>> import radoboost as rb
+        >>> columns = rb.Column("x", "none", step=1.0), rb.Column("(constant)", "constant", step=1.0)
+        >>> model = Model(np.array([2.0, 0.0]), columns, ("no", "yes"), {"name": "by hand"})
+        >>> model.with_prior(0.2, old=0.5).predict_proba([[0.0]]).round(9)
+        array([[0.8, 0.2]])
+        """
+        if self.columns[-1].scale != "constant":
+            raise ModelError("the model has no constant column for a prior to shift; craft with intercept=True")
+        new, before = shares_of(prior, self.classes), shares_of(old, self.classes, "old")
+        theta, link, shifts = self.theta.copy(), self.link, np.log(new) - np.log(before)
+        if self.n_classes > 2:
+            theta[:, -1] += shifts
+        elif link is None:
+            theta[-1] += shifts[1] - shifts[0]
+        else:
+            link = link.with_shift(float(shifts[1] - shifts[0]))
+            assert self.link is not None
+            theta[-1] += link.origin - self.link.origin
+        names = [str(value) for value in self.classes]
+        told = {
+            "prior": dict(zip(names, new.tolist(), strict=True)),
+            "shares": dict(zip(names, before.tolist(), strict=True)),
+        }
+        learner = {**self.learner, **told}
+        return replace(self, theta=theta, link=link, learner=learner)
+
     def _raw_scores(self, table: Any) -> NDArray[np.float64]:
         scores, filled = score_rows(self, table)
         if words := filled.unexpected(self).sentence():
@@ -259,6 +294,8 @@ class Model:
         """The least version that can read the model's file."""
         if self.n_classes > 2:
             return 4
+        if self.link is not None and self.link.shifted:
+            return 5
         if self.link is not None or self.effects is not None:
             return 3
         return 1 if self.schema is None and self.map is None else 2

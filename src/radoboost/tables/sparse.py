@@ -52,6 +52,13 @@ class SparseRows(NamedTuple):
         entries = np.arange(starts[-1]) + np.repeat(self.starts[:-1][rows] - starts[:-1], lengths)
         return SparseRows(self.n_columns, starts, self.places[entries], self.values[entries])
 
+    def within(self, rows: NDArray[np.bool_]) -> "SparseRows":
+        """The same rows, all zero where `rows` is false."""
+        lengths = np.diff(self.starts)
+        entries = np.repeat(rows, lengths)
+        starts = np.append(0, np.cumsum(np.where(rows, lengths, 0)))
+        return SparseRows(self.n_columns, starts, self.places[entries], self.values[entries])
+
     def column(self, k: int) -> NDArray[np.float64]:
         """One column, with its zeros."""
         entries = np.flatnonzero(self.places == k)

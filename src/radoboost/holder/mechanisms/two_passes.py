@@ -18,7 +18,7 @@ from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, 
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import SignatureSet
-from radoboost.holder.sparse_passes import check_room, class_entries, sum_entries, survey_entries
+from radoboost.holder.sparse_passes import check_room, sum_class_entries, sum_entries, survey_entries
 from radoboost.release import RADOS, class_block
 from radoboost.release.columns import Column
 from radoboost.tables.labels import LabelRule, LabelsSeen
@@ -108,8 +108,8 @@ def sum_rados(
         counts, blocks = sums.counts, {RADOS: sums.totals * steps}
     else:
         check_room(run.engine, run.source, n_rados * facts.rule.n_classes, len(columns))
-        by = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs)
-        by_class = run.sum(class_entries(by, run.source))
+        classes = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs)
+        by_class = run.sum(sum_class_entries(classes, run.source))
         counts, totals = by_class.counts, zip(facts.rule.classes, by_class.totals, strict=True)
         blocks = {class_block(value): total * steps for value, total in totals}
     if counts.n_rows != n_rows:

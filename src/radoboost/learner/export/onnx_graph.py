@@ -214,8 +214,11 @@ def _outputs(nodes: Nodes, model: Model, scores: str) -> list[Any]:
 
 def _log_odds(nodes: Nodes, link: Link, scores: str) -> str:
     """The log odds that a link makes of scores."""
+    if link.shifted:
+        scores = nodes.op("Sub", scores, float(link.origin))
     bent = nodes.op("Abs", nodes.op("Mul", scores, float(np.sqrt(link.bend))))
     near = nodes.op("Sqrt", nodes.op("Add", nodes.op("Mul", bent, bent), 1.0))
     length = nodes.op("Where", nodes.op("Greater", bent, 1e9), bent, near)  # beyond, 1 is less than the last bit
     slopes = nodes.op("Where", nodes.op("Greater", scores, 0.0), float(link.up), float(link.down))
-    return nodes.op("Div", nodes.op("Mul", slopes, scores), length)
+    log_odds = nodes.op("Div", nodes.op("Mul", slopes, scores), length)
+    return nodes.op("Add", log_odds, float(link.offset)) if link.shifted else log_odds

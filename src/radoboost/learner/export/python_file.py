@@ -75,7 +75,7 @@ def description(model: Model) -> dict[str, Any]:
         "raw_columns": _raw_columns(model),
         **_mapped(model.map, model.input_names),
         "columns": _columns(model),
-        "link": None if link is None else (link.up, link.down, float(np.sqrt(link.bend))),
+        "link": None if link is None else (link.up, link.down, float(np.sqrt(link.bend)), link.origin, link.offset),
         "separator": separator,
         "decimal": "." if schema is None else schema.decimal,
         "thousands": None if schema is None else schema.thousands,

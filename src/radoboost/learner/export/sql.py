@@ -212,7 +212,10 @@ def _log_odds(query: Query, model: Model, score: str) -> str:
     link = model.link
     if link is None:
         return score
+    if link.shifted:
+        score = query.let(f"{score} - {literal(link.origin)}", score)
     bent = query.let(f"abs({score} * {literal(float(np.sqrt(link.bend)))})", score)
     length = choice((f"{bent} > 1e9", bent), default=f"sqrt(1e0 + {bent} * {bent})")  # beyond, 1 is below the last bit
     slope = choice((f"{score} > 0", literal(float(link.up))), default=literal(float(link.down)))
-    return query.let(f"{slope} * {score} / {length}", score, bent)
+    offset = f" + {literal(link.offset)}" if link.shifted else ""
+    return query.let(f"{slope} * {score} / {length}{offset}", score, bent)

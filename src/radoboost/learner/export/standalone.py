@@ -250,8 +250,9 @@ def shares(totals: list[float]) -> list[float]:
         return [power / sum(powers) for power in powers]
     odds = totals[0]
     if MODEL["link"] is not None:
-        up, down, root = MODEL["link"]
-        odds = (up if odds > 0 else down) * odds / math.hypot(1.0, root * odds)
+        up, down, root, origin, offset = MODEL["link"]
+        odds -= origin
+        odds = (up if odds > 0 else down) * odds / math.hypot(1.0, root * odds) + offset
     low = math.exp(-abs(odds))
     return [low / (1.0 + low), 1.0 / (1.0 + low)] if odds > 0 else [1.0 / (1.0 + low), low / (1.0 + low)]
 

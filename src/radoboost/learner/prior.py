@@ -1,0 +1,98 @@
+"""A population with other shares of the classes than the table had: log odds move by log(new odds / old odds).
+
+By Bayes' rule, if only the shares differ, and not what rows of each class look like, this is exact for log odds that
+are exact for the table. The old shares are what the release tells of them: by its constant column, or by noisy counts.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.release import RADOS, Release
+from radoboost.release.class_facts import class_facts
+from radoboost.release.columns import CONSTANT
+from radoboost.release.scores import EDGES
+from radoboost.tables.labels import class_key
+
+Prior = float | Mapping[Any, float]
+
+_EXACT_LAWS = ("sums", "banded sums")  # the constant of a row is 1 there, whatever else is in it
+
+
+def class_shares(release: Release) -> tuple[float, ...]:
+    """The share of each class among the rows of a table, as far as its release tells, in the order of `classes`.
+
+    A plain release tells it but for the chance of its signatures, about 1 / (2 sqrt(rows * rados)); one of `Moments` by
+    noisy counts. Others tell nothing that can be used.
+
+    >>> import radoboost as rb
+    >>> release = rb.craft(np.arange(1000.0)[:, None], np.arange(1000) % 4 == 0, seed=1)
+    >>> [round(share, 2) for share in class_shares(release)]
+    [0.75, 0.25]
+    """
+    counts = _counts(release)
+    if counts is None:
+        raise ReleaseError(
+            "the release does not tell which share of its rows each class has: it needs a constant column, and a "
+            "mechanism that counts rows, such as plain or moments; give shares yourself: model.with_prior(new, old)"
+        )
+    if min(counts) <= 0:
+        raise ReleaseError("by what the release tells, noise included, a class has no rows; no prior can be given")
+    return tuple(float(count / sum(counts)) for count in counts)
+
+
+def _counts(release: Release) -> NDArray[np.float64] | None:
+    """Numbers of rows by class, in any unit; None where the release does not tell."""
+    if release.n_classes > 2:
+        rows = [facts.rows for facts in class_facts(release)]
+        return None if None in rows else np.array(rows, dtype=np.float64)
+    if "scores" in release.blocks:
+        counts = release.blocks["scores"].reshape(2, 2, len(EDGES) + 1)  # by side of 0, class and size
+        return np.asarray(counts.sum(axis=(0, 2)))
+    if release.law not in _EXACT_LAWS or release.columns[-1].name != CONSTANT or RADOS not in release.blocks:
+        return None
+    m = release.n_examples
+    assert m is not None
+    members = float(release.signatures.get("support", m / 2))
+    excess = float(release.rados[:, -1].mean()) / members  # of the positive class, as a share
+    return np.array([1 - excess, 1 + excess])
+
+
+def shares_of(prior: Any, classes: tuple[Any, ...], what: str = "prior") -> NDArray[np.float64]:
+    """Shares by class, from a probability of the positive class, or a mapping in which one class may be missing.
+
+    >>> shares_of(0.25, ("no", "yes")).tolist(), shares_of({"a": 0.5, "c": 0.25}, ("a", "b", "c")).tolist()
+    ([0.75, 0.25], [0.5, 0.25, 0.25])
+    """
+    if isinstance(prior, Mapping):
+        places = {class_key(value): place for place, value in enumerate(classes)}
+        shares = np.full(len(classes), np.nan)
+        for value, share in prior.items():
+            if class_key(value) not in places:
+                raise ArgumentError(
+                    f"{what} names the class {value!r}; the classes are {', '.join(map(repr, classes))}"
+                )
+            shares[places[class_key(value)]] = _number(share, what)
+        if np.isnan(shares).sum() == 1:
+            shares[np.isnan(shares)] = 1 - np.nansum(shares)
+    elif isinstance(prior, tuple | list) and len(prior) == len(classes):
+        shares = np.array([_number(share, what) for share in prior])
+    elif len(classes) == 2:
+        share = _number(prior, what)
+        shares = np.array([1 - share, share])
+    else:
+        raise ArgumentError(f"{what} of {len(classes)} classes must be a mapping of class to share; it is {prior!r}")
+    if not ((shares > 0) & (shares < 1)).all() or abs(math.fsum(shares) - 1) > 1e-9:
+        raise ArgumentError(f"{what} must be shares above 0 that add up to 1, one for each class; it is {prior!r}")
+    return shares
+
+
+def _number(share: Any, what: str) -> float:
+    try:
+        return float(share)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{what} must be a share between 0 and 1; it is {share!r}") from None
