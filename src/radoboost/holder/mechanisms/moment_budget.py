@@ -62,8 +62,12 @@ class Shape:
 
     @property
     def crowding(self) -> float:
-        """How many rows an average class has, in those that one of two has: plans go by it (M18)."""
-        return 2 / self.n_classes
+        """Which part of size and strength plans go by (M18): the square of 2 / classes, as measured.
+
+        A class has 2 / classes of the rows that one of two has; and the more classes, the more boundaries between them,
+        at which noise on columns that are not needed costs errors.
+        """
+        return (2 / self.n_classes) ** 2
 
     @property
     def at_most(self) -> "Shape":

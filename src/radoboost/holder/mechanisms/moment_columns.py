@@ -1,7 +1,8 @@
 """The columns of a plan: made from declared bounds and from what was released before, and from nothing else (M12).
 
-Numbers are centred by their mean in the outline and scaled by twice their deviation, to [-1, 1]; slots of a category
-stay 0 and 1. All constants are rounded to a grid and stand in the release, within its feature map.
+Numbers are centred by their mean in the outline and scaled by twice their deviation, to [-1, 1], or by three times
+where there are more than two classes; slots of a category stay 0 and 1. All constants are rounded to a grid and stand
+in the release, within its feature map.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from radoboost.release.spectra import LEAST
 from radoboost.tables.columns import listed
 
 MOST_ASKED = 4096  # columns, the constant among them
+DEVIATIONS, MANY_DEVIATIONS = 2.0, 3.0  # that a number is scaled by: of two classes, and of more, which clipping costs
 _LEAST_VARIANCE = 0.01  # of a column within its bounds, so that a constant one is not blown up
 _SNAP = 2.0**-20
 
@@ -54,20 +56,23 @@ def plan_map(
     columns: Sequence[Column],
     outline: Outline,
     ranks: NDArray[np.float64] | None = None,
+    *,
+    deviations: float = DEVIATIONS,
 ) -> FeatureMap:
     """The columns of a plan as a feature map of the table's `columns`, which have bounds.
 
-    `ranks` are the released histograms of numbers, a column for each, where the plan has ranks.
+    `ranks` are the released histograms of numbers, a column for each, where the plan has ranks. Numbers are in units of
+    so many `deviations`.
     """
     inputs = [
-        _slot(column) if column.name in outlook.groups else _centred(column, mean, deviation)
+        _slot(column) if column.name in outlook.groups else _centred(column, mean, deviation * (deviations / 2))
         for column, mean, deviation in zip(columns, outline.mean.tolist(), outline.deviation.tolist(), strict=True)
     ]
     by_name = {column.name: column for column in columns}
     if plan.ranks:
         assert ranks is not None
         inputs += [_ranked(by_name[name], ranks[:, k]) for k, name in enumerate(outlook.numbers)]
-    directions = _directions(outlook, plan, outline, len(inputs) - len(columns))
+    directions = _directions(outlook, plan, outline, len(inputs) - len(columns), deviations)
     return FeatureMap(tuple(inputs), tuple(_terms(outlook, plan)), directions)
 
 
@@ -76,7 +81,7 @@ def _slot(column: Column) -> Input:
 
 
 def _centred(column: Column, mean: float, deviation: float) -> Input:
-    """A number, centred by its mean within its bounds, in units of two deviations."""
+    """A number, centred by its mean within its bounds, in units of twice the `deviation`."""
     assert column.low is not None
     assert column.high is not None
     width = column.high - column.low
@@ -103,13 +108,15 @@ def levels_of(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return _snapped(2 * (below / below[-1]) - 1)
 
 
-def _directions(outlook: Outlook, plan: Plan, outline: Outline, others: int) -> tuple[Direction, ...]:
+def _directions(
+    outlook: Outlook, plan: Plan, outline: Outline, others: int, deviations: float
+) -> tuple[Direction, ...]:
     """The leading directions of all inputs but `others`, each of a variance of at most 1/4, as numbers have it."""
     names = direction_names(outlook, plan)
     if not names:
         return ()
     slots = np.array([name in outlook.groups for name in outlook.names])
-    unit = np.where(slots, 1.0, 2 * outline.deviation)
+    unit = np.where(slots, 1.0, deviations * outline.deviation)
     values, vectors = np.linalg.eigh(4 * outline.covariance / np.outer(unit, unit))
     weights = (vectors / np.sqrt(np.maximum(values, 1.0)))[:, ::-1][:, : len(names)]
     weights = _snapped(weights.T)

@@ -26,7 +26,13 @@ from radoboost.holder.mechanisms.moment_classes import (
     WhitenClasses,
     WhitenedClasses,
 )
-from radoboost.holder.mechanisms.moment_columns import plan_map, planned_columns, read_outline
+from radoboost.holder.mechanisms.moment_columns import (
+    DEVIATIONS,
+    MANY_DEVIATIONS,
+    plan_map,
+    planned_columns,
+    read_outline,
+)
 from radoboost.holder.mechanisms.moment_passes import (
     CONSTANT_VALUE,
     GRID,
@@ -240,7 +246,8 @@ class Stages:
         if self.plan.ranks:
             ranks = self.blocks["ranks"] = self._ranks(outlook.numbers)
             self.block_columns["ranks"] = outlook.numbers
-        self.map = plan_map(outlook, self.plan, sphere.columns, read_outline(second, noise), ranks)
+        outline, deviations = read_outline(second, noise), DEVIATIONS if self._two else MANY_DEVIATIONS
+        self.map = plan_map(outlook, self.plan, sphere.columns, outline, ranks, deviations=deviations)
         run.source = mapped(run.source, self.map)
         outputs = planned_columns(self.map)
         self._sphere = SphereRows(run.engine, sphere.rule, outputs, sphere.intercept, sphere.columns)
