@@ -199,8 +199,9 @@ def test_a_declared_class_without_examples(shell):
 def test_rados_without_examples_of_two_classes_are_refused():
     release = rb.craft(ROWS, CLASSES, n_rados=2, seed=0)
     zeros = {name: rows * (name == "class:0") for name, rows in release.blocks.items()}
-    with pytest.raises(rb.ReleaseError, match="fewer than two classes"):
-        learn_classes(replace(release, blocks=zeros))
+    for shell in (rb.MomentsClassifier, rb.RadoBoostClassifier):
+        with pytest.raises(rb.ReleaseError, match="fewer than two classes"):
+            shell().fit_rados(replace(release, blocks=zeros))
 
 
 def test_columns_that_say_everything_nothing_or_the_same():

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
+from radoboost.errors import ReleaseError
 from radoboost.learner.class_moments import class_moments
 from radoboost.release import Release, class_block
 
@@ -56,6 +57,8 @@ def comparable(release: Release, thetas: NDArray[np.float64]) -> tuple[NDArray[n
         return thetas, lines
     moments = class_moments(release)
     present = moments.sizes > 0
+    if present.sum() < 2:
+        raise ReleaseError("examples of fewer than two classes are in the rados; craft more of them")
     sizes = moments.sizes[present]
     for place, theta in enumerate(thetas):
         means = moments.means[present] @ theta[:-1] + theta[-1]
