@@ -110,9 +110,12 @@ def test_many_classes_give_the_same_bits(table, scale, bounds, engine):
         with pytest.raises(type(error)):
             crafted(matrix, y, engine=engine, **options)
         return
-    with mock.patch.object(arrays, "SPARSE_SHARE", 0), mock.patch.object(arrays, "SPARSE_ENTRIES", 40):
-        with mock.patch.object(sparse.csr_array, "toarray", side_effect=AssertionError("made dense")):
-            release, others = crafted(matrix, y, engine=engine, **options)
+    with (
+        mock.patch.object(arrays, "SPARSE_SHARE", 0),
+        mock.patch.object(arrays, "SPARSE_ENTRIES", 40),
+        mock.patch.object(sparse.csr_array, "toarray", side_effect=AssertionError("made dense")),
+    ):
+        release, others = crafted(matrix, y, engine=engine, **options)
     assert list(release.blocks) == list(expected.blocks) and others == notices
     for name, block in expected.blocks.items():
         assert release.blocks[name].tobytes() == block.tobytes()
