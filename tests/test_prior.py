@@ -77,7 +77,7 @@ def test_more_than_two_classes():
     ids=["plain", "fixed", "band", "quadratic", "moments"],
 )
 def test_a_release_tells_the_shares(options):
-    """Within 8 deviations: of 1 / (2 sqrt(m n)) for plain rados, else of noise on 12 counts; below 1e-14 by chance."""
+    """Within 8 deviations, by chance of rados or of noise on 12 counts: a false alarm has a probability below 1e-14."""
     rng = np.random.default_rng(0)
     yes = rng.random(5000) < 0.23
     x = np.column_stack([rng.normal(size=5000) + yes, rng.integers(0, 2, 5000)])

@@ -183,3 +183,18 @@ def test_shells_take_whole_weights(shell):
         shell().fit(x, y, sample_weight=np.append(np.ones(79), 0.5))
     with pytest.raises(rb.ArgumentError, match="the promise of moments is for one record"):
         shell(mechanism=rb.Moments(1.0), classes=(0, 1), bounds=[(-4, 4)] * 3).fit(x, y, sample_weight=w)
+
+
+def test_the_command(rado, tmp_path):
+    frame = pd.DataFrame({"w": [2, 0, 1, 3], "x": [1.0, 9.0, 2.0, 4.0], "y": ["no", "yes", "no", "yes"]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    place = tmp_path / "t.rado.parquet"
+    assert (
+        rado("craft", tmp_path / "t.csv", "--label", "y", "--weights", "w", "-n", 9, "--seed", 1, "-o", place)[0] == 0
+    )
+    again = frame.loc[frame.index.repeat(frame.w)].drop(columns="w")
+    assert rb.load(place).rados.tobytes() == rb.craft(again, label="y", n_rados=9, seed=1).rados.tobytes()
+    frame.assign(w=[1, 1, 0.5, 1]).to_csv(tmp_path / "t.csv", index=False)
+    other = tmp_path / "other.rado.parquet"
+    code, _, words = rado("craft", tmp_path / "t.csv", "--label", "y", "--weights", "w", "-n", 9, "-o", other)
+    assert code == 1 and "a weight is 0.5 (line 4 of t.csv)" in words.replace(f"{tmp_path}/", "") and not other.exists()
