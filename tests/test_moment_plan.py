@@ -203,7 +203,7 @@ def caught(made, mechanism):
 
 
 def test_a_plan_by_exact_numbers_is_caught(remembering, monkeypatch):
-    def by_exact_numbers(outlook, size, strength, *, sharpen):
+    def by_exact_numbers(outlook, size, strength, *, sharpen, crowding):
         true = float(np.trace(exact("products", 3, 3))) / GRID**2
         return choose(outlook, true, strength * true / size, sharpen=sharpen)
 
@@ -237,8 +237,8 @@ def test_directions_alone_by_exact_numbers_are_caught(remembering, monkeypatch):
 
 
 def test_ranks_by_exact_numbers_are_caught(remembering, monkeypatch):
-    def by_exact_numbers(outlook, plan, columns, outline, ranks):
-        return plan_map(outlook, plan, columns, outline, exact("bins", 2, 64).T / GRID)
+    def by_exact_numbers(outlook, plan, columns, outline, ranks, **options):
+        return plan_map(outlook, plan, columns, outline, exact("bins", 2, 64).T / GRID, **options)
 
     mechanism = rb.Moments(2.0)
     monkeypatch.setattr(moment_stages, "plan_map", by_exact_numbers)

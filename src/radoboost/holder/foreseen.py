@@ -59,7 +59,7 @@ def foresee(mechanism: Moments, rows: int, outlook: Outlook | None, shape: Shape
         width = shape.n_columns
         steps = rounds_for(LINEAR, strength / width, mechanism.sharpen)
         return Foreseen(mechanism, rows, Plan(LINEAR, False, 0, width, *steps), shape)
-    plan = choose(outlook, rows * shape.crowding, strength, sharpen=mechanism.sharpen)
+    plan = choose(outlook, float(rows), strength, sharpen=mechanism.sharpen, crowding=shape.crowding)
     if plan.beyond:
         shape = replace(shape, n_planned=plan.n_columns, n_ranked=len(outlook.numbers) if plan.ranks else 0)
     return Foreseen(mechanism, rows, plan, shape, () if outlook.numbers else ("hat",))

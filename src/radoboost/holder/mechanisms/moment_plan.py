@@ -142,12 +142,16 @@ class Outlook:
         return len(self.numbers) if any(plan.ranks for plan in self.possible()) else 0
 
 
-def choose(outlook: Outlook, size: float, strength: float, *, sharpen: bool = True) -> Plan:
+def choose(outlook: Outlook, size: float, strength: float, *, sharpen: bool = True, crowding: float = 1.0) -> Plan:
     """The plan of a table: by its noisy `size`, and that in units of noise, `strength`.
+
+    Of more than two classes, only a part of both counts for the choice of columns: `crowding` (M18).
 
     >>> choose(Outlook(("a", "b", "c"), {}), 20_000.0, 5000.0)
     Plan(kind='both', ranks=False, cosines=275, n_columns=300, rounds=16, eta=2.0)
     """
+    each = strength
+    size, strength = size * crowding, strength * crowding
     kind, ranks = _kind(outlook, size, strength)
     width = outlook.n_columns(kind, ranks=ranks)
     cosines = 0
@@ -160,7 +164,7 @@ def choose(outlook: Outlook, size: float, strength: float, *, sharpen: bool = Tr
         room = math.floor(min(MOST_COSINES, by_strength, by_size)) - width
         cosines = room if room >= _LEAST_COSINES else 0
     width += cosines
-    return Plan(kind, ranks, cosines, width, *rounds_for(kind, strength / width, sharpen))
+    return Plan(kind, ranks, cosines, width, *rounds_for(kind, each / width, sharpen))
 
 
 def _kind(outlook: Outlook, size: float, strength: float) -> tuple[str, bool]:

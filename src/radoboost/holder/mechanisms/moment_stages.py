@@ -225,13 +225,13 @@ class Stages:
         """The plan, by the noisy second moments of the table's own columns (M11)."""
         size = max(float(np.trace(second)), 0.0)
         strength = self._budget.strength(size, self._shape)
-        size *= self._shape.crowding
         outlook = self._outlook
         if outlook is None:
             width = self._sphere.width
             self.plan = Plan("linear", False, 0, width, *rounds_for("linear", strength / width, self._budget.sharpen))
         else:
-            self.plan = choose(outlook, size, strength, sharpen=self._budget.sharpen)
+            crowding = self._shape.crowding
+            self.plan = choose(outlook, size, strength, sharpen=self._budget.sharpen, crowding=crowding)
         if self.plan.beyond:
             n_ranked = len(outlook.numbers) if outlook is not None and self.plan.ranks else 0
             self._shape = replace(self._shape, n_planned=self.plan.n_columns, n_ranked=n_ranked)

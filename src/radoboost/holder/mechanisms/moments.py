@@ -236,7 +236,7 @@ class Moments:
         0.5
         """
         twice = self.neighbours is not Relation.RECORD  # a flipped label or another record moves sums by two vectors
-        return size * shape.crowding * self.distance(shape) / shape.max_rows / (2 if twice else 1)
+        return size * self.distance(shape) / shape.max_rows / (2 if twice else 1)
 
     @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, shape: Shape) -> float:
