@@ -23,6 +23,7 @@ WITH_AN_AIM = (
     "private_bounds",
     "protocol",
     "signatures",
+    "sparse",
     "streams",
     "utility",
     "versions",

@@ -60,8 +60,8 @@
 #
 # Both in one process:
 #
-#   estimators    the learners as scikit-learn classifiers, and what they share: shells; tuning: folds, and fits that
-#                 add up
+#   estimators    the learners as scikit-learn classifiers, adaboost over examples, and what they share: shells; tuning:
+#                 folds, and fits that add up
 #   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn, with demo_picture; hospital: a raw table to try
@@ -86,6 +86,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from radoboost.adaboost import AdaBoostSSClassifier
     from radoboost.errors import (
         ArgumentError,
         BudgetError,
@@ -104,7 +105,7 @@ if TYPE_CHECKING:
         TableError,
         TooLargeError,
     )
-    from radoboost.estimators import AdaBoostSSClassifier, MomentsClassifier, RadoBoostClassifier
+    from radoboost.estimators import MomentsClassifier, RadoBoostClassifier
     from radoboost.findings.explained import explain
     from radoboost.holder.craft import craft
     from radoboost.holder.foreseen import plan_for
@@ -157,7 +158,8 @@ _HOMES = {
         "TableError",
         "TooLargeError",
     ),
-    "estimators": ("AdaBoostSSClassifier", "MomentsClassifier", "RadoBoostClassifier"),
+    "adaboost": ("AdaBoostSSClassifier",),
+    "estimators": ("MomentsClassifier", "RadoBoostClassifier"),
     "holder.guessing": ("schema_template",),
     "holder.proposing": ("propose_schema",),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),

@@ -18,11 +18,9 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from radoboost.errors import ArgumentError, NoiseWarning, ReleaseError
-from radoboost.holder.craft import craft, warn_clipped
-from radoboost.holder.declared import Bounds, check_bounds, check_names, limit_arrays, read_bounds
-from radoboost.holder.engines import get_engine
+from radoboost.holder.craft import craft
+from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.feature_maps import Columns
-from radoboost.holder.grid import edge_integers, make_columns, resolve_scale
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.signatures import SignatureSet
 from radoboost.learner.discriminant import learn_classes
@@ -41,10 +39,8 @@ from radoboost.learner.weak import WeakOracle, prudence
 from radoboost.privacy.ledger import Ledger
 from radoboost.release import Release, class_block, load
 from radoboost.release.blocks import holds_rados
-from radoboost.release.columns import Column
 from radoboost.release.drawn import N_RADOS, draw_rados
 from radoboost.shells import LinearShell, boost_shell, boosted_rows, chosen_oracle, unchanged_by_failure
-from radoboost.tables.columns import check_integers, row_place
 from radoboost.tables.sparse import NamedMatrix
 from radoboost.tuning import changed_mechanism, chosen_mechanism, mechanism_parameters, note_fit, note_score
 
@@ -450,96 +446,6 @@ class MomentsClassifier(_RadoShell):
             )
         form = {"form": "first step"} if fit.sizes is None else {"form": "discriminant", "sizes": fit.sizes.tolist()}
         return Model.from_release(release, fit.theta, {"name": "moments", **form, "shrinkage": fit.shrinkage})
-
-
-class AdaBoostSSClassifier(LinearShell):
-    """AdaBoost over the examples themselves (Schapire and Singer), the paper's baseline. It needs the table.
-
-    It boosts the edge vectors that rados would sum, with the same scaling and on the same grid. Its scores estimate
-    half of the log odds, so the probabilities of `predict_proba` are cautious. It is for two classes; of more,
-    scikit-learn's `OneVsRestClassifier` boosts each against the others.
-
-    Parameters
-    ----------
-    n_rounds, weak, kappa, clamp, keep
-        As for `RadoBoostClassifier`.
-    scale : "standard", "bounds" or None
-        z-scores, [low, high] onto [-1, 1], or as is.
-    bounds : mapping of column to (low, high), or array (n_features, 2), optional
-        Values beyond are clipped.
-    intercept : bool
-        Whether to add the constant feature; the paper does not.
-
-    Attributes
-    ----------
-    coef_, intercept_, model_, rounds_, n_used_
-        As for `RadoBoostClassifier`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> bool(AdaBoostSSClassifier().fit(X, y).score(X, y) > 0.95)
-    True
-    """
-
-    def __init__(
-        self,
-        *,
-        n_rounds: int = 1000,
-        weak: str | WeakOracle = "strongest",
-        kappa: float = 1.0,
-        clamp: float = 0.0,
-        keep: str = "last",
-        scale: str | None = "standard",
-        bounds: Bounds = None,
-        intercept: bool = True,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.weak = weak
-        self.kappa = kappa
-        self.clamp = clamp
-        self.keep = keep
-        self.scale = scale
-        self.bounds = bounds
-        self.intercept = intercept
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Boost over examples."""
-        with unchanged_by_failure(self):
-            self._fit(X, y)
-        return self
-
-    def _fit(self, X: Any, y: Any) -> None:
-        X, y, classes, names = self._check_examples(X, y)
-        raw = X.toarray() if hasattr(X, "toarray") else X
-        for k in range(raw.shape[1]) if raw.dtype.kind in "iu" else ():
-            check_integers(raw[:, k], names[k], row_place)
-        values = np.ascontiguousarray(raw, dtype=np.float64)
-        columns = self._columns(values, names)
-        signs = np.where(y == classes[1], 1, -1).astype(np.int8)
-        edge_vectors = edge_integers(values, signs, columns) * np.array([column.step for column in columns])
-        oracle = chosen_oracle(self.weak)
-        if oracle is None:
-            raise ArgumentError("weak='prudential' is for rados; give AdaBoost a cap: weak=Prudential(cap)")
-        boosted, learner = boost_shell(self, edge_vectors, oracle, self.kappa, "exponential")
-        pair = tuple(classes.tolist())
-        self.model_ = Model(boosted.theta, columns, pair, {"name": "adaboost", **learner})
-        self._set_classes(pair)
-
-    def _columns(self, values: NDArray[np.float64], names: list[str]) -> tuple[Column, ...]:
-        """The columns that `craft` would make."""
-        check_names(names, self.intercept)
-        declared = read_bounds(self.bounds)
-        scale = resolve_scale(self.scale, "standard", len(declared.limits) > 0)
-        limits = check_bounds(declared, names, scale)
-        survey = get_engine("auto").survey(*limit_arrays(limits, names), moments=scale == "standard")
-        survey.add(values)
-        columns = make_columns(names, scale, limits, survey.result(), intercept=self.intercept)
-        low, high = limit_arrays(limits, names)
-        beyond = ((values < low) | (values > high)).sum(axis=0)
-        warn_clipped(names, beyond, stacklevel=4)
-        return columns
 
 
 def _with_classes(release: Release, classes: tuple[Any, ...]) -> Release:
