@@ -202,7 +202,7 @@ class _Attack:
     def _asked(self) -> Asked:
         limits = {name: (-1.0, 1.0) for name in self.visits.names}
         asked = Asked(
-            n_rados=1, signature_key=bytes(32), declared=Declared(limits), label="label",
+            n_rados=0, signature_key=bytes(32), declared=Declared(limits), label="label",
             classes=self.sums.classes, columns=self.columns,
         )  # fmt: skip
         if self.max_rows is None:
@@ -210,7 +210,7 @@ class _Attack:
         return replace(asked, person=PERSON, max_rows=self.max_rows, choice_key=self.choice_key)
 
     def make(self, run: Run) -> Made:
-        """What the mechanism makes of a table, in the way that `craft` calls it, with as few rados as possible."""
+        """What the mechanism makes of a table, in the way that `craft` calls it, without rados."""
         self.mechanism.check(self._asked)
         return self.mechanism.make(self._asked, run)
 
