@@ -91,12 +91,13 @@ def test_commands_and_the_report(rado):
     answers = {name: entry["On this release"] for name, entry in json.loads(out)["attacks"].items()}
     assert answers["reconstruct"].startswith("Whoever knows the seed gets all 14 records")
     assert answers["probe"] == "Of 14 rows, 14 are in the release: all of them."
-    for name in ("linear", "confounder"):
+    for name in ("linear", "membership", "confounder"):
         assert answers[name] == "Does not apply: it is for two classes, and the release has 3."
     page = Path("t.attacks.html").read_text()
     assert "40 rados of 3 columns and 3 classes" in page
     for name, options in (
         ("linear", ["--seed", "7"]),
+        ("membership", []),
         ("confounder", ["--table", "t.csv"]),
         ("leak", ["--table", "t.csv", "--row", "0"]),
     ):

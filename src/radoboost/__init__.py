@@ -68,10 +68,10 @@
 #                 things on
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages; what a
 #                 model does: explained, and class_effects for more than two classes
-#   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, rates. With keys
-#                 known: reconstruction, linear. Without: subset_sums and lattices, with probe and joint_leak;
-#                 membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and the page on a
-#                 release
+#   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, row_sums, rates.
+#                 With keys known: reconstruction, linear. Without: subset_sums and lattices, with probe and
+#                 joint_leak; membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and
+#                 the page on a release
 #   paper         protocol: folds, the iterate kept, errors, t-tests. What the experiments share: domains, cells,
 #                 comparing; the experiments: table1 with sampled and printed_weights, table3, feature_privacy with
 #                 banded_rados, gaussian with noisy_copies, and theory with a module for each of its theorems:

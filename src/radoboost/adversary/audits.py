@@ -73,6 +73,7 @@ def audit(
     raw: bool = False,
     columns: str = "auto",
     wide: bool = False,
+    n_classes: int = 2,
     progress: bool = False,
 ) -> Audit:
     """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
@@ -81,7 +82,7 @@ def audit(
     `max_rows` the canary is a whole person, of whom that many rows contribute at most. A `raw` canary is a row with a
     category and a gap, which a schema reads: so what it makes of cells is attacked as well. `columns` is the word for
     the columns that a release of `moments` has, as in `craft`; a `wide` canary has 16 of its own, so that
-    columns="both" takes products of directions.
+    columns="both" takes products of directions. Tables may have more than two classes, `n_classes`.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
 
@@ -107,9 +108,14 @@ def audit(
     if columns != "auto" or wide:
         _check_words(mechanism, columns, wide and (raw or max_rows is not None))
         options |= {"columns": columns, "wide": wide}
+    if n_classes != 2:
+        if mechanism.law != "noisy moments":
+            raise ArgumentError(f"{mechanism.name} is not attacked with more than two classes; leave n_classes out")
+        options["n_classes"] = n_classes
     with show_progress("runs") if progress else no_progress() as bar:
         if max_rows is not None:
-            return _audit_person(mechanism, max_rows, private_bounds, columns, runs=runs, key=key, bar=bar)
+            about = max_rows, private_bounds, columns, n_classes
+            return _audit_person(mechanism, *about, runs=runs, key=key, bar=bar)
         return attack(mechanism, **options, bar=bar)
 
 
@@ -126,7 +132,15 @@ def _check_words(mechanism: Mechanism, columns: str, two_canaries: bool) -> None
 
 
 def _audit_person(
-    mechanism: Any, max_rows: int, private_bounds: bool, columns: str, *, runs: int, key: bytes | None, bar: Progress
+    mechanism: Any,
+    max_rows: int,
+    private_bounds: bool,
+    columns: str,
+    n_classes: int,
+    *,
+    runs: int,
+    key: bytes | None,
+    bar: Progress,
 ) -> Audit:
     from radoboost.adversary.person_audit import audit_person, few_visits
 
@@ -135,7 +149,7 @@ def _audit_person(
     if mechanism.law != "noisy moments":
         raise ArgumentError(f"the attack on a person is on moments, not on {mechanism.name}; leave max_rows out")
     check_person("person", max_rows)
-    visits = few_visits(mechanism, max_rows)
+    visits = few_visits(mechanism, max_rows, n_classes=n_classes)
     return audit_person(mechanism, visits, max_rows, columns=columns, runs=runs, key=key, bar=bar)
 
 
@@ -195,6 +209,7 @@ def audit_moments(
     raw: bool = False,
     columns: str = "auto",
     wide: bool = False,
+    n_classes: int = 2,
     **others: Any,
 ) -> Audit:
     """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
@@ -206,7 +221,7 @@ def audit_moments(
     """
     scores = moments_runs(
         mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds, raw=raw, columns=columns,
-        wide=wide,
+        wide=wide, n_classes=n_classes,
     )  # fmt: skip
     return _audit(mechanism, scores)
 

@@ -19,6 +19,7 @@ from radoboost.adversary.moments_audit import (
     ALL_STAGES,
     MANY_NUMBERS,
     NUMBERS,
+    OF_SLOTS,
     ON_EDGES,
     STAGES,
     STATISTICS,
@@ -239,19 +240,21 @@ def moments_runs(
     columns: str = "auto",
     wide: bool = False,
     far: bool | None = None,
+    n_classes: int = 2,
 ) -> Runs:
     """Scores of releases with the canary, and of those without it or with its label turned over.
 
     With `private_bounds` the mechanism finds the bounds itself. A `raw` canary is one that a schema reads, and a `wide`
     one has so many columns that products are of directions. `columns` is the word for the columns of the release. Where
     a record is replaced, it is by its opposite, or by one that is `far` in its features: by default by the one that
-    moves the stages further, all of them together.
+    moves the stages further, all of them together. There may be more than two classes, `n_classes`.
 
     >>> scores = moments_runs(Moments(epsilon=4.0, sharpen=False), runs=100, key=bytes(32))
     >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
     True
     """
     check_distance(mechanism)
+    names = (*STATISTICS, *(OF_SLOTS if n_classes > 2 else ()))
     replaced = mechanism.neighbours is Relation.REPLACE
     if far and (raw or not replaced):
         raise ArgumentError("a record that is far is one of numbers, and replaces another; leave far out")
@@ -263,9 +266,10 @@ def moments_runs(
 
     numbers = ON_EDGES if replaced and not far else NUMBERS
     canary = raw_row() if raw else MANY_NUMBERS if wide else numbers
-    *tables, claims = attack_moments(mechanism, runs, key, run, bar, going, private_bounds, canary, columns, far)
+    about = private_bounds, canary, columns, far, n_classes
+    *tables, claims = attack_moments(mechanism, runs, key, run, bar, going, *about)
     present, absent = (
-        {ALL_STAGES: statistics[:, : len(STAGES)].sum(axis=1), **dict(zip(STATISTICS, statistics.T, strict=True))}
+        {ALL_STAGES: statistics[:, : len(STAGES)].sum(axis=1), **dict(zip(names, statistics.T, strict=True))}
         for statistics in tables
     )
     return Runs(claims.pop(ALL_STAGES), family, present, absent, threshold=0.0, by_stage=claims)

@@ -6,6 +6,10 @@ round. Given what was released before, a stage is a known vector, plus noise, pl
 there, or else that of the record in its place: the log-likelihood ratio of each stage follows, and those of the stages
 add up. Where a plan makes columns of others, the canary is seen through the feature map of the release.
 
+Of more than two classes, too, the others are of two of them, as many of either. A label that is flipped goes from one
+of these to the other: a mean rado moves by all that it can, where beside classes of one size it would move by less. A
+canary that is there or not is of a third class, so that its class weights are longer than their cap throughout.
+
 Where bounds are found privately, the adversary is given the noisy counts of bins as well, which no release contains:
 the promise covers them, and bounds follow from nothing else.
 
@@ -14,32 +18,29 @@ What is run is the mechanism's `make`, whole, as crafting runs it.
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.adversary.canary import Canary, row_of_numbers
+from radoboost.adversary.row_sums import RowSums, cells_of
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Asked, Made, Moments
 from radoboost.holder.mechanisms.bins import Binned, CountBins, EqualBins
 from radoboost.holder.mechanisms.moment_budget import Shape, composed
-from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
+from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.score_counts import ScoreCounts
 from radoboost.holder.run import Noise, Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Event, Relation
 from radoboost.progress import Progress
 from radoboost.release.maps import FeatureMap
-from radoboost.release.scores import weights_and_unit
-from radoboost.tables import Batch
-from radoboost.tables.labels import LabelRule
 
 NUMBERS = row_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
 MANY_NUMBERS = row_of_numbers(np.linspace(1.0, -0.9, 16).tolist())  # so many that products are of directions
@@ -64,25 +65,29 @@ _STAGE_NAMES = (
 STATISTICS = (
     *STAGES, "sum less a mean rado", "mean rados apart", "searches apart", "numbers without noise",
 )  # fmt: skip
+OF_SLOTS = ("slots apart",)  # beside these, where there are more than two classes
 Part = tuple[NDArray[np.float64], NDArray[np.float64], float]  # what is left, what the canary changes, and the noise
 
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """A record as encoded columns, and the sign of its class."""
+    """A record as encoded columns, and the place of its class among all classes."""
 
     values: NDArray[np.float64]
-    sign: int
+    place: int
 
 
 @dataclass(frozen=True, eq=False)
 class _Knowledge:
-    """What the adversary knows: the canary, the record in its place if there is one, and how many pairs of others."""
+    """What the adversary knows: the canary, the record in its place if there is one, and how many pairs of others.
+
+    Of a pair one is of the first class, and one of the second.
+    """
 
     canary: _Row
     instead: _Row | None
     pairs: int
-    engine: Engine
+    sums: RowSums
 
 
 def attack_moments(
@@ -96,32 +101,37 @@ def attack_moments(
     canary: Canary = NUMBERS,
     columns: str = "auto",
     far: bool = False,
+    n_classes: int = 2,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Event]]:
     """Statistics of `runs` releases with the canary and of as many without, a row each; and what is claimed.
 
-    Claims are those of "all stages" together, and of those of `STAGES` that have noise.
+    Claims are those of "all stages" together, and of those of `STAGES` that have noise. Of more than two classes
+    statistics are those of `STATISTICS` and of `OF_SLOTS`.
 
     `run` lets tests attack faulty noise. No run begins once `going` returns False. With `private_bounds` none are
     declared. `columns` is the word for the columns that a release has. A record that is replaced is its own opposite,
     with the other label, but for bins that it is on the edge of; one that is `far` differs in its features.
     """
     d = len(canary.values) + 1
+    sums = RowSums(get_engine("auto"), n_classes)
     declared = Declared({}, all_private=True) if private_bounds else canary.declared
-    pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(Shape(d)) / 2))
+    shape = Shape(d, n_classes=n_classes)
+    pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(shape) / 2))
     others = [1] * pairs + [0] * pairs
-    engine, instead = get_engine("auto"), _instead(mechanism, canary, far)
+    instead = _instead(mechanism, canary, far)
+    place = 1 if n_classes == 2 or instead is not None else 2
     tables = [
-        canary.table([*others, 1]),
-        canary.table(others) if instead is None else canary.table([*others, 0], last=instead.values),
+        canary.table([*others, place]),
+        canary.table(others) if instead is None else canary.table([*others, instead.place], last=instead.values),
     ]
-    knowledge = _Knowledge(_Row(canary.values, 1), instead, pairs, engine)
+    knowledge = _Knowledge(_Row(canary.values, place), instead, pairs, sums)
     listening = _listening(run)
-    statistics = np.empty((2, runs, len(STATISTICS)))
-    n_done, claims = 0, {ALL_STAGES: mechanism.dearest(Shape(d))}
+    statistics = np.empty((2, runs, len(STATISTICS) + len(OF_SLOTS) * (n_classes > 2)))
+    n_done, claims = 0, {ALL_STAGES: mechanism.dearest(shape)}
     while n_done < runs and going():
         for which, table in enumerate(tables):
-            listener = listening(table, engine, Threads(1), _key(key, which, n_done))
-            made = _make(mechanism, listener, declared, columns)
+            listener = listening(table, sums.engine, Threads(1), _key(key, which, n_done))
+            made = _make(mechanism, listener, declared, columns, sums.classes)
             statistics[which, n_done] = _statistics(made, knowledge, listener.heard)
             claims = _claims(mechanism, made)
         n_done += 1
@@ -135,8 +145,8 @@ def _instead(mechanism: Moments, canary: Canary, far: bool) -> _Row | None:
     if mechanism.neighbours is Relation.RECORD:
         return None
     if not far:
-        return _Row(canary.values + 2 * _NUDGE * (canary is ON_EDGES), -1)
-    return _Row(canary.scaled * np.resize(_FAR, len(canary.values)), -1)
+        return _Row(canary.values + 2 * _NUDGE * (canary is ON_EDGES), 0)
+    return _Row(canary.scaled * np.resize(_FAR, len(canary.values)), 0)
 
 
 def _claims(mechanism: Moments, made: Made) -> dict[str, Event]:
@@ -175,9 +185,9 @@ def _listening(run: type[Run]) -> Any:
     return Listening
 
 
-def _make(mechanism: Moments, run: Run, declared: Declared, columns: str) -> Made:
+def _make(mechanism: Moments, run: Run, declared: Declared, columns: str, classes: tuple[int, ...]) -> Made:
     """What the mechanism makes of a table, in the way that `craft` calls it, without rados."""
-    asked = Asked(n_rados=0, signature_key=bytes(32), declared=declared, classes=(0, 1), columns=columns)
+    asked = Asked(n_rados=0, signature_key=bytes(32), declared=declared, classes=classes, columns=columns)
     mechanism.check(asked)
     return mechanism.make(asked, run)
 
@@ -208,22 +218,6 @@ def on_sphere(
     return rows
 
 
-def score_counts(made: Made) -> ScoreCounts:
-    """Counts by the scores that follow from a release."""
-    weights, unit = weights_and_unit(made.blocks, made.parameters, made.columns)
-    return ScoreCounts(LabelRule("label", (0, 1)), made.columns[:-1], weights, unit)
-
-
-def cells_of(
-    by: ScoreCounts, made: Made, values: NDArray[np.float64], labels: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """How many of these rows are in each cell of the counts, in grid steps."""
-    columns = values if made.map is None else made.map.apply(values)
-    sums = by.empty()
-    by.add(sums, 0, Batch(len(values), pa.array(labels.astype(np.int64)), lambda: columns, str))
-    return sums.cells.astype(np.float64)
-
-
 def _key(key: bytes | None, which: int, run: int) -> bytes:
     if key is None:
         return secrets.token_bytes(32)
@@ -235,14 +229,14 @@ class _Contributions:
     """What one record gives to the stages of a release, in grid steps; nothing, without a record."""
 
     made: Made
-    engine: Engine
+    sums: RowSums
     row: _Row | None
 
     def _on_sphere(self, through: FeatureMap | None) -> NDArray[np.int32]:
         width = len(limits_of(self.made)[0]) + 1 if through is None else len(self.made.columns)
         if self.row is None:
             return np.zeros((width, 1), np.int32)
-        return on_sphere(self.engine, self.row.values[None], limits_of(self.made), through)
+        return on_sphere(self.sums.engine, self.row.values[None], limits_of(self.made), through)
 
     def outline(self) -> NDArray[np.float64]:
         """To the second moments of the table's own columns."""
@@ -258,26 +252,26 @@ class _Contributions:
 
     @cached_property
     def _edge(self) -> NDArray[np.int32]:
-        sign = 0 if self.row is None else self.row.sign
-        return self.engine.whiten(self._row_on_sphere, self.made.blocks["whitening"], np.full(1, sign, np.int8), GRID)
+        mark = 0 if self.row is None else self.sums.mark(self.row.place)
+        return self.sums.whitened(self._row_on_sphere, self.made.blocks["whitening"], np.full(1, mark, np.int8))
 
     def edge(self) -> NDArray[np.float64]:
-        """To the sum: its whitened edge vector."""
-        return self._edge[:, 0].astype(np.float64)
+        """To the sum: its whitened edge vector, or itself in the slot of its class."""
+        return self.sums.total(self._edge).astype(np.float64)
 
     def whitened(self) -> NDArray[np.float64]:
         """To the second moments of whitened edge vectors."""
-        return _square(self._edge)
+        return self.sums.products(self._edge).astype(np.float64)
 
     def tilted(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """To a mean rado."""
-        return self.engine.tilt(self._edge, theta, GRID, CAP).astype(np.float64)
+        return self.sums.tilted(self._edge, theta).astype(np.float64)
 
     def cells(self, by: ScoreCounts) -> NDArray[np.float64]:
         """To the counts by score and class."""
         if self.row is None:
             return np.zeros(self.made.blocks["scores"].shape)
-        return cells_of(by, self.made, self.row.values[None], np.array([self.row.sign > 0]))
+        return cells_of(by, self.made, self.row.values[None], np.array([self.row.place]))
 
     def bins(self, kind: Any, places: Sequence[int]) -> NDArray[np.float64]:
         """To counts of bins of some columns."""
@@ -291,13 +285,16 @@ class _Contributions:
 def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBins, NDArray[np.int64]]]) -> list[float]:
     """Log-likelihood ratios by stage, and differences that should tell nothing more."""
     blocks, noise, pairs = made.blocks, made.parameters["noise"], knowledge.pairs
-    there, instead = (_Contributions(made, knowledge.engine, row) for row in (knowledge.canary, knowledge.instead))
-    opposite = _Contributions(made, knowledge.engine, _Row(knowledge.canary.values, -1))
+    sums, canary = knowledge.sums, knowledge.canary
+    there, instead = (_Contributions(made, sums, row) for row in (canary, knowledge.instead))
+    one, other = (
+        there if place == canary.place else _Contributions(made, sums, _Row(canary.values, place)) for place in (1, 0)
+    )
 
     def part(released: NDArray[np.float64], stage: str, unit: float, give: Callable[[_Contributions], Any]) -> Part:
         """What a stage leaves of a released block, once all that is known was taken off."""
         present, absent = give(there), give(instead)
-        rest = released * unit - pairs * (present + give(opposite)) - absent
+        rest = released * unit - pairs * (give(one) + give(other)) - absent
         # Without noise nothing should change; if something does, it is along what the canary gives.
         return rest, present - absent if noise[stage] else present, noise[stage] * unit
 
@@ -310,15 +307,15 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
         )
         if name in blocks
     }
-    vectors = [part(blocks["moment:b"][0], "sum", GRID, _Contributions.edge)]
-    for mean, theta in zip(*_rounds(made), strict=True):
-        vectors.append(part(mean, "rounds", GRID, partial(_Contributions.tilted, theta=theta)))
+    vectors = [part(blocks["moment:b"], "sum", GRID, _Contributions.edge)]
+    for mean, theta in sums.rounds(made):
+        vectors.append(part(mean, "rounds", sums.round_unit, partial(_Contributions.tilted, theta=theta)))
     searches = [
         part(bins / GRID, task.stage, GRID, partial(_Contributions.bins, kind=task.kind, places=task.places))
         for task, bins in heard
     ]
     ranks = [part(blocks["ranks"].T, "ranks", GRID, _ranks_of(made))] if "ranks" in blocks else []
-    scored = part(blocks["scores"], "scores", GRID, partial(_Contributions.cells, by=score_counts(made)))
+    scored = part(blocks["scores"], "scores", GRID, partial(_Contributions.cells, by=sums.score_counts(made)))
     rows = made.parameters["rows"]
     good = np.array([rows["good"] - rows.get("unforeseen", 0.0)])
     counted = part(good, "counts", GRID, lambda one: np.full(1, 0.0 if one.row is None else GRID))
@@ -327,12 +324,13 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
     against = 0.0
     if means:
         (r, u, s), (t, v, w) = vectors[:2]
-        against = float((r / s - t / w) @ (u / s - v / w))
+        against = float(np.vdot(r / s - t / w, u / s - v / w))
     found, ranked = (sum(log_ratio(*one) for one in some) for some in (searches, ranks))
     of = {stage: log_ratio(*square) for stage, square in squares.items()}
     early = [log_ratio(*counted), found, of.get("outline", 0.0), ranked]
     stages = [*early, of["second"], total, of["whitened"], sum(means), log_ratio(*scored)]
-    return [*stages, against, _apart(vectors[1:]), _apart(searches[1:]), bare]
+    apart = [_slots_apart(vectors)] if sums.n_classes > 2 else []
+    return [*stages, against, _apart(vectors[1:]), _apart(searches[1:]), bare, *apart]
 
 
 def _square(row: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -353,11 +351,9 @@ def _apart(parts: Sequence[Part]) -> float:
     return sum(float(((r - s) * (u - v)).sum()) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(parts) if sigma)
 
 
-def _rounds(made: Made) -> Iterator[NDArray[np.float64]]:
-    """The released mean rados, and the classifiers whose weights they have."""
-    d = len(made.columns)
-    yield made.blocks.get("sharpened", np.empty((0, d)))
-    yield made.blocks.get("theta", np.empty((1, d)))[:-1]
+def _slots_apart(vectors: Sequence[Part]) -> float:
+    """What slots less their mean tell: noise that is the same in all of them drops out."""
+    return sum(float(((r - r.mean(axis=0)) * (u - u.mean(axis=0))).sum()) / s**2 for r, u, s in vectors if s)
 
 
 def log_ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:

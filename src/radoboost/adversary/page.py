@@ -227,6 +227,8 @@ def _membership(inputs: Given, seconds: float) -> Tried:
     from radoboost.adversary.membership import NAME, TITLE, membership_of
     from radoboost.adversary.membership.findings import membership_findings
 
+    if inputs.release.n_classes > 2 and inputs.release.law != NOISY_MOMENTS:
+        return inputs.command(NAME), _TWO_CLASSES.format(inputs.release.n_classes), Findings(NAME, TITLE)
     result = membership_of(inputs.release, seconds=seconds)
     return inputs.command(NAME), result.sentence(), membership_findings(NAME, TITLE, [(result.mechanism, result)])
 

@@ -13,21 +13,23 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.adversary.audits import Audit, least_epsilon
-from radoboost.adversary.moments_audit import cells_of, log_ratio, on_sphere, score_counts
+from radoboost.adversary.moments_audit import log_ratio, on_sphere
 from radoboost.adversary.rates import CONFIDENCE, rate_above, rate_below
+from radoboost.adversary.row_sums import RowSums, cells_of
 from radoboost.errors import ArgumentError
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Asked, Made, Moments
 from radoboost.holder.mechanisms.bins import EqualBins
 from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.mechanisms.moment_passes import CAP, GRID
+from radoboost.holder.mechanisms.moment_passes import GRID
 from radoboost.holder.persons import choose_rows
 from radoboost.holder.run import Run
 from radoboost.holder.runners.threads import Threads
@@ -36,20 +38,19 @@ from radoboost.privacy.events import person_column
 from radoboost.progress import Progress, silent
 from radoboost.release.maps import FeatureMap
 from radoboost.tables import Source, open_table
-from radoboost.tables.labels import LabelRule
 
 PERSON = "person"
 _CANARY = -1  # its id; others have ids from 0 on
 _ROWS_AT_A_TIME = 1 << 15
 _LEAST_RUNS = 80
-_RULE = LabelRule("label", (0, 1))
 
 
 @dataclass(frozen=True, eq=False)
 class Visits:
     """A table of visits: `values` within [-1, 1], `labels` 0 and 1, and `people`, whose visit it is, from 0 on.
 
-    The canary has `times` rows, all of them `canary`, with the label 1.
+    The canary has `times` rows, all of them `canary`, with the label 1; of more than two classes, `n_classes`, with the
+    label 2.
     """
 
     values: NDArray[np.float64]
@@ -57,6 +58,12 @@ class Visits:
     people: NDArray[np.int64]
     canary: NDArray[np.float64]
     times: int = 40
+    n_classes: int = 2
+
+    @property
+    def place(self) -> int:
+        """Which class the canary is of."""
+        return 1 if self.n_classes == 2 else 2
 
     @property
     def names(self) -> list[str]:
@@ -68,12 +75,12 @@ class Visits:
         times = self.times if with_canary else 0
         values = np.concatenate([self.values, np.tile(self.canary, (times, 1))])
         columns = {name: values[:, k] for k, name in enumerate(self.names)}
-        columns["label"] = np.append(self.labels, np.ones(times, np.int64))
+        columns["label"] = np.append(self.labels, np.full(times, self.place))
         columns[PERSON] = np.append(self.people, np.full(times, _CANARY))
         return open_table(pa.table(columns), label="label", person=PERSON, row_by_row=True)
 
 
-def few_visits(mechanism: Moments, max_rows: int, times: int = 40) -> Visits:
+def few_visits(mechanism: Moments, max_rows: int, times: int = 40, n_classes: int = 2) -> Visits:
     """As few others as an attack needs: pairs of opposite edge vectors, along the canary's own.
 
     The classifier then hardly leans either way, so that the canary has nearly the largest weight that a row can have.
@@ -82,9 +89,10 @@ def few_visits(mechanism: Moments, max_rows: int, times: int = 40) -> Visits:
     True
     """
     row = np.array([1.0, 0.9])
-    pairs = round(100 * max_rows / mechanism.distance(Shape(len(row) + 1, max_rows=max_rows)))
+    shape = Shape(len(row) + 1, max_rows=max_rows, n_classes=n_classes)
+    pairs = round(100 * max_rows / mechanism.distance(shape))
     rows = np.arange(2 * pairs)
-    return Visits(np.tile(row, (len(rows), 1)), rows % 2, rows // max_rows, row, times)
+    return Visits(np.tile(row, (len(rows), 1)), rows % 2, rows // max_rows, row, times, n_classes)
 
 
 def many_visits(n_people: int = 20_000, most: int = 40, seed: int = 0) -> Visits:
@@ -181,33 +189,38 @@ class _Attack:
         return self.visits.times if self.max_rows is None else min(self.visits.times, self.max_rows)
 
     @cached_property
-    def engine(self) -> Engine:
+    def sums(self) -> RowSums:
         """What computes the contributions."""
-        return get_engine("auto")
+        return RowSums(get_engine("auto"), self.visits.n_classes)
+
+    @property
+    def engine(self) -> Engine:
+        """What computes rows."""
+        return self.sums.engine
 
     @cached_property
     def _asked(self) -> Asked:
         limits = {name: (-1.0, 1.0) for name in self.visits.names}
         asked = Asked(
-            n_rados=1, signature_key=bytes(32), declared=Declared(limits), label="label", classes=(0, 1),
-            columns=self.columns,
+            n_rados=0, signature_key=bytes(32), declared=Declared(limits), label="label",
+            classes=self.sums.classes, columns=self.columns,
         )  # fmt: skip
         if self.max_rows is None:
             return asked
         return replace(asked, person=PERSON, max_rows=self.max_rows, choice_key=self.choice_key)
 
     def make(self, run: Run) -> Made:
-        """What the mechanism makes of a table, in the way that `craft` calls it, with as few rados as possible."""
+        """What the mechanism makes of a table, in the way that `craft` calls it, without rados."""
         self.mechanism.check(self._asked)
         return self.mechanism.make(self._asked, run)
 
     @cached_property
-    def _others(self) -> list[tuple[NDArray[np.float64], NDArray[np.int8]]]:
-        """Everybody else's chosen rows, and their signs, some rows at a time."""
-        source = self.visits.source(with_canary=False)
+    def _others(self) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        """Everybody else's chosen rows, and the places of their classes, some rows at a time."""
+        source, rule = self.visits.source(with_canary=False), self.sums.rule
         if self.max_rows is not None:
-            source, _ = choose_rows(source, Threads(1).run, _RULE, self.max_rows, self.choice_key)
-        return [(batch.values(), _RULE.signs(batch.labels)) for batch in source.batches(_ROWS_AT_A_TIME)]
+            source, _ = choose_rows(source, Threads(1).run, rule, self.max_rows, self.choice_key)
+        return [(batch.values(), rule.places(batch.labels)) for batch in source.batches(_ROWS_AT_A_TIME)]
 
     def _rows(self, through: FeatureMap | None) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
         """The canary's row on the sphere, and everybody else's."""
@@ -226,7 +239,7 @@ class _Attack:
 
     def _parts(self, made: Made) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], float]]:
         """Of each stage: what is left without everybody else, the canary's part in it, and the noise."""
-        engine, blocks, noise, times = self.engine, made.blocks, made.parameters["noise"], self.times
+        sums, blocks, noise, times = self.sums, made.blocks, made.parameters["noise"], self.times
         canary, others = self._own_rows if made.map is None else self._rows(made.map)
         good = made.parameters["rows"]["good"] - sum(rows.shape[1] for rows in others)
         yield np.array([good * GRID]), np.array([times * GRID * 1.0]), noise["counts"] * GRID
@@ -235,22 +248,31 @@ class _Attack:
         if "ranks" in blocks:
             yield self._ranks(made)
         yield self._square(blocks["moment:C"], canary, others, noise["second"])
-        edge = engine.whiten(canary, blocks["whitening"], np.ones(1, np.int8), GRID)
+        place = np.array([self.visits.place])
+        edge = self._whitened(canary, blocks["whitening"], place)
         edges = [
-            engine.whiten(rows, blocks["whitening"], signs, GRID)
-            for rows, (_, signs) in zip(others, self._others, strict=True)
+            self._whitened(rows, blocks["whitening"], places)
+            for rows, (_, places) in zip(others, self._others, strict=True)
         ]
-        e, known = edge[:, 0].astype(np.float64), sum(rows.sum(axis=1, dtype=np.int64) for rows in edges)
-        yield blocks["moment:b"][0] * GRID - known, times * e, noise["sum"] * GRID
-        yield self._square(blocks["moment:C2"], edge, edges, noise["whitened"])
-        for mean, theta in zip(blocks.get("sharpened", ()), blocks.get("theta", ()), strict=False):
-            known = sum(engine.tilt(rows, theta, GRID, CAP) for rows in edges)
-            own = times * engine.tilt(edge, theta, GRID, CAP).astype(np.float64)
-            yield mean * GRID - known, own, noise["rounds"] * GRID
-        by = score_counts(made)
-        cells = sum(cells_of(by, made, values, signs > 0) for values, signs in self._others)
-        own = times * cells_of(by, made, self.visits.canary[None], np.ones(1, np.bool_))
+        known: Any = sum(sums.total(rows) for rows in edges)
+        yield blocks["moment:b"] * GRID - known, times * sums.total(edge).astype(np.float64), noise["sum"] * GRID
+        known = sum(sums.products(rows) for rows in edges)
+        own = times * sums.products(edge).astype(np.float64)
+        yield blocks["moment:C2"] * GRID**2 - known, own, noise["whitened"] * GRID**2
+        for mean, theta in sums.rounds(made):
+            known = sum(sums.tilted(rows, theta) for rows in edges)
+            own = times * sums.tilted(edge, theta).astype(np.float64)
+            yield mean * sums.round_unit - known, own, noise["rounds"] * sums.round_unit
+        by = sums.score_counts(made)
+        cells = sum(cells_of(by, made, values, places) for values, places in self._others)
+        own = times * cells_of(by, made, self.visits.canary[None], place)
         yield made.blocks["scores"] * GRID - cells, own, noise["scores"] * GRID
+
+    def _whitened(
+        self, rows: NDArray[np.int32], a: NDArray[np.float64], places: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        marks = np.array([self.sums.mark(place) for place in range(self.sums.n_classes)], np.int8)
+        return self.sums.whitened(rows, a, marks[places])
 
     def _square(
         self, released: NDArray[np.float64], canary: NDArray[np.int32], others: list[NDArray[np.int32]], noise: float

@@ -39,6 +39,9 @@ def audit(
     wide: Annotated[
         bool, typer.Option("--wide", help="Attack a row of 16 columns, so that --columns both has directions.")
     ] = False,
+    n_classes: Annotated[
+        int, typer.Option(metavar="K", help="How many classes the attacked tables have; more than two for moments.")
+    ] = 2,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
     max_rows: Annotated[
         int | None,
@@ -64,6 +67,7 @@ def audit(
       rado audit --epsilon 4 --raw
       rado audit --epsilon 4 --columns ranks
       rado audit --epsilon 4 --columns both --wide
+      rado audit --epsilon 4 --n-classes 5
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
@@ -79,7 +83,8 @@ def audit(
         raise ArgumentError(f"--bounds takes the word private here, or is left out; it is {bounds!r}")
     result = attack(
         chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
-        private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, progress=not as_json,
+        private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, n_classes=n_classes,
+        progress=not as_json,
     )  # fmt: skip
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
     if not result.holds:

@@ -11,7 +11,7 @@ from typing import Any
 
 from radoboost.adversary.canaries import Going, Runs, moments_runs, noisy_rows_runs, noisy_sums_runs
 from radoboost.adversary.canary import WIDTH
-from radoboost.adversary.known import DEFAULT_SECONDS, deadline
+from radoboost.adversary.known import DEFAULT_SECONDS, deadline, refuse_many_classes
 from radoboost.adversary.membership.findings import HALVED, membership_findings
 from radoboost.adversary.membership.plain_laws import Floats, PlainTable, plain_runs
 from radoboost.adversary.membership.rebuilding import claimed, plain_table, rebuilt, with_clip
@@ -59,6 +59,12 @@ _GRANTED = {
         "A and B, either of which is the last one; but not which records a rado sums",
     ),
 }  # fmt: skip
+_GRANTED_OF_CLASSES = (
+    "all other records, which have the canary's features and are of two classes, as many of either: so it has nearly "
+    "the largest weights that a record can have in every mean rado",
+    "every block of the release; the canary, which is of a third class, but not whether it is there (for labels, and "
+    "records that are replaced: which of the two classes it has)",
+)
 _UNCLIPPED = "that the row is one of two opposite ones, both at the largest norm that the bounds allow: none is clipped"
 _COUNTED = "the rados, of which all subsets are counted"
 _NORMAL = "the rados, of which mean and covariance are used: what the digits of the values tell comes on top"
@@ -163,6 +169,7 @@ def membership(
     n_rados: int = 100,
     n_examples: int = 100,
     n_columns: int = 3,
+    n_classes: int = 2,
     runs: int = DEFAULT_RUNS,
     key: bytes | None = None,
     seconds: float = DEFAULT_SECONDS,
@@ -173,8 +180,8 @@ def membership(
     """Attack a mechanism in `runs` runs of each table, or as many as there is time for.
 
     `n_examples` and `n_columns` are those of the tables for plain rados and feature bands; a canary has columns of its
-    own. `claim` is what to hold the attack against, by default what the mechanism accounts for; `run` lets tests attack
-    faulty noise; `key` makes the attack repeatable.
+    own. More than two classes, `n_classes`, are for `moments`. `claim` is what to hold the attack against, by default
+    what the mechanism accounts for; `run` lets tests attack faulty noise; `key` makes the attack repeatable.
 
     >>> result = membership(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32))
     >>> result.beats_claim, result.neighbours
@@ -184,12 +191,14 @@ def membership(
     """
     _check(mechanism, runs, key)
     check_n_rados(n_rados)
+    if n_classes != 2 and mechanism.law != "noisy moments":
+        raise ArgumentError(f"the attack on {mechanism.name} is for two classes, not for {n_classes!r}; leave it out")
     left = deadline(seconds)
 
     def going() -> bool:
         return left() > 0
 
-    settings = _Settings(n_rados, n_examples, n_columns, runs, key, run, going, bar)
+    settings = _Settings(n_rados, n_examples, n_columns, n_classes, runs, key, run, going, bar)
     if mechanism.law in _PLAIN_TABLES:
         return _of_plain(mechanism.name, _PLAIN_TABLES[mechanism.law](mechanism, settings), runs, key, going, bar)
     scores, event, granted = _RUNS[mechanism.law](mechanism, settings)
@@ -204,6 +213,7 @@ class _Settings:
     n_rados: int
     n_examples: int
     n_columns: int
+    n_classes: int
     runs: int
     key: bytes | None
     run: type[Run]
@@ -231,8 +241,9 @@ def _noisy_rows(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple
 
 def _noisy_moments(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple[str, ...]]:
     searched, columns = getattr(mechanism, "n_searched", 0) > 0, getattr(mechanism, "columns", "auto")
-    scores = moments_runs(mechanism, **settings.common, private_bounds=searched, columns=columns)
-    return scores, scores.event, _GRANTED[mechanism.law]
+    about: dict[str, Any] = {"private_bounds": searched, "columns": columns, "n_classes": settings.n_classes}
+    scores = moments_runs(mechanism, **settings.common, **about)
+    return scores, scores.event, _GRANTED[mechanism.law] if settings.n_classes == 2 else _GRANTED_OF_CLASSES
 
 
 def _plain_table(mechanism: Any, settings: _Settings) -> PlainTable:
@@ -310,6 +321,7 @@ def membership_of(
         mechanism,
         n_rados=max(1, release.n_rados),  # moments have none, and do not ask
         n_columns=len(release.columns),
+        n_classes=release.n_classes,
         runs=runs,
         key=key,
         seconds=seconds,
@@ -319,6 +331,7 @@ def membership_of(
 
 
 def _of_plain_release(release: Release, runs: int, key: bytes | None, seconds: float, bar: Progress) -> Membership:
+    refuse_many_classes(release, "this attack on plain rados is for two classes", "; take the attack probe")
     left = deadline(seconds)
     _check_runs(runs, key)
     result = _of_plain(release.mechanism["name"], plain_table(release), runs, key, lambda: left() > 0, bar)

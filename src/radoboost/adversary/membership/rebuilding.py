@@ -18,6 +18,7 @@ from radoboost.adversary.membership.roc import Claim
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.mechanisms import Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape
+from radoboost.holder.mechanisms.moment_classes import CLASS_CAP
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_plan import LINEAR_ROUNDS, MOST_ROUNDS, WIDE_ROUNDS, WORDS
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
@@ -91,7 +92,11 @@ def _moments(release: Release) -> "_Released":
         n_ranked=n_ranked,
         columns=columns,
         relation=parameters.get("relation", "add"),
+        n_classes=release.n_classes,
     )
+    slots = len(release.blocks["moment:b"])
+    if slots != Shape(n_classes=release.n_classes).slots:
+        _refuse(release, "the number of sums", slots, Shape(n_classes=release.n_classes).slots)
     _expect_around(release, "drawn", hides_size=mechanism.hides_size)
     known = [(rounds, eta) for _, rounds, eta in (*LINEAR_ROUNDS, *WIDE_ROUNDS)] if mechanism.sharpen else [(0, 0.0)]
     if (parameters["rounds"], parameters["eta"]) not in known:
@@ -146,6 +151,7 @@ class _Released(Moments):
     n_searched: int = 0
     n_ranked: int = 0
     columns: str = LINEAR
+    n_classes: int = 2
 
     def scales(self, n_rounds: int, shape: Shape = Shape()) -> dict[str, float]:  # noqa: B008 - it is frozen
         """The noise in grid steps.
@@ -169,7 +175,9 @@ class _Released(Moments):
     def distance(self, shape: Shape) -> float:
         """mu of all stages together, by their noise; what is without noise on purpose does not count."""
         double, apart = 1 if self.neighbours is Relation.RECORD else 2, math.sqrt(1 + (self.relation == "replace"))
-        reach = {"sum": double, "rounds": double * CAP * math.sqrt(self.noise_rounds), "scores": math.sqrt(double)}
+        two, cap = self.n_classes == 2, CAP if self.n_classes == 2 else CLASS_CAP
+        total = double if two or self.unit == "record" else math.sqrt(2)  # of more classes a label is in two slots
+        reach = {"sum": total, "rounds": double * cap * math.sqrt(self.noise_rounds), "scores": math.sqrt(double)}
         if self.unit == "record":
             reach |= dict.fromkeys(("counts", "second", "whitened"), apart)
         noise = dict(self.noise)
