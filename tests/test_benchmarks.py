@@ -149,7 +149,7 @@ def test_audits(benchmark, monkeypatch, tmp_path, holds, code):
     monkeypatch.setattr(module, "RESULTS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["audits.py"])
     ends_with(module, code)
-    assert len(kept["audits"]) == 2 * (3 + 3 * (2 + 6) + 1)
+    assert len(kept["audits"]) == 2 * (3 + 3 * (2 + 6 + 1 + 6) + 1)
 
 
 @pytest.mark.parametrize(("peak", "code"), [(400.0, 0), (600.0, 1)])
