@@ -328,7 +328,7 @@ def test_best_guess_is_the_total_variation_of_the_pair():
 def test_conversion_by_group_size():
     one, sampled = Gaussian(4.0, RECORD, 1e-12), SubsampledGaussian(4.0, 0.5)
     assert converted(one, EDGE) == Gaussian(2.0, EDGE, 1e-12)
-    assert converted(one, LABEL) == converted(converted(one, EDGE), LABEL) == Gaussian(2.0, LABEL, 1e-12)
+    assert converted(one, LABEL) == converted(converted(one, EDGE), LABEL) == Gaussian(2.0, LABEL, 1e-12, label="any")
     both = converted(Composed((one, Repeated(sampled, 3))), LABEL)
     assert both.relation == LABEL and converted(both, LABEL) == both
     for epsilon in (0.5, 2.0):

@@ -161,7 +161,7 @@ def _claims(mechanism: Moments, made: Made) -> dict[str, Event]:
     for name, stage in zip(STAGES, _STAGE_NAMES, strict=True):
         parts = [one for one in mechanism.stages(planned, made.parameters["rounds"]) if one.name.startswith(stage)]
         if any(one.share and one.times for one in parts):
-            claims[name] = composed(parts, mu, relation, shape.person)
+            claims[name] = composed(parts, mu, relation, shape)
     return claims
 
 

@@ -318,6 +318,10 @@ def _check_books(books: Ledger, mechanism: Mechanism, asked: Asked) -> None:
             f"the mechanism {mechanism.name} promises nothing about whole records, so it has no finite cost to book; "
             "take one that does, such as Moments, or leave the ledger out"
         )
+    foreseen = getattr(mechanism, "foreseen_bookings", None)
+    if foreseen is not None:
+        books.check(*foreseen(asked))
+        return
     names = declared_features(asked)
     n_columns = max(2, len(asked.declared.limits) + asked.intercept if names is None else asked.width(names))
     statement = mechanism.statement(

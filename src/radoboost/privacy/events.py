@@ -32,6 +32,8 @@ class Relation(StrEnum):
 
 
 OF_PERSONS = (Relation.PERSON, Relation.PERSON_ROWS, Relation.PERSON_LABELS)
+OF_LABELS = (Relation.LABEL, Relation.PERSON_LABELS)
+ANY_LABEL = "any"  # of a claim about labels that follows from one about whole rows: it holds for every label
 ADDED = (Relation.RECORD, Relation.PERSON)  # in the others something is replaced, which is charged as two steps (A4)
 MOST_IN_A_GROUP = 1000  # each is one more component of a mixture, or one more logarithm of a loss
 _MOST_TIMES = 2**53  # beyond, a count is not exact as a float
@@ -50,6 +52,14 @@ _STEPS = {
 }
 _TWO_COLUMNS = "claims about the marginals of different columns do not add up: each release exposes the other's column"
 _TWO_PERSONS = "claims about persons by different columns do not add up: one person may be several by the other"
+_TWO_LABELS = (
+    "claims about labels of different columns or classes do not add up: each release has exact figures of the rows "
+    "that have one of its own classes, and of its features, among which the other's label may be"
+)
+_UNNAMED_LABELS = (
+    "a claim about labels of an earlier version does not say of which column and classes, so it does not add up with "
+    "one that does"
+)
 _MARGINAL_WITH_JOINT = "a claim about one column's marginal says nothing about the columns together"
 
 
@@ -107,6 +117,12 @@ def _check_person(column: Any, relation: Relation) -> None:
         raise ArgumentError(f"person names a column, under a relation about persons only; it is {column!r}")
 
 
+def _check_label(label: Any, relation: Relation) -> None:
+    """Refuse a label where the relation is about something else."""
+    if not isinstance(label, str) or (label and relation not in OF_LABELS):
+        raise ArgumentError(f"label names a label's column and classes, under a relation about labels; it is {label!r}")
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """Gaussian noise of `noise_multiplier` times the L2 sensitivity under `relation` (A2).
@@ -114,7 +130,9 @@ class Gaussian:
     `total_variation` is how far the sampler may be from that noise on any input (A9). `own_noise` says that every
     record has noise of its own, so that k of them together move by sqrt(k) sensitivities; else it is k (A12). `person`
     is the column that says whose row it is, where the relation is about persons. With a `group` of k, neighbours differ
-    in up to k of what the relation names, and the noise multiplier counts that already.
+    in up to k of what the relation names, and the noise multiplier counts that already. `label` is the label's column
+    and its declared classes in one spelling, where the relation is about labels: "any" where the claim follows from one
+    about whole rows, and empty where nobody says.
 
     >>> Gaussian(4.0, Relation.LABEL).noise_multiplier
     4.0
@@ -126,6 +144,7 @@ class Gaussian:
     own_noise: bool = False
     person: str = ""
     group: int = 1
+    label: str = ""
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
@@ -134,6 +153,7 @@ class Gaussian:
             raise ArgumentError(f"own_noise must be true or false; it is {self.own_noise!r}")
         _set(self, group=_integer(self.group, "group", 1))
         _check_person(self.person, self.relation)
+        _check_label(self.label, self.relation)
 
 
 @dataclass(frozen=True)
@@ -143,7 +163,7 @@ class SubsampledGaussian:
     Each record is in with `probability`, on its own; `noise_multiplier` is the noise over the largest norm of one
     record. Under a relation in which something is replaced it is charged as two steps (A4). With a `group` of k,
     neighbours differ in up to k records, each in the sample by its own coin (A12). `person` is the column that says
-    whose record it is, where the relation is about persons.
+    whose record it is, where the relation is about persons, and `label` the label's, as in `Gaussian`.
 
     >>> SubsampledGaussian(18.75, 0.5).relation.value
     'one record added or removed'
@@ -155,6 +175,7 @@ class SubsampledGaussian:
     relation: Relation = Relation.RECORD
     group: int = 1
     person: str = ""
+    label: str = ""
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
@@ -164,6 +185,7 @@ class SubsampledGaussian:
             raise ArgumentError(f"probability must lie in (0, 1]; it is {self.probability}")
         _set(self, group=_group(self.group, "group"))
         _check_person(self.person, self.relation)
+        _check_label(self.label, self.relation)
 
 
 @dataclass(frozen=True)
@@ -294,7 +316,7 @@ EVENTS: dict[str, type[Event]] = {
 
 
 # Fields that are written only where they say something.
-_LATER = {"own_noise": False, "group": 1, "shift": 1, "person": ""}
+_LATER = {"own_noise": False, "group": 1, "shift": 1, "person": "", "label": ""}
 
 
 def _set(event: Any, **values: Any) -> None:
@@ -326,6 +348,8 @@ def flatten(event: Event) -> dict[Leaf, int]:
         return {NotPrivate(_TWO_COLUMNS, Relation.VALUE): 1}
     if len({leaf.person for leaf in counts if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}) > 1:
         return {NotPrivate(_TWO_PERSONS, next(iter(relations))): 1}
+    if len(labels := _labels(counts)) > 1:
+        return {NotPrivate(_TWO_LABELS if "" not in labels else _UNNAMED_LABELS, next(iter(relations))): 1}
     return counts
 
 
@@ -338,6 +362,27 @@ def person_column(event: Event) -> str | None:
     leaves = flatten(event)
     columns = {leaf.person for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}
     return next(iter(columns), None)
+
+
+def label_of(event: Event) -> str | None:
+    """The label's column and classes, for an event about labels, empty where nobody says; None for any other.
+
+    It is None too where the claim holds for any label, as one that follows from a claim about records does (A4).
+
+    >>> label_of(Repeated(Gaussian(4.0, Relation.LABEL, label='"ill" of 0, 1'), 2))
+    '"ill" of 0, 1'
+    >>> label_of(converted(Gaussian(4.0, Relation.RECORD), Relation.LABEL)) is None
+    True
+    """
+    return next(iter(_labels(flatten(event))), None)
+
+
+def _labels(leaves: Mapping[Leaf, int]) -> set[str]:
+    """The labels that claims are about: of several, no total is known (M21)."""
+    about = {
+        leaf.label for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.relation in OF_LABELS
+    }
+    return about - {ANY_LABEL}
 
 
 def _count(event: Event, times: int, counts: dict[Leaf, int]) -> None:
@@ -359,6 +404,8 @@ def converted(event: Event, relation: Relation) -> Event:
     and to flip a label is to replace its edge vector. The same holds
     for persons; between records and persons nothing follows (P7 of docs/proofs/persons.md).
 
+    What follows for labels holds for those of any column and classes.
+
     >>> converted(Gaussian(4.0, Relation.RECORD), Relation.LABEL).noise_multiplier
     2.0
     """
@@ -373,11 +420,13 @@ def converted(event: Event, relation: Relation) -> Event:
     group = _STEPS.get((event.relation, relation))
     if group is None or isinstance(event, TruncatedBinomialShift):
         raise ArgumentError(f"protection of {event.relation.value!r} does not give protection of {relation.value!r}")
+    if isinstance(event, NotPrivate):
+        return replace(event, relation=relation)
+    label = ANY_LABEL if relation in OF_LABELS else ""
     if isinstance(event, Gaussian):
-        return replace(
-            event, noise_multiplier=positive(event.noise_multiplier / group, "noise_multiplier"), relation=relation
-        )
-    return replace(event, relation=relation)
+        noise = positive(event.noise_multiplier / group, "noise_multiplier")
+        return replace(event, noise_multiplier=noise, relation=relation, label=label)
+    return replace(event, relation=relation, label=label)
 
 
 def to_dict(event: Event) -> dict[str, Any]:

@@ -25,7 +25,19 @@ from urllib.parse import quote
 
 from radoboost.errors import ArgumentError, BudgetError, LedgerError, OutputError, reason
 from radoboost.privacy.accountants import epsilon_at
-from radoboost.privacy.events import Event, Gaussian, Relation, from_dict, person_column, to_dict
+from radoboost.privacy.events import (
+    Composed,
+    Event,
+    Gaussian,
+    NotPrivate,
+    Relation,
+    converted,
+    flatten,
+    from_dict,
+    label_of,
+    person_column,
+    to_dict,
+)
 from radoboost.privacy.filter import Cost, Filter
 
 VERSION = 1
@@ -173,12 +185,13 @@ class Ledger:
         _, allowance, spent = self._books()
         return allowance.less(spent)
 
-    def check(self, event: Event) -> Cost:
-        """What an event would cost, refused where it cannot be booked; nothing is booked."""
+    def check(self, *events: Event) -> Cost:
+        """What events would cost, one booking each, refused where they cannot all be booked; nothing is booked."""
         total, allowance, spent = self._books()
-        cost = total.cost(event)
+        cost = sum(map(total.cost, events), Cost())
         with _opened(self.path) as connection:
-            self._check_person(event, connection)
+            for event in events:
+                self._check_person(event, connection)
         self._check_room(total, allowance, spent, cost)
         return cost
 
@@ -228,6 +241,12 @@ class Ledger:
             for entry in self.entries()
             if not total.cost(entry.event).within(entry.cost.scaled(1 + Fraction(1, 10**6)))
         ]
+        together = Composed(tuple(converted(entry.event, total.relation) for entry in self.entries()))
+        wrong += [
+            f"the bookings of {self.table!r} have no total: {leaf.reason}"
+            for leaf in flatten(together)
+            if isinstance(leaf, NotPrivate)
+        ]
         return wrong
 
     def to_dict(self) -> dict[str, Any]:
@@ -261,14 +280,17 @@ class Ledger:
         return Filter(epsilon, delta, Relation(relation)), _cost(parts), sum(map(_cost, rows), Cost())
 
     def _check_person(self, event: Event, connection: sqlite3.Connection) -> None:
-        """Refuse persons by another column than that of any other booking: such claims do not add up (P7)."""
-        column = person_column(event)
+        """Refuse persons by another column, or other labels, than those of any other booking (P7, M21)."""
+        column, label = person_column(event), label_of(event)
         rows = connection.execute("SELECT DISTINCT event FROM bookings WHERE name = ?", (self.table,))
-        for booked in {person_column(from_dict(json.loads(text))) for (text,) in rows} - {column}:
+        others = [from_dict(json.loads(text)) for (text,) in rows]
+        for booked in {person_column(other) for other in others} - {column}:
             raise BudgetError(
                 f"the books of {self.table!r} are about persons by {booked!r}, and claims about persons by {column!r} "
                 "do not add up with them; nothing was booked: take the same column, or another ledger"
             )
+        for booked_label in {label_of(other) for other in others} - {label, None} if label is not None else ():
+            raise BudgetError(_two_labels(self.table, booked_label or "", label or ""))
 
     def _check_room(self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost) -> None:
         after, left = spent + wanted, allowance.less(spent)
@@ -311,6 +333,16 @@ def _advice(part: str, epsilon: float, total: Filter) -> str:
         return "nothing more can be released"
     return (
         f"the next release can have epsilon {epsilon:g} at most, at delta {total.delta:g}, for {total.relation.value}"
+    )
+
+
+def _two_labels(table: str, booked: str, wanted: str) -> str:
+    """Why a claim about labels cannot be booked beside one about others, and what to do (M21)."""
+    unsaid = "that an earlier version did not name"
+    return (
+        f"the books of {table!r} are about labels {booked or unsaid}, and claims about labels {wanted or unsaid} do "
+        "not add up with them, nor would they on another ledger; nothing was booked: declare the same label and "
+        "classes, or protect records, which adds up with any (unit='record', --unit record)"
     )
 
 

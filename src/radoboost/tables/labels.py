@@ -1,5 +1,7 @@
 """The classes of a table, whatever their values are: two as -1 and +1, and any number by their places."""
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +25,7 @@ LONGEST_LABEL = 1024  # characters; a longer text is not a number and not a clas
 MOST_CLASSES = 64
 _MOST_FRACTIONS = 10  # different numbers, some with fractions, that may still be classes which nobody declared
 _MANY_CLASSES = 20  # beyond which it is said that a label may be a number
+_LONGEST_SPELLING = 400  # characters of all classes, before a digest stands for them
 _EXACT_IN_FLOAT32 = 2**24
 _PLAIN_NUMBERS = {
     pa.from_numpy_dtype(kind): np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
@@ -278,6 +281,22 @@ def class_advice(name: str, classes: Sequence[Any]) -> str | None:
     )
 
 
+def label_spelling(name: str, classes: Sequence[Any]) -> str:
+    """A label's column and the set of its declared classes, in one spelling: equal for the same rows, and else not.
+
+    Which class is first does not count, nor how a class is spelled. Of long ones there is a digest.
+
+    >>> label_spelling("ill", ("yes", "no")), label_spelling("y", [1.0, False]) == label_spelling("y", (0, "1"))
+    ('"ill" of "no", "yes"', True)
+    """
+    keys = [class_key(value) for value in check_classes(classes)]
+    texts = sorted(json.dumps(int(key) if isinstance(key, bool) else key, default=repr) for key in keys)
+    listed = ", ".join(texts)
+    if len(listed) > _LONGEST_SPELLING:
+        listed = f"{len(texts)} classes, sha256 {hashlib.sha256(listed.encode()).hexdigest()}"
+    return f"{json.dumps(name)} of {listed}"
+
+
 def in_words(classes: Sequence[Any]) -> str:
     """The classes for a message; of many, the first few.
 
@@ -361,7 +380,10 @@ class LabelRule:
         >>> LabelRule("y", ("no", "yes")).signs_or_zero(pa.array(["yes", None, "maybe", "no"]))
         array([ 1,  0,  0, -1], dtype=int8)
         """
-        assert self.n_classes == 2
+        if self.n_classes != 2:
+            raise ArgumentError(
+                f"signs are for two classes, and the label {self.name!r} has {self.n_classes}; take their places"
+            )
         if labels.type in _PLAIN_NUMBERS and len(labels) and not labels.null_count and self._are_small:
             return self._compare(labels)
         return np.array([-1, 1, 0], dtype=np.int8)[class_places(labels, self.classes)]

@@ -191,7 +191,8 @@ class Mechanism(Protocol):
     One that makes another number of rados than `DEFAULT_RADOS` where nobody asks for a number has `default_rados`: 0 if
     it makes none, and `craft` draws those that are asked for from the moments that it releases. One that can say
     beforehand what so many declared rows carry has `foresee(asked)`, which returns a sentence or None. One that has no
-    signatures for a seed to fix says so: `takes_seed` is False.
+    signatures for a seed to fix says so: `takes_seed` is False. One that books otherwise than its statement's event at
+    once has `foreseen_bookings(asked)`: the events that it will book, as far as they are known beforehand.
     """
 
     @property

@@ -12,6 +12,7 @@ from radoboost.holder.mechanisms.moment_classes import CLASS_CAP, WEIGHTS
 from radoboost.holder.mechanisms.moment_passes import CAP, GRID
 from radoboost.holder.noise import TOTAL_VARIATION, round_scale_up
 from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated
+from radoboost.privacy.events import OF_LABELS
 from radoboost.release.scores import EDGES
 
 SCORES_SHARE = 0.02  # of the noisy counts of rows by score and class
@@ -41,7 +42,8 @@ class Shape:
     by the column `person`, at most `max_rows` rows contribute. Of `raw` tables, which a schema reads, rows that it does
     not foresee are counted too. Where a plan may make other columns of these, there are `widest` at most, and
     `rankable` of these may be ranked; once it is chosen there are `n_planned`, and `n_ranked` are ranked. Of more than
-    two classes, `n_classes`, each has a slot in sums of vectors.
+    two classes, `n_classes`, each has a slot in sums of vectors. `label` is the label's column and classes, as
+    `label_spelling` has them; no noise depends on it, but what adds up with what does (M21).
     """
 
     n_columns: int = 2
@@ -54,6 +56,7 @@ class Shape:
     n_planned: int = 0
     n_ranked: int = 0
     n_classes: int = 2
+    label: str = ""
 
     @property
     def slots(self) -> int:
@@ -98,9 +101,15 @@ class Stage:
         """Noise on each sum in grid steps; 0 where a sum is exact, or there is none."""
         return self.reach * self.multiplier(mu) if self.share and self.times else 0.0
 
-    def event(self, mu: float, relation: Relation, person: str = "") -> Event:
-        """What it is accounted as; `person` is the column that says whose row it is, if the relation needs one."""
-        one = Gaussian(self.multiplier(mu), relation, self.deviates * TOTAL_VARIATION, person=person)
+    def event(self, mu: float, relation: Relation, shape: Shape) -> Event:
+        """What it is accounted as, by the column that says whose row it is and the label, if the relation needs them.
+
+        >>> Stage("sum", 2.0, 1.0, 3).event(0.5, Relation.LABEL, Shape(label='"y" of 0, 1')).label
+        '"y" of 0, 1'
+        """
+        label = shape.label if relation in OF_LABELS else ""
+        variation = self.deviates * TOTAL_VARIATION
+        one = Gaussian(self.multiplier(mu), relation, variation, person=shape.person, label=label)
         return one if self.times == 1 else Repeated(one, self.times)
 
 
@@ -175,7 +184,7 @@ def released_noise(scales: Mapping[str, float]) -> dict[str, float]:
     return {stage: round_scale_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()}
 
 
-def composed(parts: Sequence[Stage], mu: float, relation: Relation, person: str = "") -> Event:
+def composed(parts: Sequence[Stage], mu: float, relation: Relation, shape: Shape) -> Event:
     """What these stages together are accounted as."""
-    events = tuple(stage.event(mu, relation, person) for stage in parts if stage.share and stage.times)
+    events = tuple(stage.event(mu, relation, shape) for stage in parts if stage.share and stage.times)
     return events[0] if len(events) == 1 else Composed(events)

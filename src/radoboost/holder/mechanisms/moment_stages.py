@@ -4,7 +4,7 @@ The constants were tuned once, on the paper's domains.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Protocol
@@ -63,6 +63,9 @@ BY_DOCUMENTS = (
     "outside the promise)"
 )
 ONLY_A_LEDGER = "only a ledger counts them"
+EXACT_COUNTS = (  # where a label is what is protected
+    "These counts are exact, for the holder alone: nothing was spent or booked, and no ledger counts them"
+)
 _SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
 
 
@@ -85,8 +88,8 @@ class Budget(Protocol):
     def stages(self, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
         """The stages, with `n_rounds` mean rados."""
 
-    def dearest(self, shape: Shape, *, but: Collection[str] = ()) -> Event:
-        """What the stages do, `but` some, with the largest number of mean rados."""
+    def bookings(self, shape: Shape) -> tuple[Event, ...]:
+        """What is booked, in this order: the noisy counts of rows, where they have noise, and everything else."""
 
 
 def check_memory(run: Run, n_columns: int, slots: int = 1) -> None:
@@ -102,8 +105,9 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
     else is spent then.
     """
     scale = budget.scales(0, shape)["counts"]
-    if scale:
-        run.book(budget.dearest(shape, but={stage.name for stage in budget.stages(shape.at_most, 0)} - {"counts"}))
+    *of_counts, of_the_rest = budget.bookings(shape)
+    for event in of_counts:
+        run.book(event)
     clean = counts.n_rows - counts.spoiled - counts.unforeseen * shape.raw
     exact = GRID * np.array([[clean, counts.spoiled, *([counts.unforeseen] * shape.raw)]])
     good, spoiled, *unforeseen = ((exact + run.noise(scale, exact.shape))[0] / GRID).tolist()
@@ -113,23 +117,25 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
         good += unforeseen[0]
     doubt = deviation * math.sqrt(2 + shape.raw)  # of all rows together
     if shape.person and good + spoiled <= 3 * doubt:
-        noisily = f", by counts with noise of deviation {doubt:,.0f}, so there may be none" if scale else ""
+        if not scale:
+            raise TableError(
+                f"no row has a person in {shape.person!r}: name the column that says whose row it is, {BY_DOCUMENTS}. "
+                f"{EXACT_COUNTS}"
+            )
         raise TableError(
-            f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}{noisily}: name the column "
-            f"that says whose row it is, {BY_DOCUMENTS}, or take a larger epsilon. These counts are all that was "
-            f"spent, and {ONLY_A_LEDGER}"
+            f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}, by counts with noise of "
+            f"deviation {doubt:,.0f}, so there may be none: name the column that says whose row it is, {BY_DOCUMENTS}, "
+            f"or take a larger epsilon. These counts are all that was spent, and {ONLY_A_LEDGER}"
         )
     excess = spoiled - MOST_SPOILED * (good + spoiled)
     spread = deviation * math.sqrt((1 - MOST_SPOILED) ** 2 + (1 + shape.raw) * MOST_SPOILED**2)
     if excess > 3 * spread and spoiled > 6 * deviation:
         value = "" if shape.raw else "a value is missing or not finite, or "
         raise TableError(
-            f"about {spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: {value}the class is "
-            "not one of those declared; correct the declaration, "
-            f"{BY_DOCUMENTS}. These counts have noise of deviation {deviation:,.0f}, and are all that was spent; "
-            f"{ONLY_A_LEDGER}"
+            f"{_about(deviation)}{spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: {value}"
+            f"the class is not one of those declared; correct the declaration, {BY_DOCUMENTS}. {_spent(deviation)}"
         )
-    run.book(budget.dearest(shape, but=["counts"]))
+    run.book(of_the_rest)
     return {"good": good, "spoiled": spoiled, **({"unforeseen": unforeseen[0]} if unforeseen else {})}
 
 
@@ -139,11 +145,24 @@ def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float) -> No
     spread = deviation * np.hypot(1 - MOST_UNFORESEEN, MOST_UNFORESEEN)
     if excess > 3 * spread and unforeseen > 6 * deviation:
         raise TableError(
-            f"about {unforeseen:,.0f} rows have a cell that the schema does not foresee, and {max(0.0, foreseen):,.0f} "
-            "have none: a value that is missing or cannot be read, or is not among those of its category; correct "
-            f'kinds, values or marks in the schema, or declare "gaps": true or "other": true, {BY_DOCUMENTS}. These '
-            f"counts have noise of deviation {deviation:,.0f}, and are all that was spent; {ONLY_A_LEDGER}"
+            f"{_about(deviation)}{unforeseen:,.0f} rows have a cell that the schema does not foresee, and "
+            f"{max(0.0, foreseen):,.0f} have none: a value that is missing or cannot be read, or is not among those of "
+            "its category; correct "
+            f'kinds, values or marks in the schema, or declare "gaps": true or "other": true, {BY_DOCUMENTS}. '
+            f"{_spent(deviation)}"
         )
+
+
+def _about(deviation: float) -> str:
+    """A number is near the truth if it has noise, and else is it."""
+    return "about " if deviation else ""
+
+
+def _spent(deviation: float) -> str:
+    """What counts of rows with noise of this deviation cost, for a message: nothing, if they are exact (M10)."""
+    if not deviation:
+        return EXACT_COUNTS
+    return f"These counts have noise of deviation {deviation:,.0f}, and are all that was spent; {ONLY_A_LEDGER}"
 
 
 class Stages:

@@ -42,7 +42,7 @@ from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release import Statement
 from radoboost.release.drawn import check_room
-from radoboost.tables.labels import check_classes, check_n_classes
+from radoboost.tables.labels import check_classes, check_n_classes, label_spelling
 from radoboost.tables.mapped import mapped
 
 UNITS = ("record", "label")
@@ -131,10 +131,7 @@ class Moments:
             )
         check_declared(replace(asked, columns="linear") if _is_planned(asked) else asked, may_search=True)
         if not asked.declared.all_private:
-            names = declared_features(asked)
-            by_place = [f"x{k}" for k in range(len(asked.declared.limits))]  # as the features of arrays are called
-            features = by_place if names is None else names
-            self._check_shape(asked, features)
+            self._check_shape(asked, _known_features(asked))
 
     def foresee(self, asked: Asked) -> str | None:
         """Which columns about so many declared rows carry; None where that, or how many columns there are, is open."""
@@ -262,7 +259,7 @@ class Moments:
 
     def event(self, shape: Shape, n_rounds: int) -> Event:
         """What all stages together do, with `n_rounds` mean rados (M8)."""
-        return composed(self.stages(shape, n_rounds), self.distance(shape), self.relation_for(shape), shape.person)
+        return composed(self.stages(shape, n_rounds), self.distance(shape), self.relation_for(shape), shape)
 
     def dearest(self, shape: Shape, *, but: Collection[str] = ()) -> Event:
         """What the stages do, `but` some, with the plan that draws the most deviates, whichever is chosen (M6, M11).
@@ -272,7 +269,25 @@ class Moments:
         """
         stages = self.stages(shape.at_most, MOST_ROUNDS if self.sharpen else 0)
         kept = [stage for stage in stages if stage.name not in but]
-        return composed(kept, self.distance(shape) * _ROUNDING, self.relation_for(shape), shape.person)
+        return composed(kept, self.distance(shape) * _ROUNDING, self.relation_for(shape), shape)
+
+    def bookings(self, shape: Shape) -> tuple[Event, ...]:
+        """What is booked, in this order: the noisy counts of rows, where they have noise, and everything else (M10).
+
+        >>> len(Moments(1.0).bookings(Shape(4))), len(Moments(1.0, unit="label").bookings(Shape(4)))
+        (2, 1)
+        """
+        stages = self.stages(shape.at_most, 0)
+        others = {stage.name for stage in stages} - {"counts"}
+        counts = [self.dearest(shape, but=others)] if any(s.share for s in stages if s.name == "counts") else []
+        return *counts, self.dearest(shape, but=["counts"])
+
+    def foreseen_bookings(self, asked: Asked) -> tuple[Event, ...]:
+        """What will be booked, as far as what was declared says; of unknown columns, for as few as there can be."""
+        features = _known_features(asked)
+        if not features:
+            return self.bookings(_shape_about(asked, Shape(2, int(asked.declared.all_private))))
+        return self.bookings(_shape(asked, features, _outlook(asked, features)))
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
@@ -372,10 +387,28 @@ def _outlook(asked: Asked, features: Sequence[str]) -> Outlook | None:
 def _shape(asked: Asked, features: Sequence[str], outlook: Outlook | None) -> Shape:
     """What the noise depends on, with these features."""
     searched = asked.declared.searched(features)
-    about = len(searched), asked.max_rows, asked.person or "", asked.declared.schema is not None
     width = asked.width(features) if outlook is None else outlook.n_columns("linear")
-    shape = Shape(width, *about, n_classes=_n_classes(asked))
+    shape = _shape_about(asked, Shape(width, len(searched)))
     return shape if outlook is None else outlook.shaped(shape)
+
+
+def _shape_about(asked: Asked, columns: Shape) -> Shape:
+    """A shape of so many columns, with all else that was asked for."""
+    label = "" if asked.classes is None else label_spelling(asked.label_name, asked.classes)
+    return replace(
+        columns,
+        max_rows=asked.max_rows,
+        person=asked.person or "",
+        raw=asked.declared.schema is not None,
+        n_classes=_n_classes(asked),
+        label=label,
+    )
+
+
+def _known_features(asked: Asked) -> Sequence[str]:
+    """The features as far as they are known before the table is opened; those of arrays are called by their places."""
+    names = declared_features(asked)
+    return [f"x{k}" for k in range(len(asked.declared.limits))] if names is None else names
 
 
 def _n_classes(asked: Asked) -> int:
