@@ -348,17 +348,6 @@ def test_a_label_that_looks_like_an_amount_is_refused(rado, files):
     assert len(json.loads((files / "rings.schema.json").read_text())["classes"]) == 28
 
 
-def test_noisy_sums_of_classes_tell_about_how_many_rows_they_have(release):
-    sums = np.array([[4.0, 3.0, 0, 0, 10.0], [-4.0, 1.0, 0, 0, 30.0], [0.0, -4.0, 0, 0, 60.0]])
-    mechanism = {"name": "moments", "constant": 0.5, "noise": {"sum": 2.0}, "rows": {"good": 1000.0}}
-    noisy = replace(release, blocks={"moment:b": sums}, mechanism=mechanism, n_examples=None)
-    facts = class_facts(noisy)
-    assert [entry.rows for entry in facts] == [100.0, 300.0, 600.0]
-    assert [entry.give_or_take for entry in facts] == [20.0] * 3
-    assert facts[0].columns["age"] == pytest.approx(0.5 * (4.0 / 10.0)) and next(iter(facts[0].columns)) == "age"
-    assert class_facts(replace(noisy, blocks={"moment:b": sums / 100}))[0].rows is None  # no more than noise
-
-
 def test_a_column_of_one_weight_has_a_band_by_its_standard_error(model):
     errors = np.random.default_rng(3).random(model.theta.shape)
     told = replace(model, learner={"name": "by hand", "standard_errors": errors.tolist()})

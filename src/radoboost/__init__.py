@@ -26,7 +26,8 @@
 #                 taken: some rows of a batch; weights: rows repeated
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
-#                 class_facts: what is told of each class; statements: checking, words; chain: several releases together
+#                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
+#                 chain: several releases together
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
 #                 advance allows (filter), and the books of a table (ledger)

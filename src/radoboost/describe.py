@@ -157,11 +157,15 @@ def _classes(release: Release) -> list[str]:
     """The classes; of more than two, what the release tells of each."""
     if release.n_classes == 2:
         return _field("classes", f"{release.classes[0]!r} is -1, {release.classes[1]!r} is +1")
-    lines = [f"{'class':<24}{'about rows':>16}  farthest from the mean of all rows, in scaled columns"]
-    for facts in class_facts(release):
+    told = class_facts(release)
+    rough = any(facts.between is not None for facts in told)
+    width = 34 if rough else 16
+    lines = [f"{'class':<24}{'rows':>{width}}  farthest from the mean of all rows, in scaled columns"]
+    for facts in told:
         rows, columns = facts_in_words(facts)
-        lines.append(f"{_short(repr(facts.value), 23):<24}{rows:>16}  {columns}".rstrip())
-    return [*_field("classes", f"{release.n_classes}, of which this is told:"), *lines]
+        lines.append(f"{_short(repr(facts.value), 23):<24}{rows:>{width}}  {columns}".rstrip())
+    doubt = "; rows are estimates, with the least and the most that fit what was released" if rough else ""
+    return [*_field("classes", f"{release.n_classes}, of which this is told{doubt}:"), *lines]
 
 
 def describe_account(answer: Mapping[str, Any]) -> str:

@@ -33,7 +33,7 @@ from radoboost.learner.moments import (
     rado_noise_std,
 )
 from radoboost.learner.one_against_others import against_others, comparable
-from radoboost.learner.prior import Prior, class_shares
+from radoboost.learner.prior import Prior, class_shares, rough_shares
 from radoboost.learner.uncertainty import LITTLE, little_in_words
 from radoboost.learner.weak import WeakOracle, prudence
 from radoboost.privacy.ledger import Ledger
@@ -205,7 +205,11 @@ class _RadoShell(LinearShell, ABC):
 
     def _learn_from(self, release: Release) -> None:
         model = self._learn(release)
-        self.model_ = model if self.prior is None else model.with_prior(self.prior, class_shares(release))
+        if self.prior is not None:
+            model = model.with_prior(self.prior, class_shares(release))
+            if rough := rough_shares(release):
+                warnings.warn(f"prior: {rough}", NoiseWarning, stacklevel=4)
+        self.model_ = model
         self.release_ = release
 
     @abstractmethod

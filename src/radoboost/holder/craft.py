@@ -87,8 +87,9 @@ def craft(
         larger than memory, too. The features of an array are called x0, x1, ...
     y, label : array-like or str
         The labels, or the name of their column in the table.
-    classes : (negative, positive), optional
-        The two label values; by default the larger or later one is positive.
+    classes : (negative, positive), or all of more than two, optional
+        The label values; by default those of the table in order, and of two the larger or later one is positive.
+        Private mechanisms need them declared; of more than two, `Plain` and `Moments` make releases.
     features, drop : sequences of str, optional
         The columns to use, or to leave out.
     schema : Schema, its JSON data, or the file of one, optional

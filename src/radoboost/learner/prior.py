@@ -2,6 +2,7 @@
 
 By Bayes' rule, if only the shares differ, and not what rows of each class look like, this is exact for log odds that
 are exact for the table. The old shares are what the release tells of them: by its constant column, or by noisy counts.
+Of more than two classes noisy moments have no counts, and shares are estimates: `rough_shares` says how rough.
 """
 
 import math
@@ -27,7 +28,9 @@ def class_shares(release: Release) -> tuple[float, ...]:
     """The share of each class among the rows of a table, as far as its release tells, in the order of `classes`.
 
     A plain release tells it but for the chance of its signatures, about 1 / (2 sqrt(rows * rados)); one of `Moments` by
-    noisy counts. Others tell nothing that can be used.
+    noisy counts, or, for more than two classes, by sums of rows that nearly count them (`release.class_sizes`): within
+    a few per cent of themselves where many columns were made, and up to a fifth off for rare classes where few were.
+    Others tell nothing that can be used.
 
     >>> import radoboost as rb
     >>> release = rb.craft(np.arange(1000.0)[:, None], np.arange(1000) % 4 == 0, seed=1)
@@ -43,6 +46,26 @@ def class_shares(release: Release) -> tuple[float, ...]:
     if min(counts) <= 0:
         raise ReleaseError("by what the release tells, noise included, a class has no rows; no prior can be given")
     return tuple(float(count / sum(counts)) for count in counts)
+
+
+def rough_shares(release: Release) -> str | None:
+    """How rough the shares of a release are, in words; None where chance or the noise of counts is all.
+
+    >>> import radoboost as rb
+    >>> rough_shares(rb.craft(np.arange(9.0)[:, None], np.arange(9) % 3, seed=1)) is None
+    True
+    """
+    facts = class_facts(release) if release.n_classes > 2 else []
+    limits = {each.value: each.between for each in facts if each.between is not None}
+    if not limits:
+        return None
+    whole = sum(each.rows or 0.0 for each in facts)
+    value, (least, most) = max(limits.items(), key=lambda item: item[1][1] / max(item[1][0], 1e-300))
+    return (
+        "the shares of more than two classes are estimates where a release has noisy moments and no rados: that of "
+        f"{value!r}, the roughest, may be anything from {100 * least / whole:.2g} to {100 * most / whole:.2g} % of the "
+        "rows; if you know those of the table, learn without a prior and call model.with_prior(prior, old)"
+    )
 
 
 def _counts(release: Release) -> NDArray[np.float64] | None:

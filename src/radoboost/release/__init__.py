@@ -34,6 +34,7 @@ from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.laws import NOISY_MOMENTS, law_of
 from radoboost.release.maps import FeatureMap
+from radoboost.release.stage_noise import check_release
 from radoboost.tables.schema import Schema
 
 # 2 where there is a schema, a feature map, a block with columns of its own or stored by half, or there are no rados;
@@ -302,7 +303,8 @@ class Release:
 def load(path: str | os.PathLike[str]) -> Release:
     """Read a release, refusing a file that is truncated, altered, from a later version, or that promises too much.
 
-    Its epsilons are computed anew from what the file says was done.
+    Its epsilons are computed anew from what the file says was done, and the noise that it declares for noisy moments is
+    held against that. Nobody can tell from a file that this noise was added: that is its maker's word.
 
     >>> import radoboost as rb, tempfile, pathlib
     >>> place = pathlib.Path(tempfile.mkdtemp()) / "small.rado.parquet"
@@ -325,6 +327,7 @@ def load(path: str | os.PathLike[str]) -> Release:
             try:
                 parquet = pq.ParquetFile(file)
                 release = _parse(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
+                check_release(release)
                 object.__setattr__(release, "digest", digest)
                 return release
             except ReleaseError as error:

@@ -2,8 +2,7 @@
 
 Plain rados: over one signature, the constant column counts the rows of each class that are in it, and all classes
 together have as many rows as the signature. So the share of a class among all those counts is its share of the rows.
-Noisy moments: the sum of a class has the constant column, too, with noise; there a row counts by the part of its length
-that is the constant's, so that shares are about those of rows.
+Noisy moments: rows were whitened and put on the sphere, so no column of theirs counts rows. See `class_sizes`.
 """
 
 import math
@@ -15,27 +14,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.release import Release, class_block
+from radoboost.release.class_sizes import ClassSizes
 from radoboost.release.columns import CONSTANT
 
 _STRONGEST = 3  # columns of each class
+_LEAST_APART = 0.02  # of a scaled column: weights of rows alone may make as much
+
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class ClassFacts:
-    """One class: about how many rows it has, give or take one standard deviation, and what sets it apart.
+    """One class: about how many rows it has, and what sets it apart.
 
-    `columns` has the columns whose mean in the class is farthest from that of all rows, with that difference, in the
-    units of scaled columns. What is not told is None, or empty.
+    `give_or_take` is one standard deviation, where chance is all that the number is off by. Where it is an estimate
+    that may be off on every draw alike, as from noisy moments, `between` has the least and the most rows that fit what
+    was released. `columns` has the columns whose mean in the class is farthest from that of all rows, with that
+    difference, in the units of scaled columns. What is not told is None, or empty.
     """
 
     value: Any
     rows: float | None
     give_or_take: float | None
     columns: dict[str, float]
+    between: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
-        return {"class": self.value, "rows": self.rows, "give_or_take": self.give_or_take, "columns": self.columns}
+        return {
+            "class": self.value,
+            "rows": self.rows,
+            "give_or_take": self.give_or_take,
+            "between": None if self.between is None else list(self.between),
+            "columns": self.columns,
+        }
 
 
 def class_facts(release: Release) -> list[ClassFacts]:
@@ -49,46 +61,77 @@ def class_facts(release: Release) -> list[ClassFacts]:
     >>> [(name, round(difference, 1)) for name, difference in class_facts(release)[2].columns.items()]
     [('x0', 2.0)]
     """
-    sums = _sums(release) if release.columns[-1].name == CONSTANT else None
-    if sums is None:
-        return [ClassFacts(value, None, None, {}) for value in release.classes]
-    totals, rows, spread = sums
-    means = totals[:, :-1] / np.maximum(totals[:, -1:], 1e-300)
-    apart = means - totals[:, :-1].sum(axis=0) / totals[:, -1].sum()
-    names = release.feature_names[:-1]
-    facts = []
-    for place, value in enumerate(release.classes):
-        # Of a class that noise may have made there is nothing to say but that.
-        known = rows[place] > 3 * spread[place]
-        order = np.argsort(-np.abs(apart[place]), kind="stable")[: _STRONGEST if known else 0]
-        columns = {names[k]: float(apart[place, k]) for k in order}
-        facts.append(ClassFacts(value, max(0.0, float(rows[place])), float(spread[place]), columns))
-    return facts
+    facts = None
+    if release.columns[-1].name == CONSTANT:
+        facts = _of_rados(release) or _of_moments(release)
+    return facts or [ClassFacts(value, None, None, {}) for value in release.classes]
 
 
-def _sums(release: Release) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
-    """A row of sums for each class, the last of which counts rows; and numbers of rows, with their deviations."""
+def _of_rados(release: Release) -> list[ClassFacts] | None:
+    """By the rados of each class; None where there are none."""
     blocks = [release.blocks.get(class_block(value)) for value in release.classes]
-    if all(block is not None for block in blocks) and release.n_examples:
-        m, n = release.n_examples, max(release.n_rados, 1)
-        totals = np.stack([np.asarray(block).sum(axis=0) for block in blocks])
-        whole = float(totals[:, -1].sum())
-        if whole <= 0:
-            return None
-        shares = totals[:, -1] / whole
-        # A sample of k of m rows has a variance of k p (1 - p) (m - k) / (m - 1) for a class of share p.
-        k = min(whole / n, m)
-        return totals, m * shares, m / k * np.sqrt(k * shares * (1 - shares) * (m - k) / max(m - 1, 1) / n)
+    if not (all(block is not None for block in blocks) and release.n_examples):
+        return None
+    m, n = release.n_examples, max(release.n_rados, 1)
+    totals = np.stack([np.asarray(block).sum(axis=0) for block in blocks])
+    whole = float(totals[:, -1].sum())
+    if whole <= 0:
+        return None
+    shares = totals[:, -1] / whole
+    # A sample of k of m rows has a variance of k p (1 - p) (m - k) / (m - 1) for a class of share p.
+    k = min(whole / n, m)
+    rows, spread = m * shares, m / k * np.sqrt(k * shares * (1 - shares) * (m - k) / max(m - 1, 1) / n)
+    apart = totals[:, :-1] / np.maximum(totals[:, -1:], 1e-300) - totals[:, :-1].sum(axis=0) / whole
+    # Of a class that chance may have made there is nothing to say but that.
+    apart[rows <= 3 * spread] = 0.0
+    return [
+        ClassFacts(value, max(0.0, float(rows[place])), float(spread[place]), _strongest(release, apart[place], 0.0))
+        for place, value in enumerate(release.classes)
+    ]
+
+
+def _of_moments(release: Release) -> list[ClassFacts] | None:
+    """By noisy moments; None where there are none, or where noise is all there is."""
     sums, noise = release.blocks.get("moment:b"), release.mechanism.get("noise")
-    m = release.n_examples or release.mechanism.get("rows", {}).get("good", 0)
-    if sums is None or len(sums) != release.n_classes or not isinstance(noise, Mapping) or m <= 0:
+    if sums is None or len(sums) != release.n_classes or not isinstance(noise, Mapping):
         return None
-    whole = float(sums[:, -1].sum())
-    if whole <= float(noise["sum"]):
+    sizes = ClassSizes.of(release.blocks, release.mechanism)
+    if sizes is None:
         return None
-    spread = np.full(release.n_classes, m * float(noise["sum"]) / whole)
-    scaled = np.column_stack([float(release.mechanism["constant"]) * sums[:, :-1], sums[:, -1]])
-    return scaled, m * sums[:, -1] / whole, spread
+    constant, shares = float(release.mechanism["constant"]), np.maximum(sizes.rows, 0.0)
+    apart = _apart(sums, release.blocks["whitening"], constant, shares / shares.sum(), float(noise["sum"]))
+    apart[sizes.rows <= 3 * sizes.noise] = 0.0
+    return [
+        ClassFacts(
+            value,
+            max(0.0, float(sizes.rows[place])),
+            None,
+            _strongest(release, apart[place], _LEAST_APART),
+            (float(sizes.least[place]), float(sizes.most[place])),
+        )
+        for place, value in enumerate(release.classes)
+    ]
+
+
+def _apart(sums: Vector, whitening: Vector, constant: float, shares: Vector, noise: float) -> Vector:
+    """How far the means of each class are from those of all rows, by sums of whitened rows; 0 where noise may be all.
+
+    A row on the sphere is its scaled columns over a length of its own, so the mean of a class is one in which long rows
+    count less. That of all rows is made of those of the classes by their `shares`.
+    """
+    back = np.linalg.inv(whitening)
+    before = sums @ back.T
+    weights = np.maximum(before[:, -1:] / constant, 1e-300)
+    means = before[:, :-1] / weights
+    mean = shares @ means
+    moved = np.linalg.norm(back[None, :-1] - (means / constant)[:, :, None] * back[-1], axis=2)
+    return np.asarray(np.where(np.abs(means - mean) > 3 * noise * moved / weights, means - mean, 0.0))
+
+
+def _strongest(release: Release, apart: Vector, least: float) -> dict[str, float]:
+    """The columns in which a class is farthest from all rows, by more than `least`."""
+    names, order = release.feature_names, np.argsort(-np.abs(apart), kind="stable")[:_STRONGEST]
+    return {names[k]: float(apart[k]) for k in order if abs(apart[k]) > least}
 
 
 def facts_in_words(facts: ClassFacts) -> tuple[str, str]:
@@ -96,8 +139,13 @@ def facts_in_words(facts: ClassFacts) -> tuple[str, str]:
 
     >>> facts_in_words(ClassFacts("high", 1203.2, 0.9, {"age": 1.25, "dose": -0.5}))
     ('1,203 ± 1', 'age +1.25, dose -0.50')
+    >>> facts_in_words(ClassFacts("low", 1203.2, None, {}, (1120.5, 1340.5)))
+    ('about 1,200: 1,120 to 1,341', '')
     """
     rows = "not told"
-    if facts.rows is not None and facts.give_or_take is not None:
+    if facts.rows is not None and facts.between is not None:
+        about = f"{facts.rows:.2g}" if facts.rows >= 1 else "0"
+        rows = f"about {float(about):,.0f}: {math.floor(facts.between[0]):,} to {math.ceil(facts.between[1]):,}"
+    elif facts.rows is not None and facts.give_or_take is not None:
         rows = f"{facts.rows:,.0f} ± {math.ceil(facts.give_or_take):,}" if facts.give_or_take else f"{facts.rows:,.0f}"
     return rows, ", ".join(f"{name} {difference:+.2f}" for name, difference in facts.columns.items())

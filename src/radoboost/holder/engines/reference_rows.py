@@ -95,7 +95,7 @@ def tilt_classes(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit
     others: scaled as one vector so that its square is at most `most`, in whole numbers of which `unit` make 1.
 
     >>> tilt_classes(np.array([[100, -100], [1, 3]], np.int16), np.zeros((3, 1)), 100, 64, 64 * 64 // 2).tolist()
-    [[5000], [0], [-5000]]
+    [[5400], [0], [-5400]]
     """
     weights = class_weights(rows, theta, grid, unit, most)
     total = np.zeros(theta.shape, dtype=np.int64)

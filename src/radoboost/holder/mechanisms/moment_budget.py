@@ -153,7 +153,7 @@ def planned_stages(
         Stage("sum", k * total, shares["sum"], shape.slots * d),
         Stage("whitened", square, shares["whitened"], _pairs(d)),
         Stage("rounds", k * tilted * vector, shares["rounds"], shape.slots * d, n_rounds, 1 if two else WEIGHTS),
-        # A row is in one cell; a flipped label or another record moves one from a cell to another (M14, M18).
+        # A row is in one cell; a flipped label or another record moves one from a cell to another (M14, M19).
         Stage("scores", k * GRID * (1 if once else math.sqrt(2)), SCORES_SHARE, SCORE_CELLS if two else HIT_CELLS),
     )
 

@@ -314,7 +314,7 @@ class Moments:
             self.dearest(shape),
             self.delta,
             circumstances,
-            unit=whom.unit,
+            unit=whom.unit if record or shape.n_classes == 2 else f"{whom.unit}; {_FLIPPED.format(shape.n_classes)}",
             promises=[words(promise) for promise in promises],
             not_protected=[*map(words, exposed), *whom.not_protected, words(declared), *COMMON],
         )
@@ -355,10 +355,12 @@ class Moments:
 
 
 def _of_classes(n_classes: int) -> Callable[[str], str]:
-    """What makes words about two classes words about so many."""
+    """What makes words about two classes words about so many, from which no rados can be drawn."""
 
     def words(text: str) -> str:
-        return text if n_classes == 2 else text.replace("he two classes", f"he {n_classes} classes")
+        if n_classes == 2:
+            return text
+        return text.replace("he two classes", f"he {n_classes} classes").replace(_DRAWN, "")
 
     return words
 
@@ -448,6 +450,7 @@ def _account_of_table(
     return mechanism.dearest(shape), {"plan": plan, "noise": foreseen.noise, "expected": expected}
 
 
+_DRAWN = ", and all rados drawn from it"
 _RECORD_PROMISES = (
     "Whether {} was in the table changes the probability of no outcome by more than a factor of "
     "exp(epsilon), up to delta. This is about everything in the release together, and all rados drawn from it.",
@@ -467,6 +470,7 @@ _SEVERAL_ROWS = (
     "A person with several rows: k rows have k times the mu of one; rado show has the epsilons of 2, 5 and 10."
 )
 _LABEL_UNIT = "the label of one row; a person with k rows is protected as a group of k"
+_FLIPPED = "a label is flipped where it is replaced by any other of the {} classes"
 _LABEL_PROMISES = (
     "Which of the two classes {} changes the probability of no outcome by more than a factor of "
     "exp(epsilon), up to delta. This is about everything in the release together, and all rados drawn from it.",

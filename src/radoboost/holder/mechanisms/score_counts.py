@@ -1,7 +1,7 @@
-"""Counts of rows by score and class: the last stage of the mechanism `moments`, for probabilities (M14, M18).
+"""Counts of rows by score and class: the last stage of the mechanism `moments`, for probabilities (M14, M19).
 
 Scores are those of the classifier that was released up to then. A row is in one cell only, so that one row more or less
-moves one count by 1, and a flipped label moves two.
+moves one count by 1, and another label moves two.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,96 @@
+"""The noise that noisy moments declare against the event of their statement, and words against the number of classes.
+
+How far one unit of privacy moves the sums of a stage depends on the neighbours, on whether there are two classes or
+more, and on a few numbers that stand in the release (M4, M7, M10, M12, M14 to M17 and P4 of docs/proofs). Each stage is
+a Gaussian mechanism whose mu is that over its noise, and together they must not come to more than the event. What was
+added to the sums nobody can see: this holds what a file says of its noise against what it says of its promise.
+"""
+
+import math
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from radoboost.errors import ReleaseError
+from radoboost.privacy import Relation, event_from_dict, gaussian_distance
+from radoboost.release.laws import NOISY_MOMENTS
+
+if TYPE_CHECKING:
+    from radoboost.release import Release, Statement
+
+_SLACK = 1e-6  # relative: what another version may round otherwise
+_CLASSES = re.compile(r"\b[Tt]he (two|\d[\d,]*) classes\b")
+_LABELS = (Relation.LABEL, Relation.PERSON_LABELS)
+
+
+class _Moved(NamedTuple):
+    """How far one unit of privacy moves each of so many sums, where a row counts 1 and has length 1."""
+
+    reach: float
+    times: int = 1
+
+
+def check_release(release: "Release") -> None:
+    """Refuse words about another number of classes, and noisy moments with less noise than their promise takes.
+
+    >>> import radoboost as rb
+    >>> check_release(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4))
+    """
+    _check_words(release.statement, release.n_classes)
+    if release.law == NOISY_MOMENTS and math.isfinite(release.statement.epsilon):
+        _check_noise(release)
+
+
+def _check_words(statement: "Statement", n_classes: int) -> None:
+    for sentence in (*statement.promises, *statement.not_protected, statement.unit_of_privacy):
+        for number in _CLASSES.findall(sentence):
+            if number.replace(",", "") != ("two" if n_classes == 2 else str(n_classes)):
+                raise ReleaseError(
+                    f"the statement speaks of {number} classes, and the release has {n_classes}; do not trust it"
+                )
+
+
+def _check_noise(release: "Release") -> None:
+    event = event_from_dict(release.statement.event)
+    mu, total, noise = gaussian_distance(event), 0.0, release.mechanism["noise"]
+    assert event.relation is not None
+    if mu is None:
+        raise ReleaseError("the event of its statement is not that of noisy moments; do not trust it")
+    for stage, moved in _stages(release, event.relation).items():
+        if not float(noise.get(stage, 0.0)) > 0:
+            raise ReleaseError(
+                f"the statement promises epsilon {release.statement.epsilon:g} for {event.relation.value}, and the "
+                f"release declares no noise for its stage {stage!r}; do not trust it"
+            )
+        total += moved.times * (moved.reach / float(noise[stage])) ** 2
+    if not math.sqrt(total) <= mu * (1 + _SLACK):
+        raise ReleaseError(
+            f"the noise that the release declares for its stages comes to mu {math.sqrt(total):.6g} for "
+            f"{event.relation.value}, and the event of its statement to {mu:.6g}; do not trust it"
+        )
+
+
+def _stages(release: "Release", relation: Relation) -> dict[str, _Moved]:
+    """The stages of a release that need noise for this relation."""
+    blocks, mechanism, two = release.blocks, release.mechanism, release.n_classes == 2
+    label, replaced = relation in _LABELS, relation is Relation.REPLACE
+    k, apart = int(mechanism.get("max_rows", 1)), math.sqrt(2) if replaced else 1.0
+    vector, cap = 2.0 if label or replaced else 1.0, 0.5 if two else math.sqrt(0.5)
+    stages = {"sum": _Moved(k * (vector if two or not label else math.sqrt(2)))}
+    if "sharpened" in blocks:
+        times = len(blocks["sharpened"]) // (1 if two else release.n_classes)
+        stages["rounds"] = _Moved(k * cap * vector, times)
+    if "scores" in blocks:
+        stages["scores"] = _Moved(k * (math.sqrt(2) if label or replaced else 1.0))
+    if label:  # what does not depend on labels is exact
+        return stages
+    stages |= {"second": _Moved(k * apart), "whitened": _Moved(k * apart)}
+    if "rows" in mechanism:
+        stages["counts"] = _Moved(k * apart)
+    if "outline" in blocks:
+        stages["outline"] = _Moved(k * apart)
+    if "ranks" in blocks:
+        stages["ranks"] = _Moved(k * apart * math.sqrt(len(release.columns_of("ranks"))))
+    if searched := mechanism.get("searched", ()):
+        searches = [stage for stage in mechanism["noise"] if stage.startswith("bounds ")]
+        stages |= {stage: _Moved(k * apart * math.sqrt(len(searched))) for stage in searches or ["bounds 1"]}
+    return stages
