@@ -4,19 +4,27 @@ The judge is that of `test_neighbours.py`. The types of an answer are declared, 
 taken one by one; no value decides how another is read, nor whether a release comes out.
 """
 
+import os
 import random
+import sqlite3
 from io import BytesIO
 from urllib.parse import quote
 
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from declared_forms import arrow_table, polars_declared
 from looking import judge_pairs, judged, look
 from neighbours import csv_lines
-from radoboost.tables import queries
+from radoboost import Category, Number, Schema
+from radoboost.errors import RadoError
+from radoboost.tables import datasets, folders, open_table, queries, spool
 from radoboost.tables.queries import query
 from radoboost.tables.spool import spool_bytes
 from radoboost.tables.streams import spooled
@@ -113,3 +121,207 @@ def test_a_type_by_all_objects_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(queries, "spelled_objects", lambda cells: pa.array(cells).cast(pa.large_string()))
     found = [compared("objects", number, tmp_path) for number in range(20)]
     assert any(found)
+
+
+# ---- one record that a library cannot read, that has a folder of its own, or that would change types of others
+
+ROWS = [(k % 7, k % 30, "yes" if k % 3 else "no") for k in range(40)]
+
+
+class Marked(pa.ExtensionType):
+    """A type whose cells are words of a dictionary."""
+
+    def __init__(self):
+        super().__init__(pa.dictionary(pa.int32(), pa.string()), "test.marked")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage, serialized):
+        return cls()
+
+
+def not_utf8(odd, folder):
+    """A text in sqlite3 that is none, in a column that counts and in one that nobody declared."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (a, b, y, note)")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?, 'n')", ROWS)
+    if odd:
+        connection.execute("INSERT INTO t VALUES (3, CAST(x'c328' AS TEXT), 'yes', CAST(x'c3284a6f' AS TEXT))")
+    return query(connection, "SELECT * FROM t")
+
+
+def other_words(odd, folder):
+    """A reader of batches with one dictionary, within another type, but for the one that a record has made."""
+    batches = []
+    for place, (a, b, y) in enumerate([*ROWS, *([(3, 7, "yes")] if odd else [])]):
+        words = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), ["word" if place < len(ROWS) else "other"])
+        columns = [pa.array([a]), pa.array([b]), pa.array([y]), pa.ExtensionArray.from_storage(Marked(), words)]
+        batches.append(pa.RecordBatch.from_arrays(columns, ["a", "b", "y", "note"]))
+    return pa.RecordBatchReader.from_batches(batches[0].schema, batches)
+
+
+def parquet_files(odd, folder):
+    """Whole numbers in one file, and floats in another, which all are whole but for that of a record."""
+    folder.mkdir(parents=True)
+    columns = dict(zip("aby", map(list, zip(*ROWS[:-1], strict=True)), strict=True))
+    pq.write_table(pa.table(columns), folder / "1.parquet")
+    last = {"a": [1.0, 1.5], "b": [1, 2], "y": ["no", "yes"]}
+    pq.write_table(pa.table({name: cells if odd else cells[:1] for name, cells in last.items()}), folder / "2.parquet")
+    return folder
+
+
+def below(odd, folder):
+    """A dataset in a file system that begins further down."""
+    return ds.dataset(
+        parquet_files(odd, folder).name, filesystem=SubTreeFileSystem(str(folder.parent), LocalFileSystem())
+    )
+
+
+def united(odd, folder):
+    """A union of two datasets, one for each file."""
+    files = sorted(parquet_files(odd, folder).iterdir())
+    first = ds.dataset(files[0])
+    return ds.UnionDataset(first.schema, [first, ds.dataset(files[1], schema=first.schema)])
+
+
+def folder_bytes(odd, folder):
+    """Folders with names of bytes, one of which is no text, and one of which has no text for a column."""
+    for name in (b"b=3", *((b"b=\xff/\xfe=1",) if odd else ())):
+        place = os.path.join(os.fsencode(folder), name)
+        os.makedirs(place)
+        rows = [(a, y) for a, _, y in ROWS] if name == b"b=3" else [(3, "yes")]
+        with open(os.path.join(place, b"t.csv"), "wb") as file:
+            file.write(csv_lines(rows).replace(b"a,b,y", b"a,y", 1))
+    return folder
+
+
+def folder_texts(odd, folder):
+    """A dataset with a folder whose name pyarrow takes for the number 31, unless another is called by no number."""
+    for name in ("0x1F", *(("x",) if odd else ())):
+        (folder / f"b={name}").mkdir(parents=True)
+        rows = ROWS if name == "0x1F" else [(3, 0, "yes")]
+        columns = {"a": [a for a, _, _ in rows], "y": [y for _, _, y in rows]}
+        pq.write_table(pa.table(columns), folder / f"b={name}" / "t.parquet")
+    return ds.dataset(folder, partitioning="hive")
+
+
+CATEGORIES = Schema({"a": Number(-2, 12.5), "b": Category(("0x1F", "8"))}, "y", ("no", "yes"))
+ODD_ONES = {
+    not_utf8: (queries, "_fetch_any", queries._fetch),
+    other_words: (spool, "_is_simple", lambda kind: True),
+    parquet_files: None,
+    lambda odd, folder: ds.dataset(parquet_files(odd, folder)): (datasets, "_KINDS", {}),
+    below: (datasets, "_KINDS", {}),
+    united: (datasets, "_KINDS", {}),
+    folder_bytes: (folders, "_is_text", lambda name: True),
+    folder_texts: (
+        datasets,
+        "_folders",
+        lambda place, keys, _: {k: str(v) for k, v in ds.get_partition_keys(keys).items()},
+    ),
+}
+
+
+def odd_one(table, folder):
+    """What differs where one record is odd, and what was seen with it."""
+    numbers = iter(range(99))
+    schema = CATEGORIES if table is folder_texts else None
+    return judged(
+        [lambda odd=odd: look(table(odd, folder / str(next(numbers))), schema=schema) for odd in (True, False)],
+        len(ROWS),
+        "record",
+    )
+
+
+@pytest.fixture
+def marked():
+    pa.register_extension_type(Marked())
+    yield
+    pa.unregister_extension_type("test.marked")
+
+
+@pytest.mark.parametrize("table", ODD_ONES)
+def test_a_record_that_is_odd_to_a_library(table, tmp_path, marked, monkeypatch):
+    found, seen = odd_one(table, tmp_path / "found")
+    assert found == [] and seen.refusal is None and all(len(rows) == len(ROWS) + 1 for rows in seen.rows.values())
+    if ODD_ONES[table] is not None:  # planted: without what is done about it, it is seen
+        monkeypatch.setattr(*ODD_ONES[table])
+        if ODD_ONES[table][1] == "_KINDS":  # rows as pyarrow would give them
+            monkeypatch.setattr("radoboost.tables.streams._ONLY_FILES", "")
+            with pytest.raises(Exception, match=r"1\.5"):
+                datasets.dataset_reader(table(True, tmp_path / "planted")).read_all()
+            datasets.dataset_reader(table(False, tmp_path / "short")).read_all()
+        else:
+            assert odd_one(table, tmp_path / "planted")[0]
+
+
+def test_the_connection_is_as_it_was():
+    """Its texts are decoded as the caller wants, where they can be, and it is changed only while rows are fetched."""
+    asked = not_utf8(True, None)
+    given = asked.source.text_factory = lambda text: text.decode().upper()
+    with asked.opened(row_by_row=True) as answer:
+        assert asked.source.text_factory is given
+        rows = pa.Table.from_batches(answer.batches).to_pylist()
+    assert asked.source.text_factory is given
+    assert rows[0]["y"] == "NO" and rows[-1]["note"] == "\0bytes"
+    with pytest.raises(Exception, match="can't decode"), asked.opened() as answer:
+        list(answer.batches)
+
+
+@pytest.mark.parametrize("make", [
+    lambda d, f: ds.dataset(f / "t.csv", format="csv"),
+    lambda d, f: ds.dataset(f / "t.csv", format="csv").scanner(),
+    lambda d, f: ds.dataset([ds.dataset(f / "t.csv", format="csv")] * 2),
+    lambda d, f: ds.dataset([d, ds.dataset(f / "t.csv", format="csv", schema=d.schema)]),
+    lambda d, f: d.scanner(), lambda d, f: d.filter(ds.field("a") >= 0),
+    lambda d, f: d.replace_schema(pa.schema([("a", pa.int64()), ("y", pa.string())])),
+    lambda d, f: ds.dataset(f, partitioning=["place"], format="parquet", exclude_invalid_files=True),
+    lambda d, f: ds.dataset(pa.table({"a": [1], "b": [1], "y": ["no"]})),
+    lambda d, f: ds.FileSystemDataset([next(d.get_fragments()).subset(row_group_ids=[])], d.schema, d.format,
+                                      d.filesystem),
+])  # fmt: skip
+@pytest.mark.parametrize("odd", [False, True])
+def test_datasets_that_are_more_than_files_are_refused_whatever_is_in_them(make, odd, tmp_path):
+    dataset = ds.dataset(parquet_files(odd, tmp_path / "p"))
+    (tmp_path / "t.csv").write_text("a,b,y\n1,2,no\n" + ("n/k,1,yes\n" if odd else ""))
+    with pytest.raises(RadoError, match="a private mechanism takes datasets of whole Parquet or Arrow files"):
+        open_table(make(dataset, tmp_path), label="y", row_by_row=True)
+
+
+def test_arrow_datasets_are_files(tmp_path):
+    table = pa.table({"a": [1, 2], "b": [3, 4], "y": ["no", "yes"]})
+    with pa.ipc.new_file(tmp_path / "t.arrow", table.schema) as writer:
+        writer.write_table(table)
+    assert [os.fspath(file) for file in spooled(ds.dataset(tmp_path, format="ipc"), row_by_row=True)] == [
+        str(tmp_path / "t.arrow")
+    ]
+
+
+def late_csv(folder, word):
+    """A CSV file in which a word comes behind what libraries look at to guess types."""
+    (folder / "t.csv").write_text("a,b,y\n" + "0.125000,1,no\n" * 200_000 + f"{word},1,yes\n")
+    return folder / "t.csv"
+
+
+@pytest.mark.parametrize("make", [
+    pl.scan_csv, pa.csv.open_csv, lambda path: f"duckdb:?SELECT * FROM '{path}'",
+    lambda path: duckdb.connect().read_csv(str(path)),
+    lambda path: query(Connection([(1, 2, "no"), Unreadable()]), "SELECT"),
+])  # fmt: skip
+def test_a_value_that_cannot_be_read_is_in_no_message(make, tmp_path):
+    lines = set()
+    for word in ("kestrel", "n/k"):
+        with pytest.raises(RadoError) as failure:
+            open_table(make(late_csv(tmp_path, word)), label="y", row_by_row=True)
+        lines.add(str(failure.value))
+    (line,) = lines
+    assert "words are not shown" in line and "200" not in line
+
+
+class Unreadable:
+    """A row that a library stops at."""
+
+    def __iter__(self):
+        raise ValueError("row 200: kestrel")

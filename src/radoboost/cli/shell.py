@@ -216,13 +216,13 @@ def _figures(statement: Any) -> dict[str, Any]:
 
 def default_output(source: str, ending: str) -> Path:
     """STEM.ending, in the working directory; the stem of an address is that of the database."""
-    from radoboost.tables.addresses import address_stem, is_address
+    from radoboost.tables.addresses import address_stem, is_address, masked
 
     name = "stdin" if source == "-" else address_stem(source) if is_address(source) else Path(source).name
     while name.lower().endswith(_ENDINGS):
         name = name[: name.rindex(".")]
     if name in ("", "..") or any(c in name for c in "*?["):
-        raise ArgumentError(f"cannot name the result after {source!r}; say with -o where it should go")
+        raise ArgumentError(f"cannot name the result after {masked(source)!r}; say with -o where it should go")
     return Path(f"{name}.{ending}")
 
 

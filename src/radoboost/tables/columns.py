@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, NeedsSchema, TableError
 
 LARGEST_INTEGER = 2**53
+NO_VALUE = "\x00"  # begins the spelling of what is no number, text or date; its type follows
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from radoboost.errors import TableError
+from radoboost.tables.columns import NO_VALUE
 from radoboost.tables.named_paths import NamedPath, folder_columns, named_path
 
 _PARTITION = re.compile(r"([^=]+)=(.*)")
@@ -22,9 +23,28 @@ def folder_values(folders: Iterable[str]) -> dict[str, str | None]:
 
     >>> folder_values(["visits", "year=2024", "ward=A%2FB"])
     {'year': '2024', 'ward': 'A/B'}
+
+    A value that is not UTF-8 is unknown, as in a cell, and what has such a name is no column.
+
+    >>> folder_values(["ward=\\udcff", "\\udcff=1"])
+    {'ward': '\\x00name'}
     """
     pairs = [match.groups() for folder in folders if (match := _PARTITION.fullmatch(folder))]
-    return {unquote(name): None if value == _MISSING else unquote(value) for name, value in pairs}
+    return {unquote(name): _value(value) for name, value in pairs if _is_text(name)}
+
+
+def _value(text: str) -> str | None:
+    if text == _MISSING:
+        return None
+    return unquote(text) if _is_text(text) else f"{NO_VALUE}name"
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def folder_files(folder: Path, kind_of: Callable[[Path], str]) -> list[NamedPath]:

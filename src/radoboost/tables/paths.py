@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from radoboost.errors import RadoError, TableError, reason
+from radoboost.tables.addresses import masked
 from radoboost.tables.folders import folder_files, pattern_files
 from radoboost.tables.named_paths import NamedPath
 
@@ -44,7 +45,7 @@ def expand_paths(paths: Any) -> list[Path]:
         if isinstance(error, TableError):
             raise
         why = reason(error) if isinstance(error, OSError) else str(error)
-        raise TableError(f"cannot read {str(paths)[:80]!r}: {why}") from None
+        raise TableError(f"cannot read {masked(str(paths))[:80]!r}: {masked(why)}") from None
 
 
 def _expand(items: Sequence[Any]) -> list[Path]:
@@ -58,10 +59,10 @@ def _expand(items: Sequence[Any]) -> list[Path]:
         elif any(c in str(item) for c in "*?["):
             matches = sorted(glob.glob(str(item), recursive=True))
             if not matches:
-                raise TableError(f"no file matches {str(item)!r}; check the pattern")
+                raise TableError(f"no file matches {masked(str(item))!r}; check the pattern")
             files += pattern_files(str(item), matches)
         else:
-            raise TableError(f"no such file: {item}")
+            raise TableError(f"no such file: {masked(str(item))}")
     for path in files:
         if path.is_dir():
             raise TableError(f"{path} is a directory; name it alone, or its files, for instance '{path}/*.parquet'")
@@ -112,7 +113,7 @@ def is_gzip(path: Path) -> bool:
 
 def open_file(path: Path) -> pa.NativeFile:
     """A file to read from. Arrow's own format is mapped, so that a record batch of any size takes no memory."""
-    place = os.fspath(path)
+    place = os.fsencode(path)  # as bytes: the name of a folder may not be UTF-8
     return pa.memory_map(place) if file_kind(path) == "arrow" else pa.OSFile(place)
 
 

@@ -6,21 +6,23 @@ an address all the same is in no message.
 """
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.addresses import explained, is_known, masked, unknown_address
+from radoboost.tables.addresses import check_encoded, explained, is_known, masked, unknown_address, withheld
 from radoboost.tables.raw_columns import spelled_objects
 
 _BATCH_VALUES, _BATCH_ROWS = 1 << 20, 65536
+_ABOUT_NAMES = ("Binder Error:", "Catalog Error:", "IO Error: No files found")
 _TYPE = b"ADBC:postgresql:typname"
 
 
@@ -36,10 +38,18 @@ class Query:
         return f"query({source!r}, ...)"
 
     @contextmanager
-    def opened(self) -> Iterator["Answer"]:
-        """The answer, as far as it has come; what we opened is closed in the end."""
-        with explained(str(self.source) if isinstance(self.source, str) else ""), _connection(self.source) as source:
-            yield from _answers(source, self.sql)
+    def opened(self, *, row_by_row: bool = False) -> Iterator["Answer"]:
+        """The answer, as far as it has come; what we opened is closed in the end.
+
+        With `row_by_row`, what a library says once it reads rows is in no message, and a text that it cannot decode is
+        a value like any other where the library allows that.
+        """
+        address = self.source if isinstance(self.source, str) else ""
+        with explained(address), _connection(self.source) as source:
+            if row_by_row:
+                _check_sql(source, self.sql)
+            with withheld(row_by_row):
+                yield from _answers(source, self.sql, row_by_row)
 
 
 @dataclass(eq=False)
@@ -71,6 +81,8 @@ def query(source: Any, sql: str) -> Query:
         raise ArgumentError(f"a query is a text such as 'SELECT ...'; this one is {type(sql).__name__}, or empty")
     if isinstance(source, str) and not is_known(source):
         raise unknown_address(source)
+    if isinstance(source, str) and not source.lower().startswith("duckdb:"):
+        check_encoded(source)
     if isinstance(source, str) and source.lower().startswith("duckdb:") and "?" in source:
         raise ArgumentError("two queries: one in the address, behind its question mark, and another; give one of them")
     if not isinstance(source, str) and not hasattr(source, "cursor") and not hasattr(source, "sql"):
@@ -141,33 +153,73 @@ def _driver(name: str, advice: str, *others: str) -> Any:
 # ---- answers
 
 
-def _answers(connection: Any, sql: str) -> Iterator[Answer]:
+def _answers(connection: Any, sql: str, row_by_row: bool) -> Iterator[Answer]:
     """The answer of one connection; a generator, so that what it opened is closed when it is."""
-    if hasattr(connection, "sql") and hasattr(connection, "extract_statements"):
-        yield _duckdb_answer(connection, sql)
+    if _is_duckdb(connection):
+        yield relation_answer(_duckdb_relation(connection, sql))
         return
+    fetch = _fetch_any if row_by_row and hasattr(connection, "text_factory") else _fetch
     with closing(_cursor(connection)) as cursor:
         cursor.execute(sql)
         if hasattr(cursor, "fetch_record_batch"):
             yield _adbc_answer(cursor.fetch_record_batch())
             return
-        first = cursor.fetchmany(_BATCH_ROWS) if cursor.description is not None or _is_psycopg(connection) else []
+        first = fetch(cursor) if cursor.description is not None or _is_psycopg(connection) else []
         if cursor.description is None:
             raise TableError("the query gives no rows; a table needs a query that does, such as SELECT ...")
         names = [str(column[0]) for column in cursor.description]
         types = ObjectTypes(len(names))
         schema = pa.schema([(name, pa.large_string()) for name in names])
-        yield Answer(schema, _object_batches(cursor, first, schema, types), types)
+        yield Answer(schema, _object_batches(partial(fetch, cursor), first, schema, types), types)
 
 
-def _duckdb_answer(connection: Any, sql: str) -> Answer:
+def _is_duckdb(connection: Any) -> bool:
+    return hasattr(connection, "sql") and hasattr(connection, "extract_statements")
+
+
+def _duckdb_relation(connection: Any, sql: str) -> Any:
     statements = connection.extract_statements(sql)
     if len(statements) != 1 or statements[0].type.name not in ("SELECT", "MULTI", "EXPLAIN"):
         raise TableError("the query must be one statement that gives rows and changes nothing, such as SELECT ...")
     relation = connection.sql(sql)
     if relation is None:
         raise TableError("the query gives no rows; a table needs a query that does, such as SELECT ...")
-    return relation_answer(relation)
+    return relation
+
+
+def _check_sql(connection: Any, sql: str) -> None:
+    """Let a database say what is wrong with a query by itself, where it can without a look at any row."""
+    if _is_duckdb(connection):
+        _check_duckdb(connection, sql)
+    elif hasattr(connection, "text_factory"):  # sqlite3 makes a plan, and reads nothing
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(sql if sql.split(None, 1)[0].upper() == "EXPLAIN" else f"EXPLAIN {sql}")
+    elif _is_adbc_postgres(connection):
+        with closing(connection.cursor()) as cursor:
+            cursor.adbc_prepare(sql)
+
+
+def _is_adbc_postgres(connection: Any) -> bool:
+    try:
+        return bool(connection.adbc_get_info().get("vendor_name") == "PostgreSQL")
+    except Exception:  # no library of ADBC, or one that says nothing about itself
+        return False
+
+
+def _check_duckdb(connection: Any, sql: str) -> None:
+    """What DuckDB says about the text of a query, and in the first line about names: behind it are other columns.
+
+    While it binds, it looks at the rows of CSV files and at the values of a PIVOT; then nothing of it is told.
+    """
+    try:
+        _duckdb_relation(connection, sql)
+    except Exception as error:
+        if isinstance(error, TableError) or type(error).__name__ == "ParserException":
+            raise
+        line = str(error).partition("\n")[0]
+        pivots = connection.extract_statements(sql)[0].type.name == "MULTI"
+        if not pivots and line.startswith(_ABOUT_NAMES):
+            raise TableError(f"the query failed: {masked(line)[:400]}") from None
 
 
 def relation_answer(relation: Any) -> Answer:
@@ -255,14 +307,41 @@ def _common(words: set[str]) -> pa.DataType:
     return pa.float64() if words <= {"whole", "number"} else pa.string()
 
 
-def _object_batches(cursor: Any, rows: Any, schema: pa.Schema, types: ObjectTypes) -> Iterator[pa.RecordBatch]:
+def _object_batches(
+    fetch: Callable[[], Any], rows: Any, schema: pa.Schema, types: ObjectTypes
+) -> Iterator[pa.RecordBatch]:
     while rows:
         columns = []
         for k, cells in enumerate(zip(*rows, strict=True)):
             types.see(k, cells)
             columns.append(spelled_objects(cells))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
-        rows = cursor.fetchmany(_BATCH_ROWS)
+        rows = fetch()
+
+
+def _fetch(cursor: Any) -> Any:
+    return cursor.fetchmany(_BATCH_ROWS)
+
+
+def _fetch_any(cursor: Any) -> Any:
+    """Rows of sqlite3, in which a text that cannot be decoded is its bytes.
+
+    Only the connection can be told so. While anyone else can look at it, it is as it was.
+    """
+    connection = cursor.connection
+    given = connection.text_factory
+
+    def decoded(text: bytes) -> Any:
+        try:
+            return text.decode() if given is str else given(text)
+        except Exception:  # a text of any kind is no reason to stop
+            return text
+
+    connection.text_factory = decoded
+    try:
+        return _fetch(cursor)
+    finally:
+        connection.text_factory = given
 
 
 def declared_types(schema: pa.Schema) -> pa.Schema:

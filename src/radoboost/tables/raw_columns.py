@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from radoboost.errors import TableError
 from radoboost.tables.cells import as_column
+from radoboost.tables.columns import NO_VALUE
 from radoboost.tables.dates import LAST
 from radoboost.tables.kinds import Category, Date, Kind
 from radoboost.tables.labels import LONGEST_LABEL, in_one_piece
 from radoboost.tables.marks import Marks
 
-NO_VALUE = "\x00"  # begins the spelling of an object that is no number, text or date; its type follows
 _UNITS = {"W": 7 * 86400, "D": 86400, "h": 3600, "m": 60, "s": 1}
 _FRACTIONS = {"ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15, "as": 10**18}
 _EPOCH = datetime(1970, 1, 1)

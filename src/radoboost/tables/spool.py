@@ -92,14 +92,15 @@ def _room(name: str) -> Iterator[None]:
 def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], bar: Progress = silent) -> NamedPath:
     """Write record batches to a spool, as they are, a bounded number of rows at a time.
 
-    Dictionaries may change from batch to batch, which Arrow's file format does not allow; its stream format does.
+    Dictionaries may change from batch to batch, which Arrow's file format does not allow; its stream format does. So
+    whatever may have some within is kept as a stream: types that have parts, and extension types.
 
     >>> rows = pa.table({"a": [1, 2]})
     >>> path = spool_batches("the reader", rows.schema, rows.to_batches())
     >>> str(path), path.kind, pa.ipc.open_file(os.fspath(path)).read_all().to_pydict()
     ('the reader', 'arrow', {'a': [1, 2]})
     """
-    kind = "stream" if "dictionary<" in str(schema.remove_metadata()) else "arrow"
+    kind = "arrow" if all(_is_simple(column.type) for column in schema) else "stream"
     spool = Spool()
     try:
         sink = pa.PythonFile(spool, "w")
@@ -117,6 +118,15 @@ def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
         spool.discard()
         raise
     return named_path(spool.place, name, kind, owner=spool)
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    """Whether a type has no others within it.
+
+    >>> [_is_simple(kind) for kind in (pa.int64(), pa.string(), pa.dictionary(pa.int8(), pa.string()), pa.uuid())]
+    [True, True, False, False]
+    """
+    return kind.num_fields == 0 and not isinstance(kind, pa.DictionaryType | pa.BaseExtensionType)
 
 
 def spool_bytes(name: str, kind: str, stream: BufferedIOBase, bar: Progress = silent) -> NamedPath:
@@ -145,11 +155,19 @@ def respooled(path: NamedPath, schema: pa.Schema, bar: Progress = silent) -> Nam
     """The same rows with the types of a schema, in a spool that takes the place of the first."""
     try:
         with pa.memory_map(os.fspath(path)) as file:
-            reader = pa.ipc.open_file(file)
-            batches = (reader.get_batch(k).cast(schema) for k in range(reader.num_record_batches))
+            batches = (batch.cast(schema) for batch in _kept(path, file))
             return spool_batches(str(path), schema, batches, bar)
     finally:
         path.owner.discard()
+
+
+def _kept(path: NamedPath, file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    """The record batches of a spool."""
+    if path.kind == "stream":
+        yield from pa.ipc.open_stream(file)
+    else:
+        reader = pa.ipc.open_file(file)
+        yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
 
 
 def close_spools(table: Any) -> None:

@@ -6,7 +6,7 @@
 import gzip
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.progress import Progress, silent
-from radoboost.tables.addresses import explained, is_address
-from radoboost.tables.datasets import dataset_files, dataset_reader, guesses_types, is_dataset
+from radoboost.tables.addresses import explained, is_address, withheld
+from radoboost.tables.datasets import dataset_files, dataset_reader, is_dataset
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import PLAIN
 from radoboost.tables.named_paths import NamedPath
@@ -33,6 +33,11 @@ from radoboost.tables.spool import close_spools, respooled, spool_batches, spool
 FORMATS = ("csv", "parquet", "arrow")
 _CHUNK_ROWS = 65536
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_ONLY_FILES = (
+    "a private mechanism takes datasets of whole Parquet or Arrow files, on this machine, with all their columns, in "
+    "folders such as year=2024; elsewhere (CSV, JSON, scanners, filters, other file systems) one value can decide "
+    "how others are read: pass the paths of the files, or their folder"
+)
 
 
 @dataclass(frozen=True)
@@ -81,15 +86,17 @@ def _check_whole(path: NamedPath) -> None:
 
 
 def is_query(table: Any) -> bool:
-    """Whether a table is the answer of something that computes: a record is then a row of that answer.
+    """Whether a table comes from something that may compute: a record is then a row of what comes.
 
-    >>> is_query("duckdb:?SELECT 1"), is_query("patients.csv")
-    (True, False)
+    >>> is_query("duckdb:?SELECT 1"), is_query(pa.table({"a": [1]}).to_reader()), is_query("patients.csv")
+    (True, True, False)
     """
     one = _only(table)
     if is_dataset(one):
         return dataset_files(one) is None
-    return isinstance(one, Query) or is_address(one) or _is_relation(one) or _is_lazy(one)
+    if isinstance(one, Query | StandardInput) or is_address(one):
+        return True
+    return _is_relation(one) or _is_lazy(one) or _is_reader(one)
 
 
 def _only(table: Any) -> Any:
@@ -111,30 +118,40 @@ def _is_reader(table: Any) -> bool:
 
 
 @contextmanager
-def answered(table: Any) -> Iterator[tuple[str, Answer] | None]:
-    """What messages call a table that is read once, and its rows as they come; None for other tables."""
+def answered(table: Any, *, row_by_row: bool = False) -> Iterator[tuple[str, Answer] | None]:
+    """What messages call a table that is read once, and its rows as they come; None for other tables.
+
+    With `row_by_row`, what a library says while it reads rows is in no message.
+    """
     one = _only(table)
     if is_address(one):
         one = address_query(one)
     if isinstance(one, Query):
-        with one.opened() as answer:
+        with one.opened(row_by_row=row_by_row) as answer:
             yield "the query", answer
-    elif _is_relation(one):
-        with explained():
-            yield "the query", relation_answer(one)
-    elif _is_lazy(one):
-        with explained(name="the lazy frame"):
-            yield "the lazy frame", _lazy_answer(one)
-    elif is_dataset(one):
-        with explained(name="the dataset"):
-            reader = dataset_reader(one)
-            yield "the dataset", Answer(reader.schema, iter(reader))
-    elif _is_reader(one):
-        with explained(name="the reader"):
-            reader = pa.RecordBatchReader.from_stream(one)
-            yield "the reader", Answer(reader.schema, iter(reader))
+    elif (found := _kind_of_stream(one)) is not None:
+        name, answer_of = found
+        with explained(name=name), withheld(row_by_row, name):
+            yield name, answer_of(one)
     else:
         yield None
+
+
+def _kind_of_stream(table: Any) -> tuple[str, Callable[[Any], Answer]] | None:
+    """What messages call a stream, and what asks it for rows."""
+    if _is_relation(table):
+        return "the query", relation_answer
+    if _is_lazy(table):
+        return "the lazy frame", _lazy_answer
+    if is_dataset(table):
+        return "the dataset", lambda dataset: _reader_answer(dataset_reader(dataset))
+    if _is_reader(table):
+        return "the reader", lambda stream: _reader_answer(pa.RecordBatchReader.from_stream(stream))
+    return None
+
+
+def _reader_answer(reader: pa.RecordBatchReader) -> Answer:
+    return Answer(reader.schema, iter(reader))
 
 
 def _lazy_answer(frame: Any) -> Answer:
@@ -170,14 +187,14 @@ def spooled(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> 
     """
     if isinstance(table, StandardInput):
         return [table.spooled(bar)]
-    if is_dataset(table) and (files := dataset_files(table)) is not None:
-        return files
-    if row_by_row and is_dataset(table) and guesses_types(table):
-        raise TableError(
-            "a dataset of CSV files takes the types of its columns from their values, so nothing can be promised about "
-            "records; pass the paths of the files, or their folder"
-        )
-    with answered(table) as found:
+    if is_dataset(table):
+        with explained(name="the dataset"), withheld(row_by_row, "the dataset"):
+            files = dataset_files(table, row_by_row=row_by_row)
+        if files is not None:
+            return files
+        if row_by_row:
+            raise TableError(_ONLY_FILES)
+    with answered(table, row_by_row=row_by_row) as found:
         if found is None:
             return table
         name, answer = found

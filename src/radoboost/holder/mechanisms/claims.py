@@ -34,10 +34,11 @@ COMMON = (
 
 
 OF_A_QUERY = (
-    "The table is the answer to a query, and a record is a row of that answer. If one record of what was asked can "
-    "change other rows of the answer, or whether there is one, nothing is promised: so it is with aggregates, windows, "
-    "joins that repeat a record, LIMIT, sampling, casts that fail, and types that a database guesses from values, as "
-    "it does for CSV files. The text of the query is not in the release."
+    "The table is the answer to a query, or a stream that another program made, and a record is a row of it. If one "
+    "record of what was asked or streamed can change other rows, or whether there are any, nothing is promised: so it "
+    "is with aggregates, windows, joins that repeat a record, LIMIT, sampling, casts that fail, values that a library "
+    "cannot read, and types that a library guesses from values, as databases, polars and pyarrow do for CSV files. The "
+    "text of a query is not in the release."
 )
 SCHEMAS = {
     "": (),
