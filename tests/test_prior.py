@@ -161,7 +161,7 @@ def test_a_shifted_link_is_kept_and_exported(tmp_path):
     with duckdb.connect() as connection:
         connection.register("t", table)
         answers = connection.sql(rb.export(model, "sql", table="t", keep=["x0"])).to_arrow_table().sort_by("x0")
-    np.testing.assert_allclose(answers.columns[-1].to_numpy(), model.predict_proba(X)[:, 1], atol=1e-12)
+    np.testing.assert_allclose(answers["probability"].to_numpy(), model.predict_proba(X)[:, 1], atol=1e-12)
     ort = pytest.importorskip("onnxruntime")
     session = ort.InferenceSession(rb.export(model, "onnx"), providers=["CPUExecutionProvider"])
     by_onnx = session.run(["probabilities"], {"x0": X})[0]
