@@ -4,7 +4,7 @@
     python benchmarks/audits.py --only ranks     what has this in its name, or is called just that
     python benchmarks/audits.py --epsilons 4     at one epsilon alone
 
-Confidence 1 - 1e-6. At epsilon 1 it takes 60,000 runs of either table, at epsilon 4 8,000; two audits at a time. What
+Confidence 1 - 1e-6. At epsilon 1 it takes 40,000 runs of either table, at epsilon 4 5,000; two audits at a time. What
 is found is kept as it comes, beside what was found before. Exits with 1 where an audit proves more than is claimed, or
 less than 60 % of it.
 """
@@ -18,7 +18,7 @@ from measuring import RESULTS, keep, shortfalls
 from radoboost.adversary.audits import audit
 from radoboost.holder.mechanisms.moment_plan import WORDS
 
-RUNS = {1.0: 60_000, 4.0: 8_000}
+RUNS = {1.0: 40_000, 4.0: 5_000}
 RUNS_REPLACED = {1.0: 140_000, 4.0: 13_000}  # no pair of records moves sums and second moments most
 LEAST_SHARE = 0.6
 N_CLASSES = 5  # of tables with more than two
