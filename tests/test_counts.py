@@ -146,7 +146,7 @@ def test_whatever_number_of_mean_rados_is_made_all_three_accounts_are_booked(eps
         booked, stated = cost(mechanism.dearest(shape, but=but), relation), cost(mechanism.dearest(shape), relation)
         for rounds in (8, 32):
             stages = [stage for stage in mechanism.stages(shape, rounds) if stage.name not in but]
-            made = composed(stages, mechanism.distance(shape), relation, shape.person)
+            made = composed(stages, mechanism.distance(shape), relation, shape)
             assert cost(made, relation).within(booked)
             assert cost(mechanism.event(shape, rounds), relation).within(stated)
         assert epsilon_at(mechanism.dearest(shape), mechanism.delta) <= epsilon

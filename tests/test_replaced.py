@@ -110,7 +110,7 @@ def test_what_follows_from_what():
     event = Gaussian(4.0, RECORD)
     assert converted(event, REPLACE) == Gaussian(2.0, REPLACE)
     for relation in (EDGE, LABEL):
-        assert converted(Gaussian(4.0, REPLACE), relation) == Gaussian(4.0, relation)
+        assert converted(Gaussian(4.0, REPLACE), relation) == Gaussian(4.0, relation, label="any" * (relation == LABEL))
     for one, other in ((REPLACE, RECORD), (EDGE, REPLACE), (LABEL, REPLACE), (REPLACE, Relation.PERSON_ROWS)):
         with pytest.raises(rb.ArgumentError, match="does not give protection"):
             converted(Gaussian(4.0, one), other)

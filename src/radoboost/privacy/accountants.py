@@ -280,7 +280,7 @@ def _halved(counts: tuple[tuple[Leaf, int], ...]) -> tuple[tuple[Leaf, int], ...
     steps: dict[Leaf, int] = {}
     for leaf, count in counts:
         if isinstance(leaf, SubsampledGaussian) and leaf.probability < 1:
-            step: Leaf = replace(leaf, relation=Relation.RECORD, person="")
+            step: Leaf = replace(leaf, relation=Relation.RECORD, person="", label="")
         elif isinstance(leaf, SubsampledGaussian):
             step = Gaussian(leaf.noise_multiplier / leaf.group * (1 - 2 * _UNIT), Relation.RECORD)
         else:

@@ -191,7 +191,7 @@ class Ledger:
         cost = sum(map(total.cost, events), Cost())
         with _opened(self.path) as connection:
             for event in events:
-                self._check_person(event, connection)
+                self._check_claims(event, connection)
         self._check_room(total, allowance, spent, cost)
         return cost
 
@@ -203,7 +203,7 @@ class Ledger:
         cost, number = self.total.cost(event), secrets.token_hex(16)
         row = (number, self.table, release or number, purpose, json.dumps(to_dict(event)), *_numbers(cost).values())
         with _opened(self.path) as connection, _writing(connection):
-            self._check_person(event, connection)
+            self._check_claims(event, connection)
             self._check_room(*self._books(connection), cost)
             connection.execute(
                 f"INSERT INTO bookings (id, name, release, purpose, event, {_COST}, booked) "
@@ -279,7 +279,7 @@ class Ledger:
         rows = connection.execute(f"SELECT {_COST} FROM bookings WHERE name = ?", (self.table,))
         return Filter(epsilon, delta, Relation(relation)), _cost(parts), sum(map(_cost, rows), Cost())
 
-    def _check_person(self, event: Event, connection: sqlite3.Connection) -> None:
+    def _check_claims(self, event: Event, connection: sqlite3.Connection) -> None:
         """Refuse persons by another column, or other labels, than those of any other booking (P7, M21)."""
         column, label = person_column(event), label_of(event)
         rows = connection.execute("SELECT DISTINCT event FROM bookings WHERE name = ?", (self.table,))
