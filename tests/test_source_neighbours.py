@@ -276,6 +276,7 @@ def test_the_connection_is_as_it_was():
     lambda d, f: ds.dataset([ds.dataset(f / "t.csv", format="csv")] * 2),
     lambda d, f: ds.dataset([d, ds.dataset(f / "t.csv", format="csv", schema=d.schema)]),
     lambda d, f: d.scanner(), lambda d, f: d.filter(ds.field("a") >= 0),
+    lambda d, f: ds.dataset([d, d]).filter(ds.field("a") >= 0),
     lambda d, f: d.replace_schema(pa.schema([("a", pa.int64()), ("y", pa.string())])),
     lambda d, f: ds.dataset(f, partitioning=["place"], format="parquet", exclude_invalid_files=True),
     lambda d, f: ds.dataset(pa.table({"a": [1], "b": [1], "y": ["no"]})),

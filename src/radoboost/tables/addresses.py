@@ -69,7 +69,7 @@ def masked(text: str) -> str:
     >>> masked("cannot reach postgresql://ann:secret@host/db?password=s3cret&x=1")
     'cannot reach postgresql://ann:***@host/db?password=***&x=1'
     >>> masked("mysql://ann:p@ss wo/rd@host/db"), masked("postgresql://host:5432/db?p%61ssword=it's"), masked("x://h:pw")
-    ('mysql://ann:***@host/db', "postgresql://host:5432/db?p%61ssword=***", 'x://h:***')
+    ('mysql://ann:***@host/db', 'postgresql://host:5432/db?p%61ssword=***', 'x://h:***')
     """
     line, done = "", 0
     for first, last in sorted(_spans(text)):

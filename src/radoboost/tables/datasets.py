@@ -24,6 +24,10 @@ def dataset_files(dataset: Any, *, row_by_row: bool = False) -> list[NamedPath] 
     So nothing is cast to a common type, which could fail because of one value. With `row_by_row` a folder must say
     by itself which column it is, for pyarrow takes 0x1F for 31 unless another folder is called by no number.
     """
+    try:
+        fragments = dataset.get_fragments() if hasattr(dataset, "get_fragments") else ()
+    except ValueError:  # it has a filter
+        return None
     if hasattr(dataset, "children"):  # a union
         parts = [dataset_files(child, row_by_row=row_by_row) for child in dataset.children]
         files = [file for part in parts for file in part or ()]
@@ -33,11 +37,8 @@ def dataset_files(dataset: Any, *, row_by_row: bool = False) -> list[NamedPath] 
     kind = _KINDS.get(dataset.format.default_extname) if root is not None else None
     if root is None or kind is None:
         return None
-    try:
-        fragments = list(dataset.get_fragments())
-    except ValueError:  # it has a filter
-        return None
-    names, known, files = set(dataset.schema.names), set(), []
+    names, files = set(dataset.schema.names), []
+    known: set[str] = set()
     for fragment in fragments:
         place, own = os.path.join(root, fragment.path), set(fragment.physical_schema.names)
         folders = _folders(place, fragment.partition_expression, row_by_row)
