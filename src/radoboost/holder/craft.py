@@ -264,9 +264,11 @@ def _terms(schema: Schema | None) -> dict[str, tuple[str, ...]]:
     return {name: kind.terms for name, kind in kinds.items() if isinstance(kind, Number | Date) and kind.terms}
 
 
-def _left_out(drop: Sequence[str], weights: Any) -> list[str]:
+def _left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
     """The columns to leave out, among them that of the weights."""
-    return [*([drop] if isinstance(drop, str) else drop), *([weights] if isinstance(weights, str) else [])]
+    if not isinstance(weights, str):
+        return drop  # as it was given: if it cannot be used, whoever reads it says so
+    return [*([drop] if isinstance(drop, str) else drop), weights]
 
 
 def _check(mechanism: Mechanism, asked: Asked) -> None:
