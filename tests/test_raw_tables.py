@@ -408,7 +408,7 @@ def test_types_that_arrow_does_not_have():
 def test_labels_with_gaps_say_what_to_do(tmp_path):
     labels = ["u", "v"] * 19 + [float("nan"), "u"]
     table = {"a": list("xy") * 20, "l": labels}
-    refused("the label 'l' has a missing value.*--missing drop", table, label="l")
+    refused("the label 'l' has a missing value.*--unlabelled drop", table, label="l")
     with pytest.warns(rb.SchemaWarning, match="rows left out for a gap: 1 of 40"):
         assert rb.craft(table, label="l", n_rados=5, missing="drop").n_examples == 39
 

@@ -124,7 +124,7 @@ BAD_TABLES = {
     "nested labels": (pa.table({"a": [1.0, 2.0], "y": [[0], [1]]}), {"label": "y"}, "label 'y' holds list"),
     "ragged labels": (np.eye(2), {"y": [[0], [1, 2]]}, "labels must be numbers"),
     "enormous labels": (np.eye(2), {"y": [0, 2**70]}, "labels must be numbers"),
-    "odd spellings": (np.eye(3), {"y": ["1_0", "10", "5"]}, "mixes numbers and text"),
+    "numbers and text": (np.eye(3), {"y": [10, "a", 5]}, "all of one kind"),
     "masked": (np.ma.array([[1.0], [2.0]], mask=[[0], [1]]), {"y": [0, 1]}, r"'x0' has a missing value \(row 2\)"),
     "masked label": (np.eye(2), {"y": np.ma.array([0, 1], mask=[0, 1])}, "label 'y' has a missing value"),
     "ragged": ([[1.0, 2.0], [3.0]], {"y": [0, 1]}, "cannot read the array"),
@@ -344,8 +344,9 @@ def test_classes():
     assert settled(["no", "yes"], classes=("yes", "no")) == (("yes", "no"), [[1, -1]])
     assert settled([0, 1], classes=("1", "0")) == ((1, 0), [[1, -1]])
     assert settled(pd.Categorical(["u", "v"])) == (("u", "v"), [[-1, 1]])
+    assert settled(["1", "yes"]) == (("1", "yes"), [[-1, 1]])
     with pytest.raises(TableError, match="mixes numbers and text"):
-        settled(["1", "yes"])
+        settled([1], ["yes"])
 
 
 def test_rows_are_counted_before_they_are_read(clinic, tmp_path):

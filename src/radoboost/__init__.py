@@ -20,10 +20,9 @@
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files with named_paths and folders, csv_files, csv_lines; what is read once (queries by their
 #                 addresses, datasets, streams) is kept in a spool; reading it strict or row_by_row; columns, cells,
-#                 marks, sparse, labels, persons; what raw columns mean: schema, with kinds; encoding, with raw_columns
-#                 and dates; json_schema, for editors; raw and carried: cells as they are; mapped: seen through a
-#                 feature map;
-#                 taken: some rows of a batch; weights: rows repeated
+#                 marks, sparse, labels by class_names, persons; what raw columns mean: schema, with kinds; encoding,
+#                 with raw_columns and dates; json_schema, for editors; raw and carried: cells as they are; mapped: seen
+#                 through a feature map; taken: some rows of a batch; weights: rows repeated
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;

@@ -41,6 +41,7 @@ from radoboost.release import Release, class_block, load
 from radoboost.release.blocks import holds_rados
 from radoboost.release.drawn import N_RADOS, draw_rados
 from radoboost.shells import LinearShell, boost_shell, boosted_rows, chosen_oracle, unchanged_by_failure
+from radoboost.tables.labels import check_classes
 from radoboost.tables.sparse import NamedMatrix
 from radoboost.tuning import changed_mechanism, chosen_mechanism, mechanism_parameters, note_fit, note_score
 
@@ -167,12 +168,14 @@ class _RadoShell(LinearShell, ABC):
             return self._check_labels(column_or_1d(y, warn=True), classes)
         if classes is None or len(classes) < 2:
             raise ArgumentError(_NEEDS_CLASSES)
+        check_classes(classes)  # before NumPy makes texts of numbers that stand among texts
         return y, np.array(classes)
 
     def _take_examples(self, X: Any, y: Any) -> tuple[Any, Any, NDArray[Any], list[str]]:
         """X and y without a check of their values: a private release must not depend on one."""
         if self.classes is None or len(self.classes) < 2:
             raise ArgumentError(_NEEDS_CLASSES)
+        check_classes(self.classes)
         X = validate_data(self, X, skip_check_array=True)  # looks at the columns only
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(self.n_features_in_)])
         return X, y, np.array(self.classes), list(names)

@@ -65,7 +65,7 @@ def check(
 
     chosen = chosen_table(table, query, form)
     result = check_table(
-        chosen, label=label, classes=chosen_classes(classes, class_), features=feature or None, drop=drop or (),
+        chosen, label=label, classes=chosen_classes(classes, class_, table), features=feature or None, drop=drop or (),
         schema=schema, bounds=bounds, person=person, max_rows=max_rows, separator=separator, decimal=decimal,
         progress=True,
     )  # fmt: skip

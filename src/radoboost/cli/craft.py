@@ -127,6 +127,14 @@ def craft(
             help="Fill missing values, refuse them, or leave such rows out; a promise about records always fills.",
         ),
     ] = "fill",
+    unlabelled: Annotated[
+        str,
+        typer.Option(
+            metavar="error|drop",
+            autocompletion=completing("error", "drop"),
+            help="Refuse rows without a label, or leave them out; to a promise about records they never give anything.",
+        ),
+    ] = "error",
     separator: SeparatorOption = None,
     decimal: DecimalOption = None,
     classes: ClassesOption = None,
@@ -195,6 +203,7 @@ def craft(
       rado craft patients.csv --label outcome --classes alive dead --json
       rado craft wine.csv --label grade --class low --class middle --class high
       rado craft patients.csv --label readmitted --missing drop --separator ';' --decimal ,
+      rado craft patients.csv --label readmitted --unlabelled drop
       rado craft patients.csv --epsilon 1 --schema patients.schema.json
       rado craft patients.csv --epsilon 1 --schema patients.schema.json --ledger clinic.ledger
       rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
@@ -212,7 +221,7 @@ def craft(
             f"rado schema {shown_table(table)} --label {label or 'COL'}; complete it from public knowledge; give it "
             "with --schema; or, if all columns are numbers, let the mechanism moments find bounds with --bounds private"
         )
-    declared_classes = chosen_classes(classes, class_)
+    declared_classes = chosen_classes(classes, class_, table)
     chosen = chosen_table(table, query, form)
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)
@@ -234,6 +243,7 @@ def craft(
             schema=schema,
             bounds=bounds,
             missing=missing,
+            unlabelled=unlabelled,
             separator=separator,
             decimal=decimal,
             intercept=intercept,

@@ -55,7 +55,8 @@ def predict(
     class, after the columns of --keep. Of more than two classes: the predicted class, then the probability of each, as
     probability:NAME. Columns that the model does not know are not read. Missing values are filled
     and never stop it, nor do cells that a model with a schema cannot read; how many, and how many values of a category
-    were new to the model, is said on stderr.
+    were new to the model, is said on stderr. With --label, rows without a label, or with one that is no class of the
+    model, are predicted too, and left out of the error.
 
     \b
     Examples:
@@ -77,6 +78,8 @@ def predict(
         )
     if words := predicted.filled.sentence():
         say(words)
+    if words := predicted.unjudged.sentence(label or ""):
+        say(words)
     if as_json:
         print(json.dumps({"path": str(place), **predicted.to_dict()}, indent=2, ensure_ascii=False))
         return
@@ -85,8 +88,9 @@ def predict(
     if len(counts) == 2:
         counts.reverse()  # the positive class first
     print(f"{predicted.n_rows:,} rows: {', '.join(f'{count:,} predicted {value!r}' for value, count in counts)}")
-    if predicted.n_wrong is not None:
-        print(f"{predicted.n_wrong:,} of them wrong: an error of {100 * predicted.n_wrong / predicted.n_rows:.2f} %")
+    if predicted.n_judged:
+        them = "them" if predicted.n_judged == predicted.n_rows else f"{predicted.n_judged:,} that have a known label"
+        print(f"{predicted.n_wrong:,} of {them} wrong: an error of {100 * predicted.error:.2f} %")
     for line in _confusion_lines(predicted):
         print(line)
 

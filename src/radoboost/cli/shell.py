@@ -3,8 +3,9 @@
 import functools
 import json
 import os
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
@@ -45,17 +46,32 @@ ClassOption = Annotated[
 ]
 
 
-def chosen_classes(classes: tuple[str, str] | None, names: list[str] | None) -> tuple[str, ...] | None:
+def chosen_classes(
+    classes: tuple[str, str] | None, names: list[str] | None, table: Sequence[str] = ()
+) -> tuple[str, ...] | None:
     """The classes by --classes or by --class, one of which will do; None where neither is given.
+
+    A third class after --classes is taken for a word of `table`, so one that is no file is pointed out.
 
     >>> chosen_classes(None, ["low", "middle", "high"])
     ('low', 'middle', 'high')
     """
     if classes is not None and names:
         raise ArgumentError("give --classes NEG POS, or --class NAME for each class, not both")
+    if classes is not None and len(table) > 1:
+        stray = [word for word in table if not _may_be_table(word)]
+        if stray and len(stray) < len(table):
+            each = " ".join(f"--class {shlex.quote(name)}" for name in (*classes, *stray))
+            raise ArgumentError(f"--classes takes two classes, and there is no file {stray[0]!r}; of more give: {each}")
     if names is not None and len(names) == 1:
         raise ArgumentError(f"--class {names[0]} is one class only; repeat --class for each of them")
     return tuple(names) if names else classes
+
+
+def _may_be_table(word: str) -> bool:
+    from radoboost.tables.addresses import is_address
+
+    return word == "-" or is_address(word) or any(mark in word for mark in "*?[/.") or os.path.exists(word)
 
 
 def completing(*words: str) -> Callable[[str], list[str]]:

@@ -50,6 +50,7 @@ def craft(
     schema: Bounds = None,
     bounds: Bounds = None,
     missing: str = "fill",
+    unlabelled: str = "error",
     separator: str | None = None,
     decimal: str | None = None,
     person: str | None = None,
@@ -105,6 +106,9 @@ def craft(
     missing : "fill", "error" or "drop"
         What becomes of missing values: they are filled, and a column says where; or they are refused; or rows that have
         some are left out. Private mechanisms always fill.
+    unlabelled : "error" or "drop"
+        What becomes of rows without a label: they are refused, or left out and counted in a `SchemaWarning`. To private
+        mechanisms such a row never gives anything.
     separator, decimal : str, optional
         What stands between the cells of a CSV file, by its header if nothing is declared, and before decimals.
     person, max_rows : str and int, optional
@@ -172,7 +176,8 @@ def craft(
     (100, 31)
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
-    _check_arguments(protection, signatures, intercept, missing)
+    _check_arguments(protection, signatures, intercept)
+    check_missing(missing, unlabelled, protection.private)
     declared = declaration(schema, bounds, y, label, classes, features, _left_out(drop, weights))
     declared = written(declared, separator, decimal, protection.private)
     asked = Asked(
@@ -205,7 +210,8 @@ def craft(
         if protection.private:
             made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts)
         else:
-            options = {"missing": missing, "separator": separator, "decimal": decimal, "engine": machine}
+            marks = {"separator": separator, "decimal": decimal}
+            options = {"missing": missing, "unlabelled": unlabelled, **marks, "engine": machine}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, options)
     noted = None if books is None else partial(_note_digest, books, name)
     return _release(protection, made, name, by_schema, noted, asked.n_rados, is_query(table))
@@ -278,7 +284,7 @@ def _check(mechanism: Mechanism, asked: Asked) -> None:
     mechanism.check(asked)
 
 
-def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: str) -> None:
+def _check_arguments(mechanism: Any, signatures: Any, intercept: Any) -> None:
     if isinstance(mechanism, type) or not hasattr(mechanism, "make"):
         raise ArgumentError(f"mechanism must be an object such as Moments(epsilon=1.0) or Plain(); it is {mechanism!r}")
     if signatures is not None and (isinstance(signatures, type) or not hasattr(signatures, "prepare")):
@@ -287,7 +293,6 @@ def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: s
         raise ArgumentError("a feature interval is made for one column; use mechanism=FeatureBand(column, epsilon)")
     if not isinstance(intercept, bool | np.bool_):
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
-    check_missing(missing, mechanism.private)
 
 
 def _open(table: Any, y: Any, asked: Asked) -> Source:

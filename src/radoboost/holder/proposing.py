@@ -31,7 +31,7 @@ from radoboost.holder.odd_cells import odd_cells
 from radoboost.tables.cells import is_text, no_labels
 from radoboost.tables.columns import listed, storage
 from radoboost.tables.kinds import MOST_VALUES, ORDERS, PRIVATE, Category, Date, Kind, Left, Number
-from radoboost.tables.labels import LabelsSeen
+from radoboost.tables.labels import ADVICE, LabelsSeen, unlabelled
 from radoboost.tables.marks import PLAIN, Marks
 from radoboost.tables.raw import RawTable, raw_table
 from radoboost.tables.schema import Schema
@@ -130,33 +130,34 @@ def propose(
     separator: str | None = None,
     decimal: str | None = None,
     skip_unlabelled: bool = False,
+    advice: str = ADVICE,
     engine: Engine | None = None,
 ) -> Proposal:
     """A proposal, with what it goes by; see `propose_schema`. Marks that are given are not looked for.
 
-    With `skip_unlabelled`, rows without a label are no reason to stop.
+    With `skip_unlabelled`, rows without a label are no reason to stop; else `advice` says what to do about them.
     """
     with at_rest(table) as rows:
-        return _propose(rows, label, features, drop, classes, separator, decimal, skip_unlabelled, engine)
+        seen = None if label is None else LabelsSeen(label, classes, advice=advice)
+        return _propose(rows, seen, features, drop, separator, decimal, skip_unlabelled, engine)
 
 
 def _propose(
     table: Any,
-    label: str | None,
+    labels: LabelsSeen | None,
     features: Sequence[str] | None,
     drop: Sequence[str],
-    classes: Sequence[Any] | None,
     separator: str | None,
     decimal: str | None,
     skip_unlabelled: bool,
     engine: Engine | None,
 ) -> Proposal:
+    label = None if labels is None else labels.name
     raw = raw_table(table, None, separator)
     check_label(label, list(raw.columns))
     names = _chosen(raw.columns, label, features, drop)
     raw = raw_table(table, [*names, *([] if label is None else [label])], separator)
     marks = [pair for pair in marks_to_try(raw.separator) if decimal is None or pair.decimal == decimal]
-    labels = None if label is None else LabelsSeen(label, classes)
     looks = _look(raw, names, engine or get_engine("auto"), marks, labels, skip_unlabelled)
     chosen = _common_marks(looks, marks)
     kinds = {name: _kind(look, chosen, named=features is not None) for name, look in looks.items()}
@@ -207,7 +208,7 @@ def _look(
         if labels is not None:
             column = _labels(batch.columns.column(labels.name), raw.separator is not None)
             if skip_unlabelled:
-                labels.see(column.filter(pa.array(~no_labels(column))))
+                labels.see(column.filter(pa.array(~unlabelled(column, labels.classes))))
             else:
                 labels.see(column, batch.place)
         n_rows += batch.columns.num_rows

@@ -24,7 +24,8 @@ from radoboost.tables import Source, open_table
 from radoboost.tables.cells import gaps, no_labels
 from radoboost.tables.columns import listed
 from radoboost.tables.kinds import Category, Kind, Number
-from radoboost.tables.labels import class_places, labels_array
+from radoboost.tables.labels import CRAFT_ADVICE, class_places, labels_array
+from radoboost.tables.labels import unlabelled as without_label
 from radoboost.tables.marks import PLAIN, file_separator
 from radoboost.tables.paths import expand_paths, file_kind, is_paths
 from radoboost.tables.raw import raw_table
@@ -32,6 +33,7 @@ from radoboost.tables.schema import Schema
 from radoboost.tables.weights import beside, repeated
 
 MISSING = ("fill", "error", "drop")
+UNLABELLED = ("error", "drop")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +45,10 @@ class PlainRelease:
     lines: list[str] = field(default_factory=list)
 
 
-def check_missing(missing: str, private: bool) -> None:
-    """Refuse what cannot be done about missing values."""
+def check_missing(missing: str, unlabelled: str, private: bool) -> None:
+    """Refuse what cannot be done about missing values and labels."""
+    if unlabelled not in UNLABELLED:
+        raise ArgumentError(f"unlabelled must be one of {', '.join(UNLABELLED)}; it is {unlabelled!r}")
     if missing not in MISSING:
         raise ArgumentError(f"missing must be one of {', '.join(MISSING)}; it is {missing!r}")
     if private and missing != "fill":
@@ -61,6 +65,7 @@ def make_plainly(
     asked: Asked,
     *,
     missing: str = "fill",
+    unlabelled: str = "error",
     separator: str | None = None,
     decimal: str | None = None,
     engine: Engine | None = None,
@@ -70,15 +75,21 @@ def make_plainly(
 
     Without a schema, and with no marks declared, a clean table of numbers is read as it is. Everything else goes by a
     schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
-    that are `withheld` it has what was declared, and nothing from the table.
+    that are `withheld` it has what was declared, and nothing from the table. Where `unlabelled` is "drop", rows without
+    a label are left out, whatever is done about other missing values.
     """
+    drops = unlabelled == "drop"
+    if drops and np.ma.isMaskedArray(y):
+        y = np.array(y.tolist(), dtype=object)  # None where it is masked
     if asked.weights is not None:
         make = partial(_make_repeated, make)
-    schema, lines, hidden = asked.declared.schema, [], withheld or {}
+    lines: list[str] = []
+    schema, hidden = asked.declared.schema, withheld or {}
     known = {} if schema is None or schema.from_data else schema.columns
     if schema is None and separator is None and decimal is None:
         try:
-            return PlainRelease(make(asked, open_source(table, y, asked)), None, _separated(table))
+            source, lines = _labelled(open_source(table, y, asked), asked, drops)
+            return PlainRelease(make(asked, source), None, [*_separated(table), *lines])
         except NeedsSchema:
             if hasattr(table, "toarray") or isinstance(asked.declared.limits, np.ndarray):
                 raise  # by position, or too large to be read by column
@@ -91,7 +102,8 @@ def make_plainly(
             classes=asked.classes,
             separator=separator,
             decimal=decimal,
-            skip_unlabelled=missing == "drop",
+            skip_unlabelled=drops or missing == "drop",
+            advice=CRAFT_ADVICE,
             engine=engine,
         )
         proposal.refuse_nearly_numbers()
@@ -118,12 +130,13 @@ def make_plainly(
     asked = replace(asked, declared=declared, features=None, drop=())
     source = open_source(table, y, asked)
     if missing != "fill":
-        found = find_gaps(table, y, schema, asked.label)
+        found = find_gaps(table, y, schema, asked.label, labelled_only=drops)
         if missing == "error":
-            found.refuse()
-        source = found.without(source, weighted=asked.weights is not None)
-        lines = [*lines, *found.in_words()]
-    return PlainRelease(make(asked, source), declared.schema, lines)
+            found.refuse(asked.label_name if drops else None)
+        source, more = found.without(source, weighted=asked.weights is not None), found.in_words()
+    else:
+        source, more = _labelled(source, asked, drops)
+    return PlainRelease(make(asked, source), declared.schema, [*lines, *more])
 
 
 def _make_repeated(make: Callable[[Asked, Source], Made], asked: Asked, source: Source) -> Made:
@@ -173,11 +186,12 @@ class GapRows:
     by_column: dict[str, int] = field(default_factory=dict)
     complete: list[NDArray[np.bool_]] = field(default_factory=list)
 
-    def refuse(self) -> None:
-        """Refuse gaps, and name all columns that have some."""
-        if self.by_column:
+    def refuse(self, label: str | None = None) -> None:
+        """Refuse gaps but those of the column `label`, and name all columns that have some."""
+        counts = {name: count for name, count in self.by_column.items() if name != label}
+        if counts:
             raise TableError(
-                f"values are missing in {_counted(self.by_column)} of {self.n_rows:,} rows; fill them in, leave such "
+                f"values are missing in {_counted(counts)} of {self.n_rows:,} rows; fill them in, leave such "
                 "rows out with missing='drop' (--missing drop), or let them be filled with missing='fill'"
             )
 
@@ -206,8 +220,26 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name!r} {count:,}" for name, count in counts.items())
 
 
-def find_gaps(table: Any, y: Any, schema: Schema, label: str | None) -> GapRows:
+def _labelled(source: Source, asked: Asked, drops: bool) -> tuple[Source, list[str]]:
+    """The source without the rows that have no label, if these are to be left out, and how many there are in words."""
+    if not drops:
+        return source, []
+    found = GapRows()
+    for batch in source.batches():
+        absent = without_label(batch.labels, asked.classes)
+        found.n_rows += batch.n_rows
+        found.complete.append(~absent)
+        if absent.any():
+            found.by_column[asked.label_name] = found.by_column.get(asked.label_name, 0) + int(absent.sum())
+    left = found.by_column.get(asked.label_name, 0)
+    lines = [f"rows left out without a label: {left:,} of {found.n_rows:,}"] if left else []
+    return found.without(source, weighted=asked.weights is not None), lines
+
+
+def find_gaps(table: Any, y: Any, schema: Schema, label: str | None, *, labelled_only: bool = False) -> GapRows:
     """Look for gaps in the columns that a schema uses, and in the label, in one pass over the raw cells.
+
+    With `labelled_only`, gaps in rows without a label are not counted.
 
     >>> schema = Schema({"a": Number(), "b": Category(("x",))})
     >>> found = find_gaps({"a": [1.0, None], "b": ["x", ""]}, None, schema, None)
@@ -226,7 +258,10 @@ def find_gaps(table: Any, y: Any, schema: Schema, label: str | None) -> GapRows:
             absent[label] = no_labels(batch.columns.column(label))
         if labels is not None:
             absent["y"] = labels[places]
+        unlabelled = absent.get("y" if label is None else label)
         for name, rows in absent.items():
+            if labelled_only and unlabelled is not None and rows is not unlabelled:
+                rows = rows & ~unlabelled
             complete &= ~rows
             if rows.any():
                 found.by_column[name] = found.by_column.get(name, 0) + int(rows.sum())

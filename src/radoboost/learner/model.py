@@ -30,6 +30,7 @@ from radoboost.learner.rows import score_rows
 from radoboost.release import Release, Statement, check_map, read_map, read_schema, read_statement, replacing
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.maps import FeatureMap
+from radoboost.tables.class_names import one_kind
 from radoboost.tables.schema import Schema
 
 # 2 where a schema or a feature map is in it, 3 where a link or effects are, 4 where there are more than two classes,
@@ -78,6 +79,8 @@ class Model:
                 f"a model needs one finite weight a column, of more than two classes for each; it has "
                 f"{len(self.columns)} columns and {self.n_classes} classes"
             )
+        if one_kind(self.classes) != tuple(self.classes):
+            raise ModelError(f"the classes must be values of one kind; they are {self.classes}")
         if own and self.link is not None:
             raise ModelError("the link of a model is for two classes")
         check_map(self.map, self.columns)

@@ -19,12 +19,42 @@ from radoboost.learner.model import Model
 from radoboost.learner.rows import Filled, open_rows, scored_batches
 from radoboost.progress import Progress
 from radoboost.release import replacing
+from radoboost.tables import Batch
 from radoboost.tables.carried import Carried
+from radoboost.tables.cells import no_labels
 from radoboost.tables.columns import listed
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.streams import at_rest
 
 PREDICTION = "prediction"
+_LONGEST_SHOWN = 40  # characters of a label in a message
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """Rows that are predicted, but not judged: how many have no label, and how many one that is none of the classes.
+
+    `first` is the first such label, and where it is.
+    """
+
+    missing: int = 0
+    unknown: int = 0
+    first: str = ""
+
+    def __add__(self, other: "Unjudged") -> "Unjudged":
+        return Unjudged(self.missing + other.missing, self.unknown + other.unknown, self.first or other.first)
+
+    def sentence(self, label: str) -> str:
+        """In words; empty if there is nothing to say.
+
+        >>> Unjudged(2, 1, "'maybe', row 7").sentence("ill")
+        "left out of the error: 2 rows without a label in 'ill', 1 with one of no class (the first is 'maybe', row 7)"
+        """
+        missing = f"{self.missing:,} row{'s' * (self.missing != 1)} without a label in {label!r}"
+        unknown = f"{self.unknown:,} with one of no class (the first is {self.first})"
+        unknown = unknown if self.missing else unknown.replace("with one", f"with a label in {label!r}")
+        parts = [words for words, count in ((missing, self.missing), (unknown, self.unknown)) if count]
+        return f"left out of the error: {', '.join(parts)}" if parts else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +62,7 @@ class Predicted:
     """How many rows a table has, how many are predicted to be of each class, and how many wrongly.
 
     `confusion` counts rows by their true class (rows) and the predicted one (columns); it is None without labels.
+    Rows whose label is missing, or of no class of the model, are not in it, but in `unjudged`.
     `filled` counts gaps, cells that could not be read, and values that are new to the model.
     """
 
@@ -39,6 +70,7 @@ class Predicted:
     counts: NDArray[np.int64]
     confusion: NDArray[np.int64] | None
     filled: Filled
+    unjudged: Unjudged = Unjudged()
 
     @property
     def n_rows(self) -> int:
@@ -56,13 +88,21 @@ class Predicted:
         return None if self.confusion is None else int(self.confusion.sum() - np.trace(self.confusion))
 
     @property
+    def n_judged(self) -> int:
+        """How many rows have a label that is a class of the model."""
+        return 0 if self.confusion is None else int(self.confusion.sum())
+
+    @property
     def error(self) -> float:
-        """The share of rows that are predicted wrongly; NaN without labels."""
-        return math.nan if self.n_wrong is None else self.n_wrong / self.n_rows
+        """The share of judged rows that are predicted wrongly; NaN without any."""
+        return self.n_wrong / self.n_judged if self.n_wrong is not None and self.n_judged else math.nan
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data, without what is not known."""
-        error = {} if self.n_wrong is None else {"n_wrong": self.n_wrong, "error": self.error}
+        error: dict[str, Any] = {}
+        if self.n_wrong is not None:
+            error = {"n_wrong": self.n_wrong, "error": self.error if self.n_judged else None}
+            error |= {"n_unlabelled": self.unjudged.missing, "n_unknown_labels": self.unjudged.unknown}
         many: dict[str, Any] = {"n_positive": self.n_positive}
         if len(self.classes) > 2:
             many = {"classes": list(self.classes), "n_predicted": self.counts.tolist()}
@@ -100,7 +140,8 @@ def predict_table(
 
     Of more than two classes: the predicted class, then the probability of each, as "probability:NAME".
     The table must have the model's columns, in any order; others are not read. Where `label` names a column of
-    true classes, wrong predictions are counted. The columns that `keep` names come first, as they are in the table.
+    true classes, wrong predictions are counted, among rows that have one which the model knows. The columns that `keep`
+    names come first, as they are in the table.
     `separator` and `decimal` say how a CSV file is written, where neither its header line nor the model does.
 
     >>> import tempfile, radoboost as rb
@@ -134,7 +175,7 @@ def _predict(
     kept = Carried(table, keep, separator if source.schema is None else source.schema.separator) if keep else None
     fields = [pa.field(name, choices.type if name == PREDICTION else pa.float64()) for name in written_names(model)]
     schema = pa.schema([*(() if kept is None else kept.schema), *fields])
-    n_classes, n_rows, filled = model.n_classes, 0, Filled()
+    n_classes, n_rows, filled, unjudged = model.n_classes, 0, Filled(), Unjudged()
     counts, confusion = np.zeros(n_classes, np.int64), np.zeros((n_classes, n_classes), np.int64)
     with replacing(place) as draft, _writer(place, draft, schema) as writer:
         for batch, scores, more in scored_batches(model, source):
@@ -144,12 +185,28 @@ def _predict(
             writer.write(pa.table(columns, schema=schema))
             counts += np.bincount(places, minlength=n_classes)
             if rule is not None:
-                np.add.at(confusion, (rule.places(batch.labels, batch.place), places), 1)
+                truth = rule.places_or_none(batch.labels)
+                np.add.at(confusion, (truth[truth >= 0], places[truth >= 0]), 1)
+                unjudged += _unjudged(batch, truth)
             n_rows += batch.n_rows
             filled += more
             bar("scoring rows", n_rows, source.expected_rows(n_rows))
         source.check_rows(n_rows)
-    return Predicted(model.classes, counts, None if rule is None else confusion, filled)
+    return Predicted(model.classes, counts, None if rule is None else confusion, filled, unjudged)
+
+
+def _unjudged(batch: Batch, truth: NDArray[np.int64]) -> Unjudged:
+    """The rows whose label is of no class, and among them those that have none at all."""
+    assert batch.labels is not None
+    if (truth >= 0).all():
+        return Unjudged()
+    absent = no_labels(batch.labels) & (truth < 0)
+    unknown = np.flatnonzero(~absent & (truth < 0))
+    if not len(unknown):
+        return Unjudged(int(absent.sum()))
+    label = str(batch.labels[int(unknown[0])].as_py())
+    shown = repr(label if len(label) <= _LONGEST_SHOWN else f"{label[:_LONGEST_SHOWN]}...")
+    return Unjudged(int(absent.sum()), len(unknown), f"{shown}, {batch.place(int(unknown[0]))}")
 
 
 def _written(model: Model, scores: NDArray[np.float64], prediction: pa.Array) -> list[pa.Array]:

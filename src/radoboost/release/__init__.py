@@ -35,6 +35,7 @@ from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.laws import NOISY_MOMENTS, law_of
 from radoboost.release.maps import FeatureMap
 from radoboost.release.stage_noise import check_release
+from radoboost.tables.class_names import one_kind
 from radoboost.tables.schema import Schema
 
 # 2 where there is a schema, a feature map, a block with columns of its own or stored by half, or there are no rados;
@@ -351,7 +352,7 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
     columns = columns_from_json(document["columns"])
     layout = {block["name"]: Stored.from_dict(block["name"], block) for block in document["blocks"]}
     blocks = from_table(parquet.read(), [column.name for column in columns], layout)
-    classes = tuple(document["classes"])
+    classes = one_kind(document["classes"])
     if len(classes) < 2 or len(set(map(str, classes))) < len(classes):
         raise ReleaseError("a release has at least two classes, all of them different")
     rados = {RADOS} if len(classes) == 2 else {class_block(value) for value in classes}

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -16,13 +15,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, NeedsSchema, RadoError, TableError
-from radoboost.tables.cells import category_places, is_gap, run_places
+from radoboost.tables.cells import category_places, is_gap, no_labels, run_places
+from radoboost.tables.class_names import LONGEST_LABEL as LONGEST_LABEL
+from radoboost.tables.class_names import MOST_CLASSES as MOST_CLASSES
+from radoboost.tables.class_names import Spellings, check_kinds, in_words
+from radoboost.tables.class_names import canonical_label as canonical_label
+from radoboost.tables.class_names import check_classes as check_classes
+from radoboost.tables.class_names import check_n_classes as check_n_classes
+from radoboost.tables.class_names import class_key as class_key
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-# No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-LONGEST_LABEL = 1024  # characters; a longer text is not a number and not a class
-MOST_CLASSES = 64
 _MOST_FRACTIONS = 10  # different numbers, some with fractions, that may still be classes which nobody declared
 _MANY_CLASSES = 20  # beyond which it is said that a label may be a number
 _LONGEST_SPELLING = 400  # characters of all classes, before a digest stands for them
@@ -33,7 +34,8 @@ _PLAIN_NUMBERS = {
 Place = Callable[[int], str]
 
 
-ADVICE = "fill it in, or leave such rows out (rado craft --missing drop)"
+ADVICE = "fill it in, or leave such rows out"
+CRAFT_ADVICE = f"{ADVICE} with unlabelled='drop' (rado craft --unlabelled drop)"
 
 
 def labels_array(y: Any) -> pa.Array:
@@ -50,70 +52,15 @@ def labels_array(y: Any) -> pa.Array:
             # Straight from memory: pa.array would import pandas first, to see whether this is one of its own.
             array = np.ascontiguousarray(array)
             return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
+        if array.dtype.kind == "U" and not hasattr(y, "dtype") and not all(isinstance(value, str) for value in y):
+            raise TypeError  # NumPy makes texts of numbers that stand among texts
         if array.dtype.kind in "biufUOT":
-            return pa.array(array.tolist())
+            return pa.array(array.tolist(), from_pandas=True)  # NaN among texts is a missing one
     except RadoError:
         raise
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
         raise TableError("labels must be numbers, truth values or text, all of one kind") from None
     raise TableError(f"labels must be numbers, truth values or text; their type is {array.dtype}")
-
-
-def canonical_label(spelling: Any) -> Any:
-    """One value for all spellings of a class: white space around it does not count, and a number in a text is a number.
-
-    >>> [canonical_label(v) for v in ("1", "1.0", 1.0, True, "true", "yes", " yes ")]
-    [1, 1, 1, True, True, 'yes', 'yes']
-    """
-    if isinstance(spelling, np.generic):
-        spelling = spelling.item()
-    if isinstance(spelling, str):
-        if len(spelling) > LONGEST_LABEL:
-            return spelling
-        text = spelling.strip()
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
-            return text
-        spelling = int(text) if _WHOLE.fullmatch(text) else float(text)
-    return int(spelling) if isinstance(spelling, float) and spelling.is_integer() else spelling
-
-
-def check_classes(classes: Any) -> tuple[Any, ...]:
-    """The classes that the caller declares, in canonical spelling: they must differ; of two, the negative one is first.
-
-    >>> check_classes(["no", "yes"]), check_classes(("1", 2.0, 3))
-    (('no', 'yes'), (1, 2, 3))
-    """
-    try:
-        values = tuple(canonical_label(value) for value in classes)
-        valid = len(values) == len({class_key(value) for value in values}) and not isinstance(classes, str)
-        valid = valid and 2 <= len(values) <= MOST_CLASSES
-        valid = valid and all(len(str(value)) <= LONGEST_LABEL for value in values)
-    except TypeError:
-        valid = False
-    if not valid:
-        raise ArgumentError(
-            f"classes must be two different values, (negative, positive), or more, up to {MOST_CLASSES}; they are "
-            f"{_shortened(classes)}"
-        )
-    return values
-
-
-def check_n_classes(number: int) -> int:
-    """The number of classes that somebody asks about, refused where no table could have so many.
-
-    >>> check_n_classes(5)
-    5
-    """
-    if isinstance(number, bool) or not isinstance(number, int) or not 2 <= number <= MOST_CLASSES:
-        raise ArgumentError(f"the number of classes must be a whole number from 2 to {MOST_CLASSES}; it is {number!r}")
-    return number
-
-
-def _shortened(classes: Any) -> str:
-    text = repr(classes)
-    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def comparable(labels: pa.Array) -> pa.Array:
@@ -156,6 +103,16 @@ def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
         return pa.nulls(len(chunks))
 
 
+def unlabelled(labels: pa.Array, classes: Sequence[Any] | None = None) -> NDArray[np.bool_]:
+    """Which rows have no label; a word that is declared as a class is one.
+
+    >>> unlabelled(pa.array(["yes", "NA", None])), unlabelled(pa.array(["yes", "NA", None]), ("yes", "NA"))
+    (array([False,  True,  True]), array([False, False,  True]))
+    """
+    absent = no_labels(labels)
+    return absent if classes is None else absent & (class_places(labels, classes) < 0)
+
+
 # ---- which classes a table has
 
 
@@ -163,7 +120,7 @@ def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
 class LabelsSeen:
     """The label values seen so far. Those of several readers can be merged, in any order.
 
-    Where `classes` are declared, any other value is refused.
+    Where `classes` are declared, any other value is refused. `advice` says what to do about a missing one.
 
     >>> first, second = LabelsSeen("y"), LabelsSeen("y")
     >>> first.see(pa.array(["yes", "yes"]))
@@ -176,6 +133,8 @@ class LabelsSeen:
     classes: Sequence[Any] | None = None
     # With their types: True, 1 and 1.0 are one class, and which of them it is called must not depend on the order.
     values: set[tuple[str, Any]] = field(default_factory=set)
+    spellings: Spellings = field(default_factory=Spellings)
+    advice: str = ADVICE
 
     def __post_init__(self) -> None:
         if self.classes is not None:
@@ -191,7 +150,8 @@ class LabelsSeen:
 
     def merge(self, other: "LabelsSeen") -> "LabelsSeen":
         """What both saw, as a new state."""
-        merged = LabelsSeen(self.name, self.classes, self.values | other.values)
+        spellings = self.spellings.merge(other.spellings)
+        merged = LabelsSeen(self.name, self.classes, self.values | other.values, spellings, self.advice)
         merged._check_number(str)
         return merged
 
@@ -199,31 +159,37 @@ class LabelsSeen:
         """Which classes there are, once every label was seen; of two, which is -1 and which is +1.
 
         Without declared classes they are in the order of their values: of two the smaller or earlier is -1 and the
-        other +1, so that 0 and 1, -1 and 1, or False and True mean what they say.
+        other +1, so that 0 and 1, -1 and 1, or False and True mean what they say. Texts that are not all numbers, or
+        not all truth values, are in the order of texts.
         """
         values = self._distinct()
         if len(values) < 2:
             how_many = f"one class only ({values[0]!r})" if values else "no values"
             raise TableError(f"the label {self.name!r} has {how_many}; it must have at least two")
-        _check_kinds(self.name, self.classes or values)
-        if self.classes is None and len(values) > _MOST_FRACTIONS and any(isinstance(v, float) for v in values):
-            shown = ", ".join(repr(value) for value in sorted(values)[:3])
+        if self.classes is not None:
+            check_kinds(self.name, self.classes)
+            return LabelRule(self.name, self.classes)
+        names = self.spellings.names(self.name, values)
+        numbers = [value for value in values if not isinstance(value, str)]
+        if len(numbers) > _MOST_FRACTIONS and any(isinstance(value, float) for value in numbers):
+            shown = ", ".join(repr(value) for value in sorted(numbers)[:3])
             raise TableError(
-                f"the label {self.name!r} has {len(values)} different numbers, some with fractions ({shown}, ...), so "
+                f"the label {self.name!r} has {len(numbers)} different numbers, some with fractions ({shown}, ...), so "
                 "it looks like an amount; make classes of its ranges, or declare all of them as classes (--class)"
             )
-        return LabelRule(self.name, check_classes(self.classes or sorted(values)))
+        return LabelRule(self.name, names)
 
     def _see(self, labels: pa.Array, place: Place | None) -> None:
         missing = labels.is_null(nan_is_null=pa.types.is_floating(labels.type))
         if pc.any(missing).as_py():
             where = _where(place, missing, pa.scalar(True))
-            raise NeedsSchema(f"the label {self.name!r} has a missing value{where}; {ADVICE}")
+            raise NeedsSchema(f"the label {self.name!r} has a missing value{where}; {self.advice}")
         for spelling in pc.unique(labels):
             where_it_is = partial(_where, place, labels, spelling)
             value = canonical_label(spelling.as_py())
             self._check(value, labels.type, where_it_is)
             self.values.add((type(value).__name__, value))
+            self.spellings.see(value, spelling.as_py())
             self._check_number(where_it_is)
 
     def _check(self, value: Any, kind: pa.DataType, where: Callable[[], str]) -> None:
@@ -237,7 +203,7 @@ class LabelsSeen:
                 f"the label {self.name!r} has a text of {len(value):,} characters{where()}; "
                 f"a class has {LONGEST_LABEL:,} at most"
             )
-        if self.classes is not None and value not in self.classes:
+        if self.classes is not None and value not in map(canonical_label, self.classes):
             raise TableError(
                 f"the label {self.name!r} has the value {value!r}{where()}, which is not one of the declared classes "
                 f"{in_words(self.classes)}"
@@ -297,31 +263,9 @@ def label_spelling(name: str, classes: Sequence[Any]) -> str:
     return f"{json.dumps(name)} of {listed}"
 
 
-def in_words(classes: Sequence[Any]) -> str:
-    """The classes for a message; of many, the first few.
-
-    >>> in_words(("no", "yes")), in_words(range(20))
-    ("'no' and 'yes'", '0, 1, 2, 3, 4, 5 and 14 more')
-    """
-    shown = [repr(value) for value in classes[:6]]
-    rest = len(classes) - len(shown)
-    return f"{', '.join(shown)} and {rest} more" if rest else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
 def _where(place: Place | None, labels: pa.Array, value: pa.Scalar) -> str:
     """Where the first label with this value is, for a message; this may take long."""
     return "" if place is None else f" ({place(pc.index(labels, value).as_py())})"
-
-
-def _check_kinds(name: str, values: Sequence[Any]) -> None:
-    """Refuse classes of different kinds, and integers that do not fit 64 bits."""
-    kinds = {"truth values" if isinstance(v, bool) else "text" if isinstance(v, str) else "numbers" for v in values}
-    if len(kinds) > 1:
-        raise TableError(f"the label {name!r} mixes {' and '.join(sorted(kinds))}, {list(values)}; make them one kind")
-    if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values):
-        raise TableError(
-            f"the label {name!r} has an integer beyond 64 bits; use text or smaller numbers for the classes"
-        )
 
 
 # ---- which label is which
@@ -433,26 +377,6 @@ def class_places(column: pa.Array, values: Sequence[Any], missing: int = -1) -> 
     by_spelling = [_place_of(places, spelling, missing) for spelling in encoded.dictionary]
     rows: NDArray[np.int64] = encoded.indices.fill_null(len(by_spelling)).to_numpy(zero_copy_only=False)
     return np.array([*by_spelling, missing], dtype=np.int64)[rows]
-
-
-def class_key(value: Any) -> Any:
-    """What a value is compared by, in whatever type its column is.
-
-    One missing value makes floats of integers, so a whole number beyond 2**53 is the one that float64 has for it; and
-    one text makes objects of a column, so infinity is the text that it is spelled as there.
-
-    >>> class_key("9007199254740993"), class_key(float("inf")), class_key("A")
-    (9007199254740992, 'inf', 'A')
-    """
-    value = canonical_label(value)
-    if isinstance(value, float) and math.isinf(value):
-        return repr(value)
-    if isinstance(value, int) and abs(value) > 2**53:
-        try:
-            return int(float(value))
-        except OverflowError:
-            return str(value)
-    return value
 
 
 def _has_values(kind: pa.DataType) -> bool:

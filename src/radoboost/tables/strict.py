@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -171,7 +172,7 @@ def chosen_columns(table: Any, features: Sequence[str], label: str | None, schem
     arrays = []
     for name, column in columns:
         if name == label:
-            arrays.append(_labels(column))
+            arrays.append(_labels(name, column))
         elif name in features:
             arrays.append(raw_cells(column, schema.columns[name], schema.marks))
         else:
@@ -179,12 +180,17 @@ def chosen_columns(table: Any, features: Sequence[str], label: str | None, schem
     return pa.table(arrays, [name for name, _ in columns])
 
 
-def _labels(column: Any) -> pa.Array | pa.ChunkedArray:
+def _labels(name: str, column: Any) -> pa.Array | pa.ChunkedArray:
     """A column of labels as Arrow has it; one by one where it does not."""
     try:
-        return each_label(column) if str(getattr(column, "dtype", "")) == "Object" else pa.array(column)
+        if str(getattr(column, "dtype", "")) != "Object":
+            return pa.array(column)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return each_label(column)
+        pass
+    kinds = {isinstance(value, str) for value in column if isinstance(value, str | Real | np.bool_) and value == value}
+    if len(kinds) > 1:
+        raise TableError(f"the label {name!r} mixes numbers and text; make all of them text")
+    return each_label(column)
 
 
 def _unread(table: Any) -> str:

@@ -21,7 +21,7 @@ from radoboost.holder.signatures import SignatureSet
 from radoboost.holder.sparse_passes import check_room, sum_class_entries, sum_entries, survey_entries
 from radoboost.release import RADOS, class_block
 from radoboost.release.columns import Column
-from radoboost.tables.labels import LabelRule, LabelsSeen
+from radoboost.tables.labels import CRAFT_ADVICE, LabelRule, LabelsSeen
 from radoboost.tables.mapped import mapped
 
 DEFAULT_SCALE = "standard"
@@ -79,7 +79,7 @@ def survey(asked: Asked, run: Run, *, unbounded: str | None = None, passes: int 
     if unbounded is not None:
         limits.pop(unbounded, None)
     moments = scale == "standard" or unbounded is not None
-    labels = LabelsSeen(asked.label_name, asked.classes)
+    labels = LabelsSeen(asked.label_name, asked.classes, advice=CRAFT_ADVICE)
     task = SurveyRows(run.engine, *limit_arrays(limits, source.features), labels, moments, source.features)
     sums = run.sum(survey_entries(task, source))
     source.check_rows(sums.exact.n_rows)
