@@ -143,7 +143,7 @@ def test_what_cannot_be_shifted_is_refused():
         with pytest.raises(rb.ReleaseError, match="does not tell which share"):
             rb.class_shares(rb.craft(x, y, n_rados=20, counts=None, **options))
     with pytest.raises(
-        rb.ArgumentError, match="of 3 classes .* --prior b=SHARE --prior c=SHARE, or {'b': SHARE, 'c': SHARE}"
+        rb.ArgumentError, match=r"of 3 classes .* --prior b=SHARE --prior c=SHARE, or {'b': SHARE, 'c': SHARE}"
     ):
         shares_of(0.2, ("a", "b", "c"))
     with pytest.raises(rb.ArgumentError, match="each class but one, which gets the rest; there is none for 'b', 'c'"):
