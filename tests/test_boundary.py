@@ -15,6 +15,7 @@ PACKAGE = Path(radoboost.__file__).parent
 SHARED = {"errors", "memory", "numba_cache", "progress", "tables", "release", "privacy"}
 HOLDER, LEARNER = {"holder"}, {"learner"}
 BOTH = {
+    "__main__",
     "adaboost",
     "adversary",
     "cli",

@@ -142,8 +142,20 @@ def test_what_cannot_be_shifted_is_refused():
     ):
         with pytest.raises(rb.ReleaseError, match="does not tell which share"):
             rb.class_shares(rb.craft(x, y, n_rados=20, counts=None, **options))
-    with pytest.raises(rb.ArgumentError, match="of 3 classes must be a mapping"):
+    with pytest.raises(
+        rb.ArgumentError, match=r"of 3 classes .* --prior b=SHARE --prior c=SHARE, or {'b': SHARE, 'c': SHARE}"
+    ):
         shares_of(0.2, ("a", "b", "c"))
+    with pytest.raises(rb.ArgumentError, match="each class but one, which gets the rest; there is none for 'b', 'c'"):
+        shares_of({"a": 0.2}, ("a", "b", "c"))
+    with pytest.raises(rb.ArgumentError, match="or for each but one, which gets the rest"):
+        shares_of({"a": 0.5, "b": 0.7}, ("a", "b", "c"))
+
+
+def test_a_class_without_rows_is_named_with_the_way_out():
+    release = rb.craft(np.arange(40.0)[:, None], np.arange(40) % 2, classes=(0, 1, 2), n_rados=20)
+    with pytest.raises(rb.ReleaseError, match=r"no rows have the class 2, .* model\.with_prior\(new, old\)"):
+        rb.class_shares(release)
 
 
 def test_a_shifted_link_is_kept_and_exported(tmp_path):

@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from radoboost.tables.kinds import Category, Date, Left, Number
     from radoboost.tables.queries import query
     from radoboost.tables.schema import Schema
+    from radoboost.tables.sparse import NamedMatrix
     from radoboost.tuning import folds
 
 __version__ = version("radoboost")
@@ -173,6 +174,7 @@ _HOMES = {
     "scoring": ("score",),
     "tables.kinds": ("Category", "Date", "Left", "Number"),
     "tables.queries": ("query",),
+    "tables.sparse": ("NamedMatrix",),
     "tables.schema": ("Schema",),
     "tuning": ("folds",),
 }
@@ -200,6 +202,7 @@ __all__ = [
     "ModelError",
     "Moments",
     "MomentsClassifier",
+    "NamedMatrix",
     "NeedsSchema",
     "NoiseWarning",
     "NoisyExamples",

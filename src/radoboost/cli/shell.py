@@ -148,7 +148,7 @@ def chosen_table(table: list[str], query: str | None, form: str | None) -> Any:
     if query is not None and not addresses:
         raise ArgumentError(
             "--query is for the address of a database: duckdb:FILE or postgresql://...; files are asked by "
-            "\"duckdb:?SELECT ... FROM 'FILE'\""
+            "\"duckdb:?SELECT ... FROM 'FILE'\", and other databases in Python: rb.query(connection, 'SELECT ...')"
         )
     return address_query(table[0], query) if addresses else list(table)
 

@@ -73,8 +73,9 @@ class RowCounts:
     missing or not finite, or a class that is not declared. `clipped` counts by feature the values of good rows beyond
     their bounds. With `persons`, these are counts of the rows that were taken of each. Where a schema reads raw cells,
     `filled` counts for each the cells that were missing, or not readable, or unknown, and `unknown` those of categories
-    that are unknown; `unforeseen` counts the good rows with a cell that the schema does not foresee. `by_class` counts
-    the good rows of each class, where there are more than two.
+    that are unknown; `unforeseen` counts the good rows with a cell that the schema does not foresee. For a look at the
+    table, `by_class` counts the rows of each class, good or not, where there are more than two, and `no_number` by
+    feature the values that are missing, no number or not finite.
     """
 
     clipped: NDArray[np.int64]
@@ -86,6 +87,7 @@ class RowCounts:
     unknown: NDArray[np.int64] | None = None
     unforeseen: int = 0
     by_class: NDArray[np.int64] | None = None
+    no_number: NDArray[np.int64] | None = None
 
     @classmethod
     def zeros(cls, n_features: int) -> "RowCounts":
@@ -108,6 +110,7 @@ class RowCounts:
             _both(self.unknown, other.unknown),
             self.unforeseen + other.unforeseen,
             _both(self.by_class, other.by_class),
+            _both(self.no_number, other.no_number),
         )
 
     def see(

@@ -18,6 +18,7 @@ from radoboost.holder.counts import Where, check_where, tell_holder
 from radoboost.holder.declared import Bounds, declaration, written
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns, check_columns
+from radoboost.holder.guessing import taken_for_numbers
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
 from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
@@ -208,7 +209,7 @@ def craft(
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(Run, engine=machine, runner=place, ledger=book)
         if protection.private:
-            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts)
+            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress)
         else:
             marks = {"separator": separator, "decimal": decimal}
             options = {"missing": missing, "unlabelled": unlabelled, **marks, "engine": machine}
@@ -225,14 +226,35 @@ def _ready(table: Any, private: bool, progress: bool) -> Iterator[tuple[Any, Pro
 
 
 def _make_privately(
-    protection: Mechanism, table: Any, y: Any, asked: Asked, run_on: Callable[[Source], Run], counts: Where
+    protection: Mechanism,
+    table: Any,
+    y: Any,
+    asked: Asked,
+    run_on: Callable[[Source], Run],
+    counts: Where,
+    progress: bool,
 ) -> tuple[Made, Schema | None]:
     """What a private mechanism makes of the table, by which schema; exact counts go to the holder."""
     source = _open(table, y, asked)
+    _doubt_names(asked, source, progress)
     made = protection.make(asked, run_on(source))
     raw = () if source.schema is None else source.schema.used
     tell_holder(made.counts, made.counted, asked.label_name, counts, raw)
     return made, source.schema
+
+
+def _doubt_names(asked: Asked, source: Source, progress: bool) -> None:
+    """Say, before anything is spent, which columns are taken for numbers though their names say another thing.
+
+    By names alone: a type that one value can change is nothing to go by (C0 of docs/proofs/contributions.md).
+    """
+    searched = () if asked.declared.schema is not None else asked.declared.searched(source.features)
+    if (sentence := taken_for_numbers(searched)) is None:
+        return
+    if progress:
+        print(f"rado: {sentence}", file=sys.stderr)
+    else:
+        warnings.warn(SchemaWarning([sentence]), stacklevel=4)
 
 
 def _make_plainly(

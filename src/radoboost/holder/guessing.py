@@ -1,6 +1,8 @@
 """What the columns of a table may mean, by their names and storage types alone: no value is looked at."""
 
 import re
+import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -78,6 +80,36 @@ def kind_of(name: str, stored: pa.DataType | None) -> Kind:
     if words & _CATEGORIES or (stored is not None and not whole):
         return Category()
     return Number()
+
+
+def names_in_doubt(names: Sequence[str]) -> dict[str, str]:
+    """The columns that hold no numbers as it seems, by their names alone, with what they may be.
+
+    >>> names_in_doubt(["patient id", "age", "ward", "admitted"])
+    {'patient id': 'id', 'ward': 'category', 'admitted': 'date'}
+    """
+    kinds = {name: kind_of(name, None).kind for name in names}
+    return {name: kind for name, kind in kinds.items() if kind != "number"}
+
+
+def taken_for_numbers(names: Sequence[str]) -> str | None:
+    """A sentence on columns that are read as numbers though their names say id, date or text; None if none does.
+
+    Categories are often written as numbers, so their names are no reason.
+
+    >>> taken_for_numbers(["mrn", "age", "ward"])
+    "'mrn' is read as a number, though by its name it is of the kind id; if so, leave it out: --drop mrn"
+    """
+    doubts = {name: kind for name, kind in names_in_doubt(names).items() if kind != "category"}
+    if not doubts:
+        return None
+    one, kinds = len(doubts) == 1, " or ".join(dict.fromkeys(doubts.values()))
+    options = " ".join(f"--drop {shlex.quote(name)}" for name in list(doubts)[:4])
+    return (
+        f"{listed(list(doubts))} {'is read as a number' if one else 'are read as numbers'}, though by "
+        f"{'its name it is' if one else 'their names they are'} of the kind {kinds}; if so, leave "
+        f"{'it' if one else 'them'} out: {options}{' ...' if len(doubts) > 4 else ''}"
+    )
 
 
 def schema_template(table: Any, label: str | None = None, separator: str | None = None) -> Schema:

@@ -58,8 +58,10 @@ class CheckRows:
             good = np.isfinite(values).all(axis=1) & (places >= 0)
             sums.see(values, (places >= 0).astype(np.int8), good, batch)
             sums.clipped += beyond_bounds(values, good, self.columns)
+            no_number = (~np.isfinite(values)).sum(axis=0)
+            sums.no_number = no_number if sums.no_number is None else sums.no_number + no_number
             if self.rule.n_classes > 2:
-                own = np.bincount(places[good], minlength=self.rule.n_classes)
+                own = np.bincount(places[places >= 0], minlength=self.rule.n_classes)
                 sums.by_class = own if sums.by_class is None else sums.by_class + own
 
 
@@ -82,7 +84,7 @@ class TableCheck:
         return {**self.counts.to_dict(self.features, self.label, self._raw), **self._by_class()}
 
     def _by_class(self) -> dict[str, Any]:
-        """How many rows of each class contribute, where there are more than two."""
+        """How many rows have each class, whether they contribute or not, where there are more than two."""
         if self.counts.by_class is None:
             return {}
         return {"classes": dict(zip(map(str, self.classes), self.counts.by_class.tolist(), strict=True))}
@@ -90,7 +92,11 @@ class TableCheck:
     def in_words(self) -> list[str]:
         """The counts as lines, and a line for each column that may have been declared as what it is not."""
         counts = self._by_class().get("classes", {})
-        classes = [f"classes: {', '.join(f'{name!r} {count:,}' for name, count in counts.items())}"] if counts else []
+        classes = (
+            [f"classes of all rows: {', '.join(f'{name!r} {count:,}' for name, count in counts.items())}"]
+            if counts
+            else []
+        )
         absent = [repr(name) for name, count in counts.items() if count == 0]
         if absent:
             classes.append(f"no row has the class {' or '.join(absent)}: are classes written as in the table?")
@@ -98,9 +104,17 @@ class TableCheck:
 
     def _doubts(self) -> Iterator[str]:
         """Columns of which more than half of the cells cannot be read as what was declared."""
+        n_rows = self.counts.n_rows
+        if self.schema is None and self.counts.no_number is not None:
+            for name, count in zip(self.features, self.counts.no_number.tolist(), strict=True):
+                if 2 * count > n_rows:
+                    rows = f"{n_rows:,} rows" if count == n_rows else f"{count:,} of {n_rows:,} rows"
+                    yield (
+                        f"{name!r} has no number in {rows}: leave it out with --drop, or declare what it is in a "
+                        "schema, made by rado schema"
+                    )
         if self.schema is None or self.counts.filled is None:
             return
-        n_rows = self.counts.n_rows
         for name, count in zip(self._raw, self.counts.filled.tolist(), strict=True):
             if 2 * count <= n_rows:
                 continue

@@ -12,6 +12,7 @@ depends on its row alone, however rows are batched.
 import json
 import math
 import os
+import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from radoboost.release import Release, Statement, check_map, read_map, read_sche
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.maps import FeatureMap
 from radoboost.tables.class_names import one_kind
-from radoboost.tables.schema import Schema
+from radoboost.tables.schema import SCHEMA_KEY, Schema
 
 # 2 where a schema or a feature map is in it, 3 where a link or effects are, 4 where there are more than two classes,
 # 5 where a link was shifted by a prior.
@@ -365,7 +366,9 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     except OSError as error:
         raise ModelError(f"cannot read {path}: {reason(error)}") from None
     except (ValueError, RecursionError):
-        raise ModelError(f"{path} is not a radoboost model: it is not JSON; make one with rado learn") from None
+        raise ModelError(f"{path} is not a radoboost model: it is not JSON{_parquet(path)}") from None
+    if isinstance(document, dict) and SCHEMA_KEY in document:
+        raise ModelError(f"{path} is a schema, and no model: give it to rado craft with --schema, then run rado learn")
     if not isinstance(document, dict) or _KEY not in document:
         raise ModelError(f"{path} is not a radoboost model: it is JSON of another kind; make one with rado learn")
     if document[_KEY] not in VERSIONS:
@@ -379,6 +382,15 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise ModelError(f"{path}: {error}") from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise ModelError(f"{path} is not a radoboost model: it is incomplete; make it again with rado learn") from None
+
+
+def _parquet(path: Path) -> str:
+    """What to do with a file that is not JSON."""
+    with path.open("rb") as file:
+        release = file.read(4) == b"PAR1"
+    if release:
+        return f" but Parquet; if it is a release, make a model of it: rado learn {shlex.quote(str(path))}"
+    return "; make one with rado learn"
 
 
 def _parse(document: Mapping[str, Any]) -> Model:

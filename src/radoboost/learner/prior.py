@@ -6,6 +6,7 @@ Of more than two classes noisy moments have no counts, and shares are estimates:
 """
 
 import math
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,8 +44,12 @@ def class_shares(release: Release) -> tuple[float, ...]:
             "the release does not tell which share of its rows each class has: it needs a constant column, and a "
             "mechanism that counts rows, such as plain or moments; give shares yourself: model.with_prior(new, old)"
         )
-    if min(counts) <= 0:
-        raise ReleaseError("by what the release tells, noise included, a class has no rows; no prior can be given")
+    if absent := [repr(value) for value, count in zip(release.classes, counts, strict=True) if count <= 0]:
+        raise ReleaseError(
+            f"by what the release tells, noise included, no rows have the class {' or '.join(absent)}, so no "
+            "prior can be given; give the table's own shares, if they are known: model.with_prior(new, old); or craft "
+            "without such classes, or with a larger epsilon"
+        )
     return tuple(float(count / sum(counts)) for count in counts)
 
 
@@ -102,16 +107,36 @@ def shares_of(prior: Any, classes: tuple[Any, ...], what: str = "prior") -> NDAr
             shares[places[class_key(value)]] = _number(share, what)
         if np.isnan(shares).sum() == 1:
             shares[np.isnan(shares)] = 1 - np.nansum(shares)
+        missing = [repr(value) for value in classes if class_key(value) not in {class_key(named) for named in prior}]
+        if len(missing) > 1:
+            raise ArgumentError(
+                f"{what} must have a share above 0 for each class but one, which gets the rest; there is none for "
+                f"{', '.join(missing)}"
+            )
     elif isinstance(prior, tuple | list) and len(prior) == len(classes):
         shares = np.array([_number(share, what) for share in prior])
     elif len(classes) == 2:
         share = _number(prior, what)
         shares = np.array([1 - share, share])
     else:
-        raise ArgumentError(f"{what} of {len(classes)} classes must be a mapping of class to share; it is {prior!r}")
+        raise ArgumentError(
+            f"{what} of {len(classes)} classes must say which share is whose, {_form(classes)}; it is {prior!r}"
+        )
     if not ((shares > 0) & (shares < 1)).all() or abs(math.fsum(shares) - 1) > 1e-9:
-        raise ArgumentError(f"{what} must be shares above 0 that add up to 1, one for each class; it is {prior!r}")
+        raise ArgumentError(
+            f"{what} must be shares above 0 that add up to 1, one for each class, or for each but one, which gets the "
+            f"rest; it is {prior!r}"
+        )
     return shares
+
+
+def _form(classes: tuple[Any, ...]) -> str:
+    """How shares by class are written, on the command line and in Python; one class may be left out."""
+    named = classes[1:]
+    options = " ".join(f"--prior {shlex.quote(f'{value}=SHARE')}" for value in named[:3])
+    pairs = ", ".join(f"{value!r}: SHARE" for value in named[:3])
+    more = len(named) > 3
+    return f"{options}{' ...' if more else ''}, or {{{pairs}{', ...' if more else ''}}} in Python"
 
 
 def _number(share: Any, what: str) -> float:

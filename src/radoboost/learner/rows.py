@@ -19,6 +19,7 @@ from radoboost.tables.kinds import Category
 from radoboost.tables.marks import SEPARATORS, Marks
 from radoboost.tables.paths import is_paths, readable
 from radoboost.tables.source import Unread
+from radoboost.tables.sparse import NamedMatrix
 from radoboost.tables.streams import at_rest
 
 if TYPE_CHECKING:
@@ -104,10 +105,14 @@ def _by_position(table: Any, names: tuple[str, ...]) -> Any:
         rows = table if hasattr(table, "toarray") or np.ma.isMaskedArray(table) else np.asarray(table)
     if rows.ndim != 2 or names == tuple(f"x{k}" for k in range(len(names))):
         return table
+    if isinstance(table, NamedMatrix):
+        return table
     if rows.shape[1] != len(names):
         raise TableError(f"rows to predict must have {len(names)} columns, those of feature_names in order; "
                          f"the shape is {rows.shape}")  # fmt: skip
-    dense = rows.toarray() if hasattr(rows, "toarray") else rows
+    if hasattr(rows, "toarray"):
+        return NamedMatrix(rows, names)
+    dense = rows
     if np.ma.isMaskedArray(dense):
         dense = np.ma.filled(dense.astype(np.float64), np.nan)
     return {name: np.ascontiguousarray(dense[:, k]) for k, name in enumerate(names)}

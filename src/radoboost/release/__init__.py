@@ -319,7 +319,10 @@ def load(path: str | os.PathLike[str]) -> Release:
             # Nothing is parsed before the digest is right: a damaged file never reaches the Parquet reader.
             start = _digest_start(file, path)
             if start is None:
-                raise ReleaseError(f"{path} is not a radoboost release: it holds no radoboost document")
+                raise ReleaseError(
+                    f"{path} is not a radoboost release: it holds no radoboost document; of a table, rado craft "
+                    "makes one"
+                )
             digest = _digest(file, start)
             file.seek(start)
             if file.read(64) != digest.encode("ascii"):
@@ -427,6 +430,12 @@ def _digest_start(file: Any, path: Path) -> int | None:
     file.seek(max(0, size - _FOOTER))
     tail = file.read(_FOOTER)
     length = int.from_bytes(tail[:4], "little")
+    file.seek(0)
+    if b'"radoboost_model"' in file.read(200):
+        raise ReleaseError(
+            f"{path} is a model, and no release: rado predict, rado show and rado export take it, in Python "
+            "rb.load_model; learn from a release, such as NAME.rado.parquet"
+        )
     if tail[4:] != b"PAR1" or length + _FOOTER > size:
         raise ReleaseError(f"{path} is not a whole Parquet file: it is truncated, damaged, or something else")
     footer_start = size - _FOOTER - length

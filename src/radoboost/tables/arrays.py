@@ -1,6 +1,6 @@
 """NumPy arrays and sparse matrices as parts: slices of rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from radoboost.tables.frames import check_length, packed, unpacked
 from radoboost.tables.raw_columns import array_cells
 from radoboost.tables.reading import Reading
 from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
-from radoboost.tables.sparse import NamedMatrix, SparseRows, whole_rows
+from radoboost.tables.sparse import SparseRows, array_and_names, column_labels, whole_rows
 
 SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array: small, for a slice costs nothing
 SPARSE_ENTRIES, SPARSE_ROWS = 1 << 20, 65536  # about, in a batch of sparse rows: many, for sums are taken by column
@@ -108,16 +108,14 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
 
     Its labels are `labels`, or one of its columns.
     """
-    names: Sequence[str] | None = None
-    if isinstance(table, NamedMatrix):
-        table, names = table.matrix, table.names
+    table, names = array_and_names(table)
     x = reading.array(table)
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
     reading.check_dtype(x)
     if _is_sparse(x):
         x = whole_rows(x) if reading.takes_sparse else x.tocsr()
-    places = {name: k for k, name in enumerate(names or (f"x{k}" for k in range(x.shape[1])))}
+    places = {name: k for k, name in enumerate(column_labels(names, x.shape[1]))}
     features = choice.columns(list(places), "the array")
     if choice.label is not None:
         labels = _column(x, places[choice.label], reading)
@@ -141,8 +139,10 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     return Source("the array", features, label, parts, SLICE_VALUES, SLICE_ROWS, sparse_rows=sparse_rows)
 
 
-def array_columns(x: Any, choice: Choice, reading: Reading) -> pa.Table:
-    """An array or a sparse matrix as a table of columns x0, x1, ..., for a schema; those that nobody chose are null.
+def array_columns(table: Any, choice: Choice, reading: Reading) -> pa.Table:
+    """An array or a sparse matrix as a table of columns, for a schema; those that nobody chose are null.
+
+    They are called x0, x1, ..., unless they have names.
 
     >>> import numpy as np
     >>> from radoboost.tables.kinds import Category
@@ -152,14 +152,15 @@ def array_columns(x: Any, choice: Choice, reading: Reading) -> pa.Table:
     >>> array_columns(np.array([["A", 1], [None, 2]], object), choice, reading)["x0"].to_pylist()
     ['A', None]
     """
+    table, names = array_and_names(table)
+    x = reading.array(table)
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
     x = x.toarray() if hasattr(x, "toarray") else x
     schema = reading.schema
     assert schema is not None
     columns = {}
-    for k in range(x.shape[1]):
-        name = f"x{k}"
+    for k, name in enumerate(column_labels(names, x.shape[1])):
         if name in (choice.label, choice.person):
             columns[name] = reading.labels(x[:, k])
         elif name in schema.columns:

@@ -19,6 +19,7 @@ from radoboost.tables.reading import Reading
 from radoboost.tables.row_by_row import ROW_BY_ROW, RowByRow
 from radoboost.tables.schema import Schema
 from radoboost.tables.source import Source
+from radoboost.tables.sparse import array_and_names, column_labels
 from radoboost.tables.spool import spooled_table
 from radoboost.tables.streams import answer_schema, spooled
 from radoboost.tables.strict import STRICT, Strict
@@ -93,7 +94,7 @@ def _open(table: Any, y: Any, choice: Choice, reading: Reading) -> Source:
     if reading.is_frame(table):
         return open_frame(table, labels, choice, reading)
     if reading.schema is not None:
-        return open_frame(array_columns(reading.array(table), choice, reading), labels, choice, reading)
+        return open_frame(array_columns(table, choice, reading), labels, choice, reading)
     return open_array(table, labels, choice, reading)
 
 
@@ -116,5 +117,6 @@ def table_types(table: Any, *, inferred: bool = False) -> dict[str, str | None]:
         with readable("the table"):
             schema = pa.table(table).schema
     else:
-        return {f"x{k}": "number" for k in range(np.shape(table)[1])}
+        array, names = array_and_names(table)
+        return dict.fromkeys(column_labels(names, np.shape(array)[1]), "number")
     return {name: storage(schema.field(name).type) for name in column_names(schema)}

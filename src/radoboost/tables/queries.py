@@ -123,6 +123,7 @@ def _connection(source: Any) -> Iterator[Any]:
     if source.lower().startswith("duckdb:"):
         duckdb = _driver("duckdb", "pip install 'radoboost[sql]'")
         file = source.partition(":")[2]
+        _check_duckdb(file)
         opened = duckdb.connect(file, read_only=True) if file else duckdb.connect()
     else:
         driver = _driver(
@@ -136,6 +137,15 @@ def _connection(source: Any) -> Iterator[Any]:
             with closing(opened.cursor()) as cursor:
                 cursor.execute("SET default_transaction_read_only = on")
         yield opened
+
+
+def _check_duckdb(file: str) -> None:
+    """Refuse files of tables in place of a database: DuckDB would say no more than that they are none."""
+    if file.lower().endswith((".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json")):
+        raise TableError(
+            f"{file} is no DuckDB database; ask the file itself: \"duckdb:?SELECT ... FROM '{file}'\", or pass it as "
+            "the table, without duckdb: and without a query"
+        )
 
 
 def _driver(name: str, advice: str, *others: str) -> Any:

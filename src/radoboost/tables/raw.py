@@ -26,6 +26,7 @@ from radoboost.tables.paths import csv_stream, expand_paths, file_kind, is_paths
 from radoboost.tables.raw_columns import array_cells, named_columns, raw_cells, spelled
 from radoboost.tables.reading import Selection
 from radoboost.tables.source import Part, Source
+from radoboost.tables.sparse import array_and_names, column_labels
 from radoboost.tables.streams import answer_schema, spooled
 from radoboost.tables.strict import STRICT, Strict
 
@@ -97,16 +98,19 @@ def raw_table(table: Any, columns: Sequence[str] | None = None, separator: str |
         paths = expand_paths(table)
         found = file_separator(paths[0], reading.marks) if file_kind(paths[0]) == "csv" else None
         return RawTable(open_files(paths, choice, reading), found)
-    frame = table if reading.is_frame(table) else _array_table(reading.array(table))
+    frame = table if reading.is_frame(table) else _array_table(table, reading)
     return RawTable(open_frame(frame, None, choice, reading), None)
 
 
-def _array_table(x: Any) -> pa.Table:
-    """An array or a sparse matrix as a table of columns x0, x1, ..."""
+def _array_table(table: Any, reading: Strict) -> pa.Table:
+    """An array or a sparse matrix as a table of columns x0, x1, ..., unless they have names."""
+    table, names = array_and_names(table)
+    x = reading.array(table)
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
     dense = x.toarray() if hasattr(x, "toarray") else x
-    return pa.table({f"x{k}": array_cells(dense[:, k], Category(), PLAIN) for k in range(dense.shape[1])})
+    columns = [array_cells(dense[:, k], Category(), PLAIN) for k in range(dense.shape[1])]
+    return pa.table(columns, column_labels(names, dense.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -214,11 +218,12 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
                 table = table.iloc[:0]
             schema = table.schema if isinstance(table, pa.Table) else pa.table(table).schema
     else:
-        array = STRICT.array(table)
+        matrix, own_names = array_and_names(table)
+        array = STRICT.array(matrix)
         if array.ndim != 2:
             raise TableError(f"the array must have two dimensions, rows and features; its shape is {array.shape}")
         kind = None if array.dtype.kind not in "biuf" else pa.from_numpy_dtype(array.dtype)
-        return {f"x{k}": kind for k in range(array.shape[1])}
+        return dict.fromkeys(column_labels(own_names, array.shape[1]), kind)
     names = column_names(schema)
     check_different(names, name)
     types = {name: schema.field(name).type for name in names}

@@ -18,6 +18,7 @@ Each column becomes one encoded column or several, all of them numbers:
     admitted.weekday=Mon, ...      1 in at most one of them
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -124,12 +125,13 @@ class Schema:
         """What a promise about records still needs, by column: the line to write."""
         lines = {}
         for name, kind in self.columns.items():
+            key = json.dumps(name, ensure_ascii=False)
             if isinstance(kind, Number) and None in (kind.low, kind.high):
-                lines[name] = f'"{name}": {{"kind": "number", "low": LOW, "high": HIGH}}'
+                lines[name] = f'{key}: {{"kind": "number", "low": LOW, "high": HIGH}}'
             elif isinstance(kind, Date) and None in (kind.low, kind.high):
-                lines[name] = f'"{name}": {{"kind": "date", "low": "YYYY-MM-DD", "high": "YYYY-MM-DD"}}'
+                lines[name] = f'{key}: {{"kind": "date", "low": "YYYY-MM-DD", "high": "YYYY-MM-DD"}}'
             elif isinstance(kind, Category) and kind.values is None:
-                lines[name] = f'"{name}": {{"kind": "category", "values": ["...", "..."]}}'
+                lines[name] = f'{key}: {{"kind": "category", "values": ["...", "..."]}}'
         return lines
 
     def only(self, features: Sequence[str] | None, drop: Sequence[str]) -> "Schema":

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import TableError
+from radoboost.errors import ArgumentError, TableError
 from radoboost.tables.cells import array_numbers, object_numbers
 
 Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # rows, columns and values
@@ -73,15 +73,67 @@ class SparseRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NamedMatrix:
-    """A sparse matrix whose columns have names."""
+    """A sparse matrix whose columns have names: for `craft`, `predict` and whatever else takes a table.
+
+    Without names its columns are x0, x1, ...
+
+    >>> import radoboost as rb
+    >>> from scipy import sparse
+    >>> counts = sparse.csr_array([[0, 2], [1, 0], [0, 0], [3, 1]])
+    >>> release = rb.craft(rb.NamedMatrix(counts, ["cough", "fever"]), [0, 1, 0, 1], n_rados=5)
+    >>> [column.name for column in release.columns]
+    ['cough', 'fever', '(constant)']
+    """
 
     matrix: Any
     names: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.matrix, "toarray") or len(getattr(self.matrix, "shape", ())) != 2:
+            raise ArgumentError(
+                f"names are for a sparse matrix of SciPy; this is a {type(self.matrix).__name__}: make a data frame of "
+                "it, whose columns have names"
+            )
+        names = [self.names] if isinstance(self.names, str) else list(self.names)
+        if len(names) != self.matrix.shape[1] or not all(isinstance(name, str) for name in names):
+            raise ArgumentError(
+                f"a matrix of {self.matrix.shape[1]:,} columns needs a name, a text, for each; names has "
+                f"{len(names):,} entries"
+            )
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ArgumentError(f"several columns of the matrix are called {twice!r}; each needs a name of its own")
+        object.__setattr__(self, "names", tuple(names))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns it has."""
+        n_rows, n_columns = self.matrix.shape
+        return n_rows, n_columns
+
+    @property
+    def ndim(self) -> int:
+        """Two: rows and columns."""
+        return 2
 
     def toarray(self) -> NDArray[Any]:
         """The dense matrix, without names."""
         dense: NDArray[Any] = self.matrix.toarray()
         return dense
+
+
+def array_and_names(table: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """An array or a matrix by itself, and the names of its columns; None where they have none."""
+    return (table.matrix, tuple(table.names)) if isinstance(table, NamedMatrix) else (table, None)
+
+
+def column_labels(names: Sequence[str] | None, n_columns: int) -> list[str]:
+    """The names of columns: x0, x1, ... where they have none.
+
+    >>> column_labels(None, 2)
+    ['x0', 'x1']
+    """
+    return [f"x{k}" for k in range(n_columns)] if names is None else list(names)
 
 
 def whole_rows(matrix: Any) -> Any:

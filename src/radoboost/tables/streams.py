@@ -31,6 +31,7 @@ from radoboost.tables.raw_columns import polars_cells
 from radoboost.tables.spool import close_spools, respooled, spool_batches, spool_bytes
 
 FORMATS = ("csv", "parquet", "arrow")
+_BEGINNINGS = {"parquet": (b"PAR1\x15",), "arrow": (b"ARROW1\0", b"\xff\xff\xff\xff")}
 _CHUNK_ROWS = 65536
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _ONLY_FILES = (
@@ -56,7 +57,9 @@ class StandardInput:
         if stream is None or sys.stdin.isatty():
             raise TableError("standard input is a terminal or closed; pipe a table into it: cat TABLE | rado ... -")
         try:
-            path = spool_bytes("standard input", self.format, _unpacked(stream, self.format), bar)
+            unpacked = _unpacked(stream, self.format)
+            _check_format(unpacked, self.format)
+            path = spool_bytes("standard input", self.format, unpacked, bar)
         except (OSError, EOFError) as error:
             raise TableError(f"standard input broke off: {error}") from None
         if self.format == "arrow":
@@ -69,6 +72,14 @@ def _unpacked(stream: Any, kind: str) -> io.BufferedIOBase:
     buffered = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     packed = kind == "csv" and buffered.peek(2)[:2] == b"\x1f\x8b"
     return gzip.GzipFile(fileobj=buffered) if packed else buffered
+
+
+def _check_format(stream: io.BufferedIOBase, kind: str) -> None:
+    """Refuse a file of another format than was said, by its first bytes, which no line of text begins with."""
+    start = stream.peek(8)[:8] if hasattr(stream, "peek") else b""
+    found = next((name for name, marks in _BEGINNINGS.items() if start.startswith(marks)), kind)
+    if found != kind:
+        raise TableError(f"standard input begins as {found.capitalize()}, and was to be {kind}; give --format {found}")
 
 
 def _check_whole(path: NamedPath) -> None:
@@ -230,4 +241,6 @@ def answer_schema(table: Any) -> pa.Schema | None:
         if found is None:
             return None
         answer = found[1]
-        return answer.schema if answer.objects is None else pa.schema([(n, pa.null()) for n in answer.schema.names])
+        if answer.objects is None:
+            return declared_types(answer.schema)
+        return pa.schema([(name, pa.null()) for name in answer.schema.names])

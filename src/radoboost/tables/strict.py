@@ -79,6 +79,7 @@ class Strict:
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, None]:
         """All its columns; with a schema those that were chosen, so that objects are read one by one."""
         if self.schema is None or features is None:
+            _refuse_sparse(table)
             try:
                 return pa.table(table), None
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:  # values of several types in a column
@@ -191,6 +192,22 @@ def _labels(name: str, column: Any) -> pa.Array | pa.ChunkedArray:
     if len(kinds) > 1:
         raise TableError(f"the label {name!r} mixes numbers and text; make all of them text")
     return each_label(column)
+
+
+def _refuse_sparse(table: Any) -> None:
+    """Refuse sparse columns of pandas, which Arrow has no type for."""
+    columns = named_columns(table) if hasattr(table, "iloc") else None
+    names = [name for name, column in columns or () if str(column.dtype).startswith("Sparse[")]
+    if names and len(names) == len(columns or ()):
+        raise TableError(
+            "the columns of this data frame are sparse; pass the matrix with its names: rb.NamedMatrix(df.sparse."
+            "to_coo().tocsr(), list(df.columns)), and the labels as y"
+        )
+    if names:
+        raise TableError(
+            f"the columns {listed(names)} of this data frame are sparse, and others are not; make them dense: "
+            "df[name] = df[name].sparse.to_dense()"
+        )
 
 
 def _unread(table: Any) -> str:

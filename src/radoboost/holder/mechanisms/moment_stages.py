@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 from radoboost import memory
 from radoboost.errors import TableError
 from radoboost.holder.counts import RowCounts
+from radoboost.holder.guessing import names_in_doubt
 from radoboost.holder.mechanisms.bins import CountBins, EqualBins
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, Stage, released_noise
 from radoboost.holder.mechanisms.moment_classes import (
@@ -66,6 +67,7 @@ ONLY_A_LEDGER = "only a ledger counts them"
 EXACT_COUNTS = (  # where a label is what is protected
     "These counts are exact, for the holder alone: nothing was spent or booked, and no ledger counts them"
 )
+_NAMED = 8  # columns in a message
 _SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
 
 
@@ -130,13 +132,26 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
     excess = spoiled - MOST_SPOILED * (good + spoiled)
     spread = deviation * math.sqrt((1 - MOST_SPOILED) ** 2 + (1 + shape.raw) * MOST_SPOILED**2)
     if excess > 3 * spread and spoiled > 6 * deviation:
-        value = "" if shape.raw else "a value is missing or not finite, or "
+        value = "" if shape.raw else "a value is missing, no number or not finite, or "
+        searched = _all_numbers(run.source.features) if shape.n_searched and not shape.raw else ""
         raise TableError(
             f"{_about(deviation)}{spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: {value}"
-            f"the class is not one of those declared; correct the declaration, {BY_DOCUMENTS}. {_spent(deviation)}"
+            f"the class is not one of those declared; {searched}correct the declaration, {BY_DOCUMENTS}. "
+            f"{_spent(deviation)}"
         )
     run.book(of_the_rest)
     return {"good": good, "spoiled": spoiled, **({"unforeseen": unforeseen[0]} if unforeseen else {})}
+
+
+def _all_numbers(names: Sequence[str]) -> str:
+    """What bounds to be found ask of columns, and which may not give it: by their names, for no value may be told."""
+    doubts = [f"{name!r} ({kind})" for name, kind in names_in_doubt(names).items()]
+    more = f" and {len(doubts) - _NAMED} more" if len(doubts) > _NAMED else ""
+    named = f", by their names alone perhaps {', '.join(doubts[:_NAMED])}{more}" if doubts else ""
+    return (
+        "where private bounds are to be found, every column must hold numbers: leave out those that do not, with drop "
+        f"(--drop COL){named}; or declare what they are in a schema, made by rado schema; "
+    )
 
 
 def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float) -> None:

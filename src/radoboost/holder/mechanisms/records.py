@@ -61,7 +61,7 @@ def check_declared(asked: Asked, *, may_search: bool = False) -> int | None:
         )
     if asked.declared.schema is not None and (lines := asked.declared.schema.undecided()):
         if asked.classes is None:
-            lines["classes"] = '"classes": ["NEGATIVE", "POSITIVE"]'
+            lines["classes"] = '"classes": ["NEGATIVE", "POSITIVE"], or all of more than two'
         raise ArgumentError(
             f"the schema leaves open what a promise about records needs, of {', '.join(map(repr, lines))}; write from "
             f"public knowledge, or leave the columns out: {', '.join(lines.values())}"

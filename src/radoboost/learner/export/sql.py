@@ -31,7 +31,7 @@ def select(model: Model, table: str = "input", keep: Sequence[str] = ()) -> str:
     FROM stage5;
     """
     query = Query([*model.feature_names, *keep, *table.split(".")])
-    written = written_names(model)
+    written = _distinct(written_names(model))
     if wrong := [name for name in dict.fromkeys(keep) if name in written or list(keep).count(name) > 1]:
         raise ArgumentError(f"cannot keep {listed(wrong)}: the result has a column of that name already")
     results = [(query.let(identifier(name)), name) for name in keep]
@@ -41,6 +41,27 @@ def select(model: Model, table: str = "input", keep: Sequence[str] = ()) -> str:
     results += zip(answers, written, strict=True)
     place = ".".join(identifier(part) for part in table.split("."))
     return f"{_header(model)}\n{query.text(place, results)}\n"
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names of columns, with a number behind those that differ from an earlier one in capitals alone.
+
+    Columns of a view, or of a table that is made of the answer, are the same to a database then.
+
+    >>> _distinct(["prediction", "probability:high", "probability:High", "probability:HIGH"])
+    ['prediction', 'probability:high', 'probability:High_2', 'probability:HIGH_3']
+    """
+    taken: set[str] = set()
+    distinct = []
+    own = {name.lower() for name in names}
+    for name in names:
+        number, written = 1, name
+        while written.lower() in taken or (number > 1 and written.lower() in own):
+            number += 1
+            written = f"{name}_{number}"
+        taken.add(written.lower())
+        distinct.append(written)
+    return distinct
 
 
 def _header(model: Model) -> str:
