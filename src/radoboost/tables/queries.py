@@ -123,7 +123,7 @@ def _connection(source: Any) -> Iterator[Any]:
     if source.lower().startswith("duckdb:"):
         duckdb = _driver("duckdb", "pip install 'radoboost[sql]'")
         file = source.partition(":")[2]
-        _check_duckdb(file)
+        _check_database(file)
         opened = duckdb.connect(file, read_only=True) if file else duckdb.connect()
     else:
         driver = _driver(
@@ -139,7 +139,7 @@ def _connection(source: Any) -> Iterator[Any]:
         yield opened
 
 
-def _check_duckdb(file: str) -> None:
+def _check_database(file: str) -> None:
     """Refuse files of tables in place of a database: DuckDB would say no more than that they are none."""
     if file.lower().endswith((".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json")):
         raise TableError(
