@@ -410,10 +410,6 @@ BAD_LEARNING = {
     "no JSON": (lambda: model_of("weights: 1"), "bad.json is not a radoboost model"),
     "a release for a model": (lambda: ["predict", "clinic.rado.parquet", "../clinic.csv"], "not a radoboost model"),
     "unknown label": (lambda: [*table_of("age,dose\n1,2\n"), "-l", "cured"], "no column 'cured' for the label"),
-    "other classes": (
-        lambda: [*table_of("age,dose,y\n1,2,maybe\n"), "-l", "y"],
-        "value 'maybe' (line 2 of bad.csv), which is not one of the declared classes",
-    ),
     "unknown kind of scores": (lambda: ["predict", "clinic.model.json", "../clinic.csv", "-o", "s.txt"], ".csv or"),
 }
 

@@ -177,8 +177,7 @@ def craft(
     (100, 31)
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
-    _check_arguments(protection, signatures, intercept)
-    check_missing(missing, unlabelled, protection.private)
+    _check_arguments(protection, signatures, intercept, missing, unlabelled)
     declared = declaration(schema, bounds, y, label, classes, features, _left_out(drop, weights))
     declared = written(declared, separator, decimal, protection.private)
     asked = Asked(
@@ -211,9 +210,8 @@ def craft(
         if protection.private:
             made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress)
         else:
-            marks = {"separator": separator, "decimal": decimal}
-            options = {"missing": missing, "unlabelled": unlabelled, **marks, "engine": machine}
-            made, by_schema = _make_plainly(protection, kept, y, asked, run_on, options)
+            options = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
+            made, by_schema = _make_plainly(protection, kept, y, asked, run_on, {**options, "engine": machine})
     noted = None if books is None else partial(_note_digest, books, name)
     return _release(protection, made, name, by_schema, noted, asked.n_rados, is_query(table))
 
@@ -306,7 +304,7 @@ def _check(mechanism: Mechanism, asked: Asked) -> None:
     mechanism.check(asked)
 
 
-def _check_arguments(mechanism: Any, signatures: Any, intercept: Any) -> None:
+def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: str, unlabelled: str) -> None:
     if isinstance(mechanism, type) or not hasattr(mechanism, "make"):
         raise ArgumentError(f"mechanism must be an object such as Moments(epsilon=1.0) or Plain(); it is {mechanism!r}")
     if signatures is not None and (isinstance(signatures, type) or not hasattr(signatures, "prepare")):
@@ -315,6 +313,7 @@ def _check_arguments(mechanism: Any, signatures: Any, intercept: Any) -> None:
         raise ArgumentError("a feature interval is made for one column; use mechanism=FeatureBand(column, epsilon)")
     if not isinstance(intercept, bool | np.bool_):
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
+    check_missing(missing, unlabelled, mechanism.private)
 
 
 def _open(table: Any, y: Any, asked: Asked) -> Source:

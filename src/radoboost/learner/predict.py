@@ -102,6 +102,7 @@ class Predicted:
         error: dict[str, Any] = {}
         if self.n_wrong is not None:
             error = {"n_wrong": self.n_wrong, "error": self.error if self.n_judged else None}
+        if self.unjudged != Unjudged():
             error |= {"n_unlabelled": self.unjudged.missing, "n_unknown_labels": self.unjudged.unknown}
         many: dict[str, Any] = {"n_positive": self.n_positive}
         if len(self.classes) > 2:
