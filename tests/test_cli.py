@@ -387,7 +387,7 @@ BAD_LEARNING = {
     "one rado, boosting": (lambda: [*not_learnable(1, 1.0), "--learner", "boost"], "one rado only"),
     "no release": (lambda: ["learn", "none.parquet"], "cannot read none.parquet"),
     "a table for a release": (lambda: ["learn", "../clinic.csv"], "not a whole Parquet file"),
-    "a model for a release": (lambda: ["learn", "clinic.model.json", "-o", "x.json"], "not a whole Parquet file"),
+    "a model for a release": (lambda: ["learn", "clinic.model.json", "-o", "x.json"], "is a model, and no release"),
     "unknown learner": (lambda: ["learn", "clinic.rado.parquet", "--learner", "magic"], "no learner 'magic'"),
     "rounds of moments": (lambda: ["learn", "clinic.rado.parquet", "--rounds", "9"], "add --learner boost"),
     "unknown oracle": (
