@@ -200,8 +200,7 @@ def craft(
     _check(protection, asked)
     _advise(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
-    if books is not None:
-        _check_books(books, protection, asked)
+    _check_books(books, protection, asked)
     check_where(counts if protection.private else None)
     with _ready(table, protection.private, progress) as (kept, bar):
         place = Threads(n_threads, bar) if runner is None else runner
@@ -340,8 +339,10 @@ def warn_clipped(names: Sequence[str], clipped: NDArray[np.int64], *, stacklevel
         warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)
 
 
-def _check_books(books: Ledger, mechanism: Mechanism, asked: Asked) -> None:
+def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked) -> None:
     """Refuse what cannot be booked before the table is opened; the mechanism books later what it costs."""
+    if books is None:
+        return
     if not mechanism.private:
         raise ArgumentError(
             f"the mechanism {mechanism.name} promises nothing about whole records, so it has no finite cost to book; "
