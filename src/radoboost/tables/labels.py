@@ -252,7 +252,7 @@ def label_spelling(name: str, classes: Sequence[Any]) -> str:
 
     Which class is first does not count, nor how a class is spelled. Of long ones there is a digest.
 
-    >>> label_spelling("ill", ("yes", "no")), label_spelling("y", [1.0, False]) == label_spelling("y", (0, "1"))
+    >>> label_spelling("ill", ("yes", "no")), label_spelling("y", [1.0, 0]) == label_spelling("y", (False, True))
     ('"ill" of "no", "yes"', True)
     """
     keys = [class_key(value) for value in check_classes(classes)]
