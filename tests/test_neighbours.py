@@ -30,7 +30,7 @@ from neighbours import (
     polars_read,
 )
 from radoboost.holder.mechanisms import moment_passes
-from radoboost.tables import class_names, row_by_row
+from radoboost.tables import class_names, labels, row_by_row
 from radoboost.tables.strict import STRICT
 
 PAIRS = {  # of each form
@@ -228,7 +228,8 @@ def test_a_warning_on_a_value_is_found(tmp_path, monkeypatch):
 def test_quadratic_time_is_found(tmp_path, monkeypatch):
     """Two parts of this pattern can match the same digits; it was in the label reader once."""
     monkeypatch.setattr(class_names, "_NUMBER", re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"))
-    monkeypatch.setattr(class_names, "LONGEST_LABEL", 10**6)
+    for module in (class_names, labels):
+        monkeypatch.setattr(module, "LONGEST_LABEL", 10**6)
     assert with_odd(USUAL, tmp_path) == []
     lengths = (1000, 1400, 2000, 2800, 4000, 5600, 8000)  # a fast machine needs longer ones
     assert any("time" in line for length in lengths for line in with_odd((1, 2, "9" * length + "x"), tmp_path))
