@@ -127,16 +127,16 @@ def attack_moments(
     knowledge = _Knowledge(_Row(canary.values, place), instead, pairs, sums)
     listening = _listening(run)
     statistics = np.empty((2, runs, len(STATISTICS) + len(OF_SLOTS) * (n_classes > 2)))
-    n_done, claims = 0, {ALL_STAGES: mechanism.dearest(shape)}
+    n_done = 0
     while n_done < runs and going():
         for which, table in enumerate(tables):
             listener = listening(table, sums.engine, Threads(1), _key(key, which, n_done))
             made = _make(mechanism, listener, declared, columns, sums.classes)
             statistics[which, n_done] = _statistics(made, knowledge, listener.heard)
-            claims = _claims(mechanism, made)
         n_done += 1
         if n_done % 100 == 0:
             bar("releases with and without the canary", n_done, runs)
+    claims = _claims(mechanism, made) if n_done else {ALL_STAGES: mechanism.dearest(shape)}
     return statistics[0, :n_done], statistics[1, :n_done], claims
 
 
