@@ -4,15 +4,13 @@ The vector x (x) onehot(y) has a slot for each class, and a rado of such vectors
 Rows have no sign: which class a row is of decides which sum it is in.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.holder.counts import RowCounts, beyond_bounds
-from radoboost.holder.keystream import TILE_ROWS
-from radoboost.holder.passes import RadoPass, counted_columns, rows_to_sum, tile_words
-from radoboost.holder.signatures import Prepared
+from radoboost.holder.passes import RadoPass, Within, counted_columns, rows_to_sum
 from radoboost.tables import Batch
 
 
@@ -60,24 +58,3 @@ class SumClasses(RadoPass):
             clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows
-
-
-@dataclass(frozen=True, eq=False)
-class Within:
-    """Signatures that have some rows only, for the tiles of one batch."""
-
-    prepared: Prepared
-    first_tile: int
-    bits: NDArray[np.uint64] = field(repr=False)
-
-    @classmethod
-    def over(cls, prepared: Prepared, first_row: int, rows: NDArray[np.bool_]) -> "Within":
-        """Those of a batch that starts at `first_row`, of the rows where `rows` is true."""
-        return cls(prepared, first_row // TILE_ROWS, tile_words(first_row, rows))
-
-    def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The words, without the bits of other rows."""
-        out = self.prepared.words(first_tile, n_tiles, out)
-        start = first_tile - self.first_tile
-        out &= self.bits[start : start + n_tiles, None]
-        return out

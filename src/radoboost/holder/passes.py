@@ -310,23 +310,41 @@ def column_bits(values: NDArray[Any], signs: NDArray[np.int8], coding: tuple[flo
 
 
 @dataclass(frozen=True, eq=False)
-class Turned:
-    """Signatures with the bits of some rows turned over, for the tiles of one batch."""
+class OverRows:
+    """Signatures that some rows of a batch change, for the tiles of that batch; how, those that extend it say."""
 
     prepared: Prepared
     first_tile: int
     bits: NDArray[np.uint64] = field(repr=False)
 
     @classmethod
-    def over(cls, prepared: Prepared, first_row: int, rows: NDArray[np.bool_]) -> "Turned":
-        """Those of a batch that starts at `first_row`, turned over where `rows` is true."""
+    def over(cls, prepared: Prepared, first_row: int, rows: NDArray[np.bool_]) -> Self:
+        """Those of a batch that starts at `first_row`, changed by the rows where `rows` is true."""
         return cls(prepared, first_row // TILE_ROWS, tile_words(first_row, rows))
+
+    def bits_of(self, first_tile: int, n_tiles: int) -> NDArray[np.uint64]:
+        """The bits of these rows, a word for each tile."""
+        start = first_tile - self.first_tile
+        return self.bits[start : start + n_tiles, None]
+
+
+class Turned(OverRows):
+    """Signatures with the bits of some rows turned over."""
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """The words, turned over."""
         out = self.prepared.words(first_tile, n_tiles, out)
-        start = first_tile - self.first_tile
-        out ^= self.bits[start : start + n_tiles, None]
+        out ^= self.bits_of(first_tile, n_tiles)
+        return out
+
+
+class Within(OverRows):
+    """Signatures that have some rows only."""
+
+    def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The words, without the bits of other rows."""
+        out = self.prepared.words(first_tile, n_tiles, out)
+        out &= self.bits_of(first_tile, n_tiles)
         return out
 
 

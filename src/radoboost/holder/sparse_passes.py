@@ -4,6 +4,7 @@ In every column a cell without an entry has the same integer, that of 0. So a ra
 of its labels, plus what its entries differ from that integer, times their labels.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,7 @@ from radoboost.holder.passes import (
     column_bits,
     rows_to_sum,
 )
+from radoboost.release.columns import Column
 from radoboost.tables import Batch, Source
 from radoboost.tables.source import not_finite
 from radoboost.tables.sparse import SparseRows
@@ -136,6 +138,13 @@ class EntrySums:
     zero: NDArray[np.int32]
     counts: RowCounts
 
+    @classmethod
+    def zeros(cls, columns: Sequence[Column], n_rados: int, constants: NDArray[np.float64]) -> "EntrySums":
+        """Of no entries; `constants` are those that scale and snap values, by column."""
+        zero, label_sums = snapped(np.zeros(len(columns)), constants), np.zeros(n_rados, dtype=np.int64)
+        counts = RowCounts.zeros(sum(column.scale != "constant" for column in columns))
+        return cls(np.zeros((len(columns), n_rados), dtype=np.int64), label_sums, zero, counts)
+
     def merge(self, other: "EntrySums") -> "EntrySums":
         """Those of both."""
         label_sums = self.label_sums + other.label_sums
@@ -178,11 +187,7 @@ class SumEntries(SumRados):
 
     def empty(self) -> Any:
         """Zeros."""
-        shape = len(self.columns), self.n_rados
-        zero = snapped(np.zeros(len(self.columns)), self.constants)
-        n_counted = sum(column.scale != "constant" for column in self.columns)
-        label_sums = np.zeros(self.n_rados, dtype=np.int64)
-        return EntrySums(np.zeros(shape, dtype=np.int64), label_sums, zero, RowCounts.zeros(n_counted))
+        return EntrySums.zeros(self.columns, self.n_rados, self.constants)
 
     def add(self, sums: Any, first_row: int, batch: Batch) -> None:
         """Snap entries and sum them."""
@@ -247,14 +252,8 @@ class SumClassEntries(SumClasses):
 
     def empty(self) -> Any:
         """Zeros."""
-        zero = snapped(np.zeros(len(self.columns)), self.constants)
-        n_counted = sum(column.scale != "constant" for column in self.columns)
-        shape = len(self.columns), self.n_rados
-        by_class = [
-            EntrySums(np.zeros(shape, np.int64), np.zeros(self.n_rados, np.int64), zero, RowCounts.zeros(n_counted))
-            for _ in range(self.rule.n_classes)
-        ]
-        return ClassEntrySums(by_class, RowCounts.zeros(n_counted))
+        by_class = [EntrySums.zeros(self.columns, self.n_rados, self.constants) for _ in range(self.rule.n_classes)]
+        return ClassEntrySums(by_class, RowCounts.zeros(len(by_class[0].counts.clipped)))
 
     def add(self, sums: Any, first_row: int, batch: Batch) -> None:
         """Snap entries and sum them, class by class."""
