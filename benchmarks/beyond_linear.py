@@ -48,7 +48,7 @@ class Timed(Threads):
 
 
 def craft(x, y, columns, runner=None):
-    return rb.craft(x, y, mechanism=rb.Moments(EPSILON, DELTA), columns=columns, runner=runner, **DECLARED)
+    return rb.craft(x, y, mechanism=rb.Moments(EPSILON, DELTA), columns=columns, cluster=runner, **DECLARED)
 
 
 def held_beyond_table(rows, columns):

@@ -76,10 +76,13 @@ class Slow(Reference):
 
 
 class Backwards:
-    threads = 1
+    threads, cluster = 1, "another machine"
 
     def expect(self, passes):
         pass
+
+    def sizes(self, source):
+        return [part.count() for part in source.parts()]
 
     def run(self, task, source):
         parts, first = [task.empty()], 0
@@ -117,7 +120,7 @@ def test_an_engine_plugs_in(mechanism, table, monkeypatch):
 
 @pytest.mark.parametrize("mechanism", [rb.Plain(), rb.NoisyRados(2.0), rb.NoisyExamples(2.0)])
 def test_a_runner_plugs_in(mechanism, table, monkeypatch):
-    crafted = [craft_seeded(*table, mechanism, monkeypatch, runner=runner) for runner in (None, Backwards())]
+    crafted = [craft_seeded(*table, mechanism, monkeypatch, cluster=runner) for runner in (None, Backwards())]
     assert crafted[0].rados.tobytes() == crafted[1].rados.tobytes()
 
 
@@ -125,7 +128,7 @@ def test_moments_take_a_runner_and_an_engine(table, monkeypatch):
     mechanism = rb.Moments(4.0)
     crafted = [
         craft_seeded(*table, mechanism, monkeypatch, **how)
-        for how in ({}, {"runner": Backwards()}, {"engine": Slow()}, {"engine": "reference", "runner": Backwards()})
+        for how in ({}, {"cluster": Backwards()}, {"engine": Slow()}, {"engine": "reference", "cluster": Backwards()})
     ]
     for other in crafted[1:]:
         for name, block in crafted[0].blocks.items():

@@ -19,7 +19,8 @@
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files with named_paths and folders, csv_files, csv_lines; what is read once (queries by their
-#                 addresses, datasets, streams) is kept in a spool; reading it strict or row_by_row; columns, cells,
+#                 addresses, datasets, streams) is kept in a spool; frames on clusters stay there: cluster_frames, with
+#                 dask_frames and spark_frames; reading it strict or row_by_row; columns, cells,
 #                 marks, sparse, labels by class_names, persons; what raw columns mean: schema, with kinds; encoding,
 #                 with raw_columns and dates; json_schema, for editors; raw and carried: cells as they are; mapped: seen
 #                 through a feature map; taken: some rows of a batch; weights: rows repeated
@@ -35,10 +36,11 @@
 #
 #   holder        declared, feature_maps, counts, grid, keystream, subsets, signatures, noise
 #     engines     what is computed for a block of rows: reference with reference_rows, reference_sparse and exact first,
-#                 then kernel, kernel_rows, kernel_classes, kernel_wide, kernel_sparse, kernel_bins and vectors
+#                 then kernel, kernel_rows, kernel_classes, kernel_wide, kernel_sparse, kernel_bins and vectors;
+#                 proof: whether it computes what it should on this machine
 #                 passes, class_sums: one sum over rows, as data; sparse_passes: over entries; persons: which rows of
 #                 each contribute
-#     runners     where passes run: threads, with kept rows
+#     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, spark
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,

@@ -13,6 +13,7 @@ from radoboost.cli.shell import (
     BoundsOption,
     ClassesOption,
     ClassOption,
+    ClusterOption,
     DecimalOption,
     FormatOption,
     JsonFlag,
@@ -22,6 +23,7 @@ from radoboost.cli.shell import (
     SchemaOption,
     SeparatorOption,
     TableArgument,
+    TrustNetworkFlag,
     check_output,
     chosen_classes,
     chosen_table,
@@ -167,6 +169,8 @@ def craft(
     ledger_table: TableOption = None,
     engine: Annotated[str, typer.Option(help="auto, kernel or reference; all give the same bits.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
+    cluster: ClusterOption = None,
+    trust_network: TrustNetworkFlag = False,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The release; STEM.rado.parquet by default."),
@@ -258,6 +262,8 @@ def craft(
             counts=None if quiet else counts or "terminal",
             engine=engine,
             threads=threads,
+            cluster=cluster,
+            trust_network=trust_network,
             progress=not quiet,
         )
         release.save(place)

@@ -104,6 +104,20 @@ DecimalOption = Annotated[
         "--decimal", metavar="D", autocompletion=completing(".", ","), help="The decimal mark of a CSV file: . or ,"
     ),
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="URL",
+        autocompletion=completing("tls://", "spark://", "sc://", "tcp://127.0.0.1:8786"),
+        help="Let a cluster do it, to the same bits: tls://HOST:8786 (Dask), spark://HOST:7077 or sc://HOST:15002 "
+        "(Spark). Its machines must be able to read the files.",
+    ),
+]
+TrustNetworkFlag = Annotated[
+    bool,
+    typer.Option("--trust-network", help="Use a cluster whose network is not encrypted: nobody else can listen there."),
+]
 QueryOption = Annotated[
     str | None,
     typer.Option("--query", metavar="SQL", help="What to ask the database at the address TABLE: SELECT ..."),

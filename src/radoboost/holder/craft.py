@@ -25,7 +25,7 @@ from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
 from radoboost.holder.mechanisms.records import check_person, declared_features
 from radoboost.holder.raw_tables import check_missing, make_plainly
 from radoboost.holder.run import Run
-from radoboost.holder.runners import Runner
+from radoboost.holder.runners.clusters import cluster_runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
 from radoboost.privacy import delta_advice, event_from_dict
@@ -71,7 +71,8 @@ def craft(
     counts: Where = "terminal",
     engine: str | Engine = "auto",
     threads: int | None = None,
-    runner: Runner | None = None,
+    cluster: Any = None,
+    trust_network: bool = False,
     progress: bool = False,
 ) -> Release:
     """Craft rados from a table (Definition 1 of the paper), as a release.
@@ -162,8 +163,11 @@ def craft(
         for the holder alone, and in no release or warning.
     engine, threads : str or Engine, int, optional
         How it is computed; neither changes a bit of the result. All cores by default.
-    runner : Runner, optional
-        Where it is computed: the threads of this process by default.
+    cluster : Dask client, Spark session, or address such as "tls://host:8786" or "spark://host:7077", optional
+        Where it is computed, to the same bits: on this machine by default, and a Dask or Spark data frame where it is.
+        Workers must be able to read the files. The statement says who is trusted with what.
+    trust_network : bool
+        Use a cluster whose network is not encrypted, beyond this machine: nobody else can listen there.
     progress : bool
         Show a progress bar on stderr if the work takes long.
 
@@ -203,7 +207,7 @@ def craft(
     _check_books(books, protection, asked)
     check_where(counts if protection.private else None)
     with _ready(table, protection.private, progress) as (kept, bar):
-        place = Threads(n_threads, bar) if runner is None else runner
+        place = cluster_runner(cluster, table, bar, threads, trust_network=trust_network) or Threads(n_threads, bar)
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(Run, engine=machine, runner=place, ledger=book)
         if protection.private:
@@ -212,7 +216,8 @@ def craft(
             options = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, {**options, "engine": machine})
     noted = None if books is None else partial(_note_digest, books, name)
-    return _release(protection, made, name, by_schema, noted, asked.n_rados, is_query(table))
+    made = replace(made, circumstances=replace(made.circumstances, query=is_query(table), cluster=place.cluster))
+    return _release(protection, made, name, by_schema, noted, asked.n_rados)
 
 
 @contextmanager
@@ -388,7 +393,6 @@ def _release(
     schema: Schema | None,
     after_save: Callable[[str], None] | None,
     n_rados: int,
-    of_query: bool,
 ) -> Release:
     """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
     origin = "" if schema is None else "table" if schema.from_data else "declared"
@@ -398,7 +402,7 @@ def _release(
         classes=made.classes,
         mechanism={"name": mechanism.name, "law": mechanism.law, **made.parameters},
         signatures=dict(made.signatures),
-        statement=mechanism.statement(replace(made.circumstances, schema=origin, query=of_query)),
+        statement=mechanism.statement(replace(made.circumstances, schema=origin)),
         n_examples=made.circumstances.n_examples,
         id=name,
         schema=schema,

@@ -25,7 +25,10 @@ MAX_EXAMPLES = 2**31 - 1  # more, and a rado might not be exact in float64
 def check_size(name: str, n_rows: int) -> None:
     """Refuse more rows than can be summed exactly."""
     if n_rows > MAX_EXAMPLES:
-        raise TableError(f"{name} has {n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly")
+        raise TableError(
+            f"{name} has {n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly: make several releases, "
+            "each of some of its files, and pool their moments"
+        )
 
 
 @dataclass

@@ -8,6 +8,7 @@ bytes)`, little-endian. Any byte of it can be computed anywhere: partitions need
 import hashlib
 import secrets
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
@@ -22,17 +23,61 @@ MAX_RADOS = 524_288  # with more, a slab would need more blocks than the 32-bit 
 _ZEROS = bytes(1 << 20)  # large calls: the cipher runs three times faster than in calls of 8 kB
 
 
-def make_key(seed: int | None) -> bytes:
-    """32 bytes from the operating system, or the key that stands for `seed`.
+class Key(bytes):
+    """32 bytes that nobody should read: a key prints as no more than that. One from the operating system is `fresh`.
+
+    >>> Key.from_system(), f"{make_key(7)}"
+    (Key(...), 'Key(...)')
+    """
+
+    fresh: bool = False
+
+    @classmethod
+    def from_system(cls) -> "Key":
+        """32 bytes from the operating system."""
+        key = cls(secrets.token_bytes(32))
+        key.fresh = True
+        return key
+
+    def for_part(self) -> "Key":
+        """The key for one part of a table that is summed elsewhere, where others need not know it.
+
+        If this one came from the operating system, that gives another, so that whoever sums a part knows no more than
+        the coins of that part's own rows. A key that follows from a seed is the same for all of them.
+        """
+        return Key.from_system() if self.fresh else self
+
+    def __repr__(self) -> str:
+        return "Key(...)"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __format__(self, form: str) -> str:
+        return repr(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _key, (bytes(self), self.fresh)
+
+
+def _key(content: bytes, fresh: bool) -> Key:
+    """A key that was sent here."""
+    key = Key(content)
+    key.fresh = fresh
+    return key
+
+
+def make_key(seed: int | None) -> Key:
+    """A key from the operating system, or the one that stands for `seed`.
 
     >>> make_key(7).hex()[:16]
     'e132158c7489508f'
     """
     if seed is None:
-        return secrets.token_bytes(32)
+        return Key.from_system()
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ArgumentError(f"seed must be a whole number of at least 0, or None; it is {seed!r}")
-    return hashlib.sha256(f"radoboost/seed/{int(seed)}".encode("ascii")).digest()
+    return Key(hashlib.sha256(f"radoboost/seed/{int(seed)}".encode("ascii")).digest())
 
 
 def words(

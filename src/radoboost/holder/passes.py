@@ -6,7 +6,7 @@ are. Its `Sums` are the results for some rows; they merge exactly, in any order.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -37,7 +37,11 @@ S = TypeVar("S", bound=Sums)
 
 
 class Pass(Protocol[S]):
-    """A sum over rows: frozen data that can be pickled."""
+    """A sum over rows: frozen data that can be pickled.
+
+    One in which rows have numbers has `for_part(first_row, n_rows)`: the pass for one part that is summed elsewhere,
+    with what is secret about the rows of that part alone.
+    """
 
     @property
     def title(self) -> str:
@@ -162,6 +166,9 @@ class Surveyed:
         """Those of both."""
         return Surveyed(self.labels.merge(other.labels), self.exact.merge(other.exact))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Surveyed, (self.labels, self.exact)
+
 
 @dataclass(frozen=True, eq=False)
 class SurveyRows:
@@ -272,6 +279,10 @@ class RadoPass:
         """What the engine says."""
         return self.engine.worker_bytes(self.n_rados, len(self.columns))
 
+    def for_part(self, first_row: int, n_rows: int) -> Self:
+        """The pass for one part that is summed elsewhere, with the coins of its own rows."""
+        return replace(self, prepared=self.prepared.for_part(first_row, n_rows))
+
     def empty(self) -> RadoSums:
         """Zeros."""
         counts = RowCounts.zeros(len(counted_columns(self.columns, self.inputs)))
@@ -321,6 +332,10 @@ class OverRows:
     def over(cls, prepared: Prepared, first_row: int, rows: NDArray[np.bool_]) -> Self:
         """Those of a batch that starts at `first_row`, changed by the rows where `rows` is true."""
         return cls(prepared, first_row // TILE_ROWS, tile_words(first_row, rows))
+
+    def for_part(self, first_row: int, n_rows: int) -> Self:
+        """Itself: it is made where the rows are."""
+        return self
 
     def bits_of(self, first_tile: int, n_tiles: int) -> NDArray[np.uint64]:
         """The bits of these rows, a word for each tile."""

@@ -45,11 +45,13 @@ def choose_rows(
     *,
     with_label: bool = True,
     row_bytes: int = ROW_BYTES,
+    sizes: Sequence[int] | None = None,
 ) -> tuple[Source, PersonCounts]:
     """A source of at most `max_rows` rows of each person, and what became of the others (P2, P3).
 
-    `run` sums a pass over a source. Good rows go first, then those with the smallest hash. `with_label` says whether
-    the label is part of a row's content; it must not be where labels are what is protected.
+    `run` sums a pass over a source, whose parts have `sizes`: they are counted if nobody says so. Good rows go first,
+    then those with the smallest hash. `with_label` says whether the label is part of a row's content; it must not be
+    where labels are what is protected.
 
     >>> import radoboost.tables as tables, radoboost.holder.runners.threads as threads
     >>> table = pa.table({"id": [7, 7, 8], "age": [1.0, 2.0, 3.0], "ill": [0, 1, 1]})
@@ -58,7 +60,7 @@ def choose_rows(
     >>> chosen.n_rows, counts.people, counts.beyond
     (2, 2, 1)
     """
-    sizes = [part.count() for part in source.parts()]
+    sizes = [part.count() for part in source.parts()] if sizes is None else sizes
     total = sum(sizes)
     n_shares = max(1, min(_MOST_SHARES, -(-total * row_bytes // max(1, int(_MEMORY_SHARE * memory.available())))))
     bits = np.zeros(total // 8 + 1, dtype=np.uint8)
@@ -142,6 +144,10 @@ class CollectRows:
     title = "choosing rows of persons"
     rows_at_a_time = None
     worker_bytes = ROW_BYTES * _PENDING_ROWS
+
+    def for_part(self, first_row: int, n_rows: int) -> "CollectRows":
+        """The same: rows of one person may be in several parts."""
+        return self
 
     @cached_property
     def _seeds(self) -> NDArray[np.uint64]:

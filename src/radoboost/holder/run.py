@@ -6,14 +6,14 @@ noise: it comes from the operating system, serves that booking alone, and is sto
 """
 
 import hashlib
-import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.holder.engines import Engine
+from radoboost.holder.keystream import Key
 from radoboost.holder.noise import round_scale_up, rounded_normals
 from radoboost.holder.passes import Pass, Readable, RowPass, S, Sums
 from radoboost.holder.runners import Runner
@@ -41,6 +41,10 @@ class RowNoise:
     key: bytes = field(repr=False)
     scale: float
 
+    def for_part(self) -> "RowNoise":
+        """Noise for a part that is summed elsewhere, of its own key, unless one was given."""
+        return replace(self, key=self.key.for_part()) if isinstance(self.key, Key) else self
+
     def rows(self, first_row: int, n_rows: int, n_columns: int) -> NDArray[np.int64]:
         """The noise of `n_rows` rows from `first_row` on."""
         return rounded_normals(self.key, self.scale, first_row, n_rows, n_columns)
@@ -62,7 +66,7 @@ class Run:
     ) -> None:
         self.source, self.engine, self._runner = source, engine, runner
         self._given_key, self._ledger = noise_key, ledger
-        self._key: bytes | None = None
+        self._key: Key | None = None
         self._bookings = self._plane = 0
 
     def book(self, event: Event) -> None:
@@ -72,12 +76,12 @@ class Run:
         self._bookings += 1
         self._plane = 0
         if self._given_key is None:
-            self._key = secrets.token_bytes(32)  # never from a seed
+            self._key = Key.from_system()  # never from a seed
         else:
             place = self._bookings.to_bytes(8, "little")
-            self._key = hashlib.sha256(b"radoboost/noise/" + place + self._given_key).digest()
+            self._key = Key(hashlib.sha256(b"radoboost/noise/" + place + self._given_key).digest())
 
-    def _noise_key(self) -> bytes:
+    def _noise_key(self) -> Key:
         if self._key is None:
             raise RuntimeError("a mechanism must book what it spends before it draws noise")
         return self._key
@@ -90,6 +94,10 @@ class Run:
     def expect(self, passes: int) -> None:
         """Announce how many passes there will be in all, as far as is known by now."""
         self._runner.expect(passes)
+
+    def sizes(self) -> list[int]:
+        """How many rows each part of the table has, by reading them if need be."""
+        return self._runner.sizes(self.source)
 
     def sum(self, task: Pass[S], source: Readable | None = None) -> S:
         """The sum over all rows of the table, or of `source`."""

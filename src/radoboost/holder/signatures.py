@@ -29,6 +29,12 @@ class Prepared(Protocol):
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Membership words of a block of tiles, shape (n_tiles, n_rados); rows beyond the table have any bits."""
 
+    def for_part(self, first_row: int, n_rows: int) -> "Prepared":
+        """What a part of the table needs that is summed elsewhere: the words of its own rows, and no others' coins.
+
+        Rows have the same numbers. Where each row has coins of its own, and no seed was given, these are tossed anew.
+        """
+
 
 class SignatureSet(Protocol):
     """What `craft` needs to know about a signature set, which is frozen data."""

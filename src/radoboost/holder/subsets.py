@@ -9,7 +9,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.holder import keystream
-from radoboost.holder.keystream import TILE_ROWS
+from radoboost.holder.keystream import TILE_ROWS, Key
 from radoboost.numba_cache import compiled
 
 _SWITCHES_PLANE = 2**32 - 1
@@ -30,7 +30,7 @@ _LEAST_BUDGET = 1 << 22  # candidates of a round
 class Start:
     """Independent bits at a rate of 1, 2 or 3 quarters."""
 
-    key: bytes
+    key: bytes = field(repr=False)
     n_rados: int
     quarters: int
 
@@ -42,6 +42,10 @@ class Start:
             (np.bitwise_and if self.quarters == 1 else np.bitwise_or)(out, second, out=out)
         return out
 
+    def for_part(self, first_row: int, n_rows: int) -> "Start":
+        """Coins for a part that is summed elsewhere: of its own key, unless there is a seed."""
+        return replace(self, key=self.key.for_part()) if isinstance(self.key, Key) else self
+
 
 @dataclass(frozen=True)
 class Everything:
@@ -51,6 +55,40 @@ class Everything:
         """Ones."""
         out.fill(2**64 - 1)
         return out
+
+    def for_part(self, first_row: int, n_rows: int) -> "Everything":
+        """The same."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Switched:
+    """Independent bits with some switched: `entries` are those of the buckets from `first_bucket` on.
+
+    Where each bucket's begin is in `starts`; a bucket has 2**bucket_bits rows.
+    """
+
+    start: Start
+    bucket_bits: int
+    first_bucket: int
+    starts: NDArray[np.int64] = field(repr=False)
+    entries: NDArray[np.uint32] = field(repr=False)
+
+    def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The start words, switched."""
+        self.start.words(first_tile, n_tiles, out)
+        if len(self.entries):
+            first_tile -= (self.first_bucket << self.bucket_bits) // TILE_ROWS
+            _compiled(_switch)(out, first_tile, self.bucket_bits, self.starts, self.entries)
+        return out
+
+    def for_part(self, first_row: int, n_rows: int) -> "Switched":
+        """The same bits for the rows of a part, without the switches of others."""
+        first = first_row >> self.bucket_bits
+        last = min((first_row + max(n_rows, 1) - 1 >> self.bucket_bits) + 1, len(self.starts) - 1)
+        starts = self.starts[first : last + 1]
+        own = slice(starts[0], starts[-1])
+        return Switched(self.start, self.bucket_bits, first, starts - starts[0], self.entries[own].copy())
 
 
 class Corrected:
@@ -102,11 +140,15 @@ class Corrected:
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """The start words, switched."""
-        self._start.words(first_tile, n_tiles, out)
-        starts, entries = self._switches
-        if len(entries):
-            _compiled(_switch)(out, first_tile, self._bucket_bits, starts, entries)
-        return out
+        return self._switched.words(first_tile, n_tiles, out)
+
+    def for_part(self, first_row: int, n_rows: int) -> Switched:
+        """The same bits for the rows of a part; the key is that of all rows, for one subset is drawn from all."""
+        return self._switched.for_part(first_row, n_rows)
+
+    @property
+    def _switched(self) -> Switched:
+        return Switched(self._start, self._bucket_bits, 0, *self._switches)
 
     def _blocks(self, use: Callable[[int, NDArray[np.uint64]], None]) -> None:
         """Show `use` the words as they are now, block by block, with the number of the first tile."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from radoboost.errors import ArgumentError
 from radoboost.tables.arrays import array_columns, open_array
+from radoboost.tables.cluster_frames import cluster_of, cluster_schema, open_cluster_frame
 from radoboost.tables.columns import Choice, column_names, storage
 from radoboost.tables.files import file_schema, open_files
 from radoboost.tables.folders import FolderColumns
@@ -43,7 +44,8 @@ def open_table(
     """Open a table in any form, ready to be read.
 
     `table` is an array, a sparse matrix, a data frame, a dict of columns, a path, a list of paths, a folder, a glob
-    pattern, or something that is read once, which is kept in a spool: a query, a lazy frame, a record batch reader.
+    pattern, or something that is read once, which is kept in a spool: a query, a lazy frame, a record batch reader. A
+    frame on a cluster is opened, too, but only workers of that cluster can read its parts.
     The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
     the column that says whose row it is: it is read beside the features, and is none of them. In its place `weights`
     may name one. With `row_by_row`, no value decides how another is read and none is refused, as private mechanisms
@@ -84,6 +86,10 @@ def _check_thousands(table: Any, reading: Reading) -> None:
 
 
 def _open(table: Any, y: Any, choice: Choice, reading: Reading) -> Source:
+    if cluster_of(table):
+        if y is not None:
+            raise ArgumentError("labels of a frame on a cluster are one of its columns; name it in label")
+        return open_cluster_frame(table, choice, reading)
     if y is not None and (rows := spooled_table(table)) is not None:
         table = rows
     if is_paths(table):
@@ -108,6 +114,8 @@ def table_types(table: Any, *, inferred: bool = False) -> dict[str, str | None]:
     """
     if (answer := answer_schema(table)) is not None:
         schema = answer
+    elif cluster_of(table):
+        schema = cluster_schema(table)
     elif is_paths(table):
         path = expand_paths(table)[0]
         if file_kind(path) == "csv" and not inferred:

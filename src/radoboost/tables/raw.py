@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from radoboost.errors import TableError
+from radoboost.tables.cluster_frames import cluster_of, cluster_schema, refuse_cluster_frame
 from radoboost.tables.columns import Choice, check_different, column_names, row_place
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
 from radoboost.tables.files import FilePart, file_schema, open_files
@@ -93,6 +94,7 @@ def raw_table(table: Any, columns: Sequence[str] | None = None, separator: str |
     >>> raw.columns, [batch.columns.num_rows for batch in raw.batches()]
     (('ward', 'age'), [2])
     """
+    refuse_cluster_frame(table, "looking at raw cells")
     choice, reading, table = Choice.of(None, columns, ()), Raw(given=Marks(separator)), spooled(table)
     if is_paths(table):
         paths = expand_paths(table)
@@ -199,6 +201,8 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
     name = "the table"
     if (answer := answer_schema(table)) is not None:
         schema = answer
+    elif cluster_of(table):
+        schema = cluster_schema(table)
     elif is_paths(table := spooled(table)):
         path = expand_paths(table)[0]
         name = str(path)

@@ -96,6 +96,7 @@ class Source:
     `label` is None where there is no label. `batch_rows` is how many rows a batch should have. `guess` estimates the
     number of rows of a table that does not know it. With a `schema`, the features are its encoded columns. Where rows
     are sparse, `sparse_rows` is how many of them a batch should have if nobody makes them dense; it is None elsewhere.
+    `frame` is the data frame on a cluster that parts are partitions of; None where parts can be read by themselves.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Source:
     guess: Callable[[], int | None] | None = None
     schema: Schema | None = None
     sparse_rows: int | None = None
+    frame: Any = None
 
     def __post_init__(self) -> None:
         if not self.features:

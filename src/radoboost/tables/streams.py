@@ -16,6 +16,7 @@ import pyarrow as pa
 from radoboost.errors import ArgumentError, TableError
 from radoboost.progress import Progress, silent
 from radoboost.tables.addresses import explained, is_address, withheld
+from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.datasets import dataset_files, dataset_reader, is_dataset
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import PLAIN
@@ -125,7 +126,7 @@ def _is_lazy(table: Any) -> bool:
 
 def _is_reader(table: Any) -> bool:
     """Whether a table is a stream of record batches, and no frame in memory, which knows how long it is."""
-    return hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__len__")
+    return hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__len__") and not cluster_of(table)
 
 
 @contextmanager

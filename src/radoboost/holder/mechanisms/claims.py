@@ -13,6 +13,11 @@ from radoboost.release.chain import composed_with
 DEFAULT_DELTA = 1e-6
 SHOWN_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8)
 TRUST_MODEL = "central: whoever crafts the release sees the whole table, and is trusted with it"
+ON_A_CLUSTER = (
+    "; so are the machines of {cluster}, its scheduler, its network and its disks: they see the rows of the parts that "
+    "they sum, partial sums, and the keys of coins, and of noise on examples, of these parts (of all parts, where "
+    "signatures have a seed or a prescribed size). Noise on sums is drawn by whoever crafts"
+)
 FROM_SYSTEM = "ChaCha20, under keys that come from the operating system and are forgotten"
 FROM_SEED = "ChaCha20, signatures under a key that follows from a seed; noise, if any, under a key from the system"
 SEEDED = (
@@ -51,6 +56,15 @@ SCHEMAS = {
         "every number and date, exactly; the values that each category has; and which columns have gaps.",
     ),
 }
+
+
+def trust_model(cluster: str) -> str:
+    """Who is trusted with the table.
+
+    >>> trust_model("")
+    'central: whoever crafts the release sees the whole table, and is trusted with it'
+    """
+    return TRUST_MODEL + (ON_A_CLUSTER.format(cluster=cluster) if cluster else "")
 
 
 def make_statement(
@@ -92,7 +106,7 @@ def make_statement(
         promises=tuple(promises),
         not_protected=tuple(not_protected),
         unit_of_privacy=unit,
-        trust_model=TRUST_MODEL,
+        trust_model=trust_model(circumstances.cluster),
         random_source=FROM_SEED if circumstances.seeded else FROM_SYSTEM,
         best_guess=guess,
         epsilon_at=tuple((other, epsilon_at(event, other)) for other in SHOWN_DELTAS),

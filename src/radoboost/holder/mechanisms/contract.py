@@ -132,7 +132,8 @@ class Circumstances:
     whose row it is, what is protected is one person, of whom at most `max_rows` rows contribute. `schema` says where a
     schema came from: "declared" beforehand, or from the "table"; it is empty where there is none. With `mapped`, the
     columns were made by a feature map. `shape` is what the noise of `moments` depends on. `n_classes` counts the
-    classes of a plain release. With `query`, rows are those of the answer to a query.
+    classes of a plain release. With `query`, rows are those of the answer to a query. `cluster` names the machines that
+    saw the table's rows, where it was not this one alone.
     """
 
     scale: str
@@ -150,6 +151,7 @@ class Circumstances:
     shape: Shape | None = None
     n_classes: int = 2
     query: bool = False
+    cluster: str = ""
 
 
 @dataclass(frozen=True)

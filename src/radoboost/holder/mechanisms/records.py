@@ -5,7 +5,6 @@ gives is a function of that record (`contributions`), a bad record gives nothing
 out nor its shape depends on a value.
 """
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,9 +16,10 @@ from radoboost.holder.counts import PersonCounts, beyond_bounds
 from radoboost.holder.declared import check_bounds, check_names
 from radoboost.holder.feature_maps import make_map
 from radoboost.holder.grid import check_size
+from radoboost.holder.keystream import Key
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Plan, Through
 from radoboost.holder.mechanisms.contributions import LARGEST, contributions
-from radoboost.holder.passes import CountRows, RadoPass, RadoSums, check_memory, counted_columns, counted_values
+from radoboost.holder.passes import RadoPass, RadoSums, check_memory, counted_columns, counted_values
 from radoboost.holder.persons import choose_rows
 from radoboost.holder.run import Noise, RowNoise, Run
 from radoboost.holder.signatures import check_enough_examples
@@ -185,8 +185,10 @@ def limit_persons(asked: Asked, run: Run, rule: LabelRule, *, with_label: bool =
     """
     if asked.person is None:
         return None
-    key = secrets.token_bytes(32) if asked.choice_key is None else asked.choice_key
-    run.source, counts = choose_rows(run.source, run.sum, rule, asked.max_rows, key, with_label=with_label)
+    key = Key.from_system() if asked.choice_key is None else asked.choice_key
+    run.source, counts = choose_rows(
+        run.source, run.sum, rule, asked.max_rows, key, with_label=with_label, sizes=run.sizes()
+    )
     return counts
 
 
@@ -199,7 +201,7 @@ def count_rows(run: Run) -> int:
     """How many rows there are, for mechanisms that publish it."""
     n_rows = run.source.n_rows
     if n_rows is None:
-        n_rows = run.sum(CountRows()).n_rows
+        n_rows = sum(run.sizes())
     run.source.check_rows(n_rows)
     check_size(run.source.name, n_rows)
     return n_rows
@@ -215,6 +217,11 @@ class SumContributions(RadoPass):
     clip: float | None
     step: float
     row_noise: RowNoise | None = None
+
+    def for_part(self, first_row: int, n_rows: int) -> "SumContributions":
+        """The pass for one part that is summed elsewhere, with the coins and the noise of its own rows."""
+        noise = None if self.row_noise is None else self.row_noise.for_part()
+        return replace(super().for_part(first_row, n_rows), row_noise=noise)
 
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
         """Add what each record of a batch contributes."""

@@ -72,6 +72,7 @@ def survey(asked: Asked, run: Run, *, unbounded: str | None = None, passes: int 
     run.expect(passes)
     source, scale = run.source, check_scale(asked)
     check_names(source.features, asked.intercept)
+    check_size(source.name, source.n_rows or 0)  # where files say so, before they are read
     limits = check_bounds(asked.declared, source.features, scale)
     if scale != "bounds":  # slots are 0 or 1, and need no clipping
         limits = {name: pair for name, pair in limits.items() if name not in source.groups}

@@ -1,11 +1,13 @@
 """Where passes run: a runner feeds the parts of a source to a pass and adds up what they give.
 
-Whatever a runner does, the sums are the same to the last bit. `threads` is the only one so far.
+Whatever a runner does, the sums are the same to the last bit. `threads` is that of one machine, `dask` and `spark` are
+those of clusters, on which `parts` says what a worker does; `clusters` finds the right one.
 """
 
 from typing import Protocol
 
 from radoboost.holder.passes import Pass, Readable, RowPass, S
+from radoboost.tables import Source
 
 
 class Runner(Protocol):
@@ -15,8 +17,15 @@ class Runner(Protocol):
     def threads(self) -> int:
         """How many threads to use on this machine."""
 
+    @property
+    def cluster(self) -> str:
+        """What the machines are called that see the table's rows, for the statement; nothing if it is this one."""
+
     def expect(self, passes: int) -> None:
         """Announce how many passes there will be in all, as far as is known by now, for the progress bar."""
+
+    def sizes(self, source: Source) -> list[int]:
+        """How many rows each part of the source has, by reading them if need be."""
 
     def run(self, task: Pass[S], source: Readable) -> S:
         """The sum over all rows of the source."""

@@ -17,7 +17,7 @@ from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.passes import Pass, Readable, RowPass, S, merged
 from radoboost.holder.runners.kept import Keeping, KeptRows, MadeAgain, Place, keep_rows
 from radoboost.progress import Progress, silent
-from radoboost.tables import Batch
+from radoboost.tables import Batch, Source
 
 
 class Threads:
@@ -25,6 +25,8 @@ class Threads:
 
     `keeping` says how much of the free memory and of the free disk kept rows may take.
     """
+
+    cluster = ""
 
     def __init__(self, threads: int | None = None, bar: Progress = silent, keeping: Keeping | None = None) -> None:
         self.threads, self._bar = check_threads(threads), bar
@@ -34,6 +36,10 @@ class Threads:
     def expect(self, passes: int) -> None:
         """Announce how many passes there will be in all."""
         self._passes = passes
+
+    def sizes(self, source: Source) -> list[int]:
+        """How many rows each part of the source has."""
+        return [part.count() for part in source.parts()]
 
     def run(self, task: Pass[S], source: Readable) -> S:
         """The sum over all rows of the source."""

@@ -1,0 +1,251 @@
+"""Runners of clusters: what they have in common, and how the right one is found.
+
+The driver cuts a pass into jobs, one for each part, and a cluster does them wherever it likes (`parts`). Rows have the
+numbers that they have on one machine: how many rows each part has is known before rows are summed, and a part that has
+another number when it is read again is refused. What is secret about the rows of a part, the key of their coins,
+travels with that part. Noise on sums is drawn here, once all parts are merged.
+"""
+
+import ipaddress
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
+from urllib.parse import urlsplit
+
+from radoboost.errors import ArgumentError, RadoError, TableError
+from radoboost.holder.passes import CountRows, Pass, Readable, RowPass, S
+from radoboost.holder.runners import Runner
+from radoboost.holder.runners.parts import MadePart, PartSums, Refusal
+from radoboost.holder.runners.threads import check_threads
+from radoboost.progress import Progress, silent
+from radoboost.tables import Source
+from radoboost.tables.cluster_frames import cluster_of, placed
+
+DASK_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
+SPARK_SCHEMES = ("spark", "sc", "yarn", "k8s")
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterRows:
+    """Rows of integers on a cluster: `pieces` are what a worker reads them from, of partitions of `frame` if it is one.
+
+    A piece may be whatever the runner has in place of a `KeptPart` that is elsewhere.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    n_rows: int | None
+    pieces: Sequence[Any]
+    frame: Any = None
+
+    def batches(self, rows: int | None = None) -> Any:
+        """Nothing can be read here."""
+        raise NotImplementedError("rows are kept on the cluster, and read there")
+
+    def expected_rows(self, rows_read: int) -> int | None:
+        """As many as there are."""
+        return self.n_rows
+
+
+class ClusterRunner(ABC):
+    """A runner whose jobs are done elsewhere; `name` is what statements call the cluster."""
+
+    name: str
+
+    def __init__(self, bar: Progress = silent, threads: int | None = None) -> None:
+        self.threads, self._bar = check_threads(threads), bar
+        self._passes, self._done = 0, 0
+        self._sizes: list[tuple[Readable, list[int]]] = []
+
+    @property
+    def cluster(self) -> str:
+        """What the machines are called that see the table's rows."""
+        return self.name
+
+    @abstractmethod
+    def sum_parts(
+        self, tasks: Pass[S] | Sequence[Pass[S]], source: Source | ClusterRows, firsts: Sequence[int], rows: int
+    ) -> PartSums[S]:
+        """The sums of all parts of the source, merged: `sum_part` of each.
+
+        There is one pass for all parts, or one for each, which only that part's worker may get. `firsts` are the
+        numbers of the parts' first rows. After every part that is done, `tell` moves the progress bar.
+        """
+
+    @abstractmethod
+    def keep_parts(self, task: RowPass, source: Source | ClusterRows, rows: int) -> ClusterRows:
+        """The rows that `task` makes of each part, kept where they are: `keep_part` of each."""
+
+    def expect(self, passes: int) -> None:
+        """Announce how many passes there will be in all."""
+        self._passes = passes
+
+    def tell(self, title: str, source: Readable, done: int, parts: int) -> None:
+        """Move the progress bar: so many parts of the source are done."""
+        rows = source.n_rows or sum(self._known(source) or []) or None
+        if rows is None:
+            self._bar(title, done, None)
+        else:
+            passes = max(self._passes, self._done + 1)
+            self._bar(title, self._done * rows + rows * done // max(parts, 1), passes * rows)
+
+    def sizes(self, source: Source) -> list[int]:
+        """How many rows each part of the source has, counted on the cluster if need be."""
+        known = self._known(source)
+        if known is None:
+            pieces = source.parts()
+            counted = self.sum_parts(CountRows(), source, [0] * len(pieces), source.batch_rows)
+            known = self._checked(counted, source, None)
+        return known
+
+    def run(self, task: Pass[S], source: Readable) -> S:
+        """The sum over all rows of the source."""
+        assert isinstance(source, Source | ClusterRows)
+        sizes = self._known(source)
+        tasks: Pass[S] | list[Pass[S]] = task
+        firsts = [0] * len(source.pieces)
+        if (for_part := getattr(task, "for_part", None)) is not None:
+            assert isinstance(source, Source), "kept rows have no numbers"
+            sizes = self.sizes(source)
+            firsts = [0, *accumulate(sizes)][:-1]
+            tasks = [for_part(first, size) for first, size in zip(firsts, sizes, strict=True)]
+        total = self.sum_parts(tasks, source, firsts, _batch_rows(task, source))
+        self._checked(total, source, sizes)
+        self._done += 1
+        return task.empty() if total.sums is None else total.sums
+
+    def keep(self, source: Readable, task: RowPass, n_rows: int | None) -> Readable:
+        """The rows on the workers that made them, or made again whenever they are read, if there is one pass only."""
+        assert isinstance(source, Source | ClusterRows)
+        if n_rows is None:
+            pieces = [MadePart(piece, task) for piece in source.pieces]
+            return ClusterRows(source.name, source.features, source.n_rows, pieces, source.frame)
+        kept = self.keep_parts(task, source, _batch_rows(task, source))
+        self._done += 1
+        return kept
+
+    def _known(self, source: Readable) -> list[int] | None:
+        """How many rows each part has, if that was said; None if it was not."""
+        for one, sizes in self._sizes:
+            if one is source:
+                return sizes
+        counts = [getattr(piece, "n_rows", None) for piece in getattr(source, "pieces", ())]
+        return None if None in counts else [int(count) for count in counts if count is not None]
+
+    def _checked(self, total: PartSums[S], source: Source | ClusterRows, sizes: list[int] | None) -> list[int]:
+        """How many rows each part had this time; a refusal is raised, and so is another number than before."""
+        if total.refusal is not None:
+            raise self._explained(total.refusal, source)
+        found = [total.rows[number] for number in range(len(source.pieces))]
+        if sizes is not None and found != sizes:
+            number = next(k for k, (one, other) in enumerate(zip(found, sizes, strict=True)) if one != other)
+            raise TableError(
+                f"part {number + 1:,} of {source.name} had {sizes[number]:,} rows at first and {found[number]:,} when "
+                "read again: its rows or their order are not determined, or it changed; write it to files, or "
+                "checkpoint it, and pass that"
+            )
+        if self._known(source) is None:
+            self._sizes.append((source, found))
+        return found
+
+    def _explained(self, refusal: Refusal, source: Source | ClusterRows) -> RadoError:
+        """A refusal in the words that it would have on one machine: rows are counted from the table's first."""
+
+        def first_row(part: int) -> int:
+            assert isinstance(source, Source)
+            return sum(self.sizes(replace(source, pieces=[innermost(piece) for piece in source.pieces]))[:part])
+
+        return type(refusal.error)(placed(str(refusal.error), first_row))
+
+
+def innermost(part: Any) -> Any:
+    """The part of the table itself, without what it is seen through."""
+    while (within := getattr(part, "part", None)) is not None:
+        part = within
+    return part
+
+
+def _batch_rows(task: Any, source: Source | ClusterRows) -> int:
+    """How many rows a batch should have."""
+    rows: int | None = task.rows_at_a_time
+    return rows or (source.batch_rows if isinstance(source, Source) else 1 << 16)
+
+
+# ---- which cluster
+
+
+def cluster_runner(
+    cluster: Any, table: Any, bar: Progress = silent, threads: int | None = None, *, trust_network: bool = False
+) -> Runner | None:
+    """The runner for a cluster that the caller names, or whose data frame the table is; None for this machine.
+
+    `cluster` is a Dask client, a Spark session, an address such as tls://host:8786, spark://host:7077 or
+    sc://host:15002, or a runner.
+    """
+    if all(callable(getattr(cluster, name, None)) for name in ("run", "keep", "sizes")):
+        runner: Runner = cluster
+        return runner
+    kind, named = cluster_of(table), _kind(cluster)
+    if kind and named and kind != named:
+        raise ArgumentError(f"the table is a frame of {kind.capitalize()}, and the cluster is of {named.capitalize()}")
+    kind = kind or named
+    if not kind:
+        return None
+    if kind == "dask":
+        from radoboost.holder.runners.dask import dask_runner
+
+        return dask_runner(cluster, bar, threads, trust_network=trust_network)
+    from radoboost.holder.runners.spark import spark_runner
+
+    return spark_runner(cluster, table, bar, threads, trust_network=trust_network)
+
+
+def _kind(cluster: Any) -> str:
+    """Which kind of cluster the caller names."""
+    if cluster is None:
+        return ""
+    if isinstance(cluster, str):
+        scheme = cluster.partition(":")[0].lower()
+        if scheme in DASK_SCHEMES:
+            return "dask"
+        if scheme in SPARK_SCHEMES or cluster.startswith("local"):
+            return "spark"
+        raise ArgumentError(
+            f"cluster {cluster!r} is no address that is known; give tls://HOST:8786 (Dask), spark://HOST:7077 or "
+            "sc://HOST:15002 (Spark), a Dask client or a Spark session"
+        )
+    library = type(cluster).__module__.partition(".")[0]
+    kinds = {"distributed": "dask", "dask": "dask", "pyspark": "spark"}
+    if library not in kinds:
+        raise ArgumentError(f"cluster must be a Dask client, a Spark session or an address; it is {cluster!r}")
+    return kinds[library]
+
+
+def check_network(address: str, *, encrypted: bool, trust_network: bool) -> None:
+    """Refuse a network that is not encrypted, unless it is this machine's own or the caller trusts it.
+
+    >>> check_network("tcp://127.0.0.1:8786", encrypted=False, trust_network=False)
+    """
+    if encrypted or trust_network or is_loopback(address):
+        return
+    raise ArgumentError(
+        f"{address} is not encrypted, and rows, sums and keys would go through the network for anyone to read; set up "
+        "TLS, or say trust_network=True (--trust-network) if nobody else can listen"
+    )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is on this machine.
+
+    >>> [is_loopback(a) for a in ("tcp://127.0.0.1:8786", "inproc://x", "spark://localhost:7077", "tcp://10.0.0.7:1")]
+    [True, True, True, False]
+    """
+    if address.startswith(("inproc:", "local")):
+        return True
+    host = urlsplit(address).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,136 @@
+"""What a worker of a cluster does: one pass over one part, or rows of one part that are kept.
+
+A worker gets a part, a pass and the number of the part's first row, and gives back small sums, together with how many
+rows it saw. Sums merge in any order. A part may be summed twice, when a worker dies: rows and their order are the same,
+so the sums are. What a worker cannot use comes back as a refusal, a state like any other: a cluster would try a task
+that fails again and again.
+"""
+
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic
+
+from numpy.typing import NDArray
+
+from radoboost import memory
+from radoboost.errors import RadoError, TableError
+from radoboost.holder.engines import Engine
+from radoboost.holder.engines.proof import proves_itself
+from radoboost.holder.passes import Pass, RowPass, S
+from radoboost.holder.runners.kept import RowBatch, narrowed
+from radoboost.tables.cluster_frames import lent
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a worker could not use, and in which part."""
+
+    part: int
+    error: RadoError
+
+
+@dataclass(frozen=True, eq=False)
+class PartSums(Generic[S]):
+    """The sums over some parts, how many rows each of them has, and the first refusal, if there is one."""
+
+    sums: S | None
+    rows: Mapping[int, int] = field(default_factory=dict)
+    refusal: Refusal | None = None
+
+    def merge(self, other: "PartSums[S]") -> "PartSums[S]":
+        """Those of both; of two refusals, the one of the earlier part."""
+        refusals = [one.refusal for one in (self, other) if one.refusal is not None]
+        first = min(refusals, key=lambda refusal: refusal.part, default=None)
+        if first is not None or self.sums is None or other.sums is None:
+            sums = None if first is not None else other.sums if self.sums is None else self.sums
+        else:
+            sums = self.sums.merge(other.sums)
+        return PartSums(sums, {**self.rows, **other.rows}, first)
+
+
+def sum_part(
+    task: Pass[S], part: Any, number: int, first_row: int, rows: int, frames: Iterable[Any] | None = None
+) -> PartSums[S]:
+    """The sums of one part, a batch of at most `rows` rows at a time; its first row has the number `first_row`.
+
+    `frames` is what a partition of a frame on a cluster is made of, in order.
+    """
+    try:
+        _check_machine(getattr(task, "engine", None), task.worker_bytes)
+        sums, row = task.empty(), first_row
+        with lent(frames):
+            for batch in part.batches(rows):
+                task.add(sums, row, batch)
+                row += batch.n_rows
+        return PartSums(sums, {number: row - first_row})
+    except RadoError as error:
+        return PartSums(None, {}, Refusal(number, error))
+
+
+def merge_parts(parts: Sequence[PartSums[S]]) -> PartSums[S]:
+    """The sums over all parts; no argument changes, so that a cluster may do it twice."""
+    total, *others = parts
+    for other in others:
+        total = total.merge(other)
+    return total
+
+
+# ---- rows that are kept where they were made
+
+
+@dataclass(frozen=True, eq=False)
+class KeptPart:
+    """The integer rows of one part, in batches, column-first; or why there are none."""
+
+    arrays: Sequence[NDArray[Any]] = field(default=(), repr=False)
+    refusal: RadoError | None = None
+
+    def batches(self, rows: int) -> Iterator[RowBatch]:
+        """All rows, as they were kept."""
+        if self.refusal is not None:
+            raise self.refusal
+        for array in self.arrays:
+            yield RowBatch(array.shape[1], partial(_same, array))
+
+
+def _same(array: NDArray[Any]) -> NDArray[Any]:
+    return array
+
+
+def keep_part(task: RowPass, part: Any, rows: int, frames: Iterable[Any] | None = None) -> KeptPart:
+    """The rows that `task` makes of one part, or of rows that were kept of it."""
+    try:
+        _check_machine(getattr(task, "engine", None), 0)
+        with lent(frames):
+            return KeptPart([narrowed(task.rows(batch)) for batch in part.batches(rows) if batch.n_rows])
+    except RadoError as error:
+        return KeptPart(refusal=error)
+
+
+@dataclass(frozen=True, eq=False)
+class MadePart:
+    """The integer rows of one part, made whenever they are read."""
+
+    part: Any
+    task: RowPass
+
+    def batches(self, rows: int) -> Iterator[RowBatch]:
+        """All rows, made now."""
+        for batch in self.part.batches(rows):
+            yield RowBatch(batch.n_rows, partial(self.task.rows, batch))
+
+
+def _check_machine(engine: Engine | None, n_bytes: int) -> None:
+    """Refuse work that does not fit into a worker's memory, and a worker that computes other integers than it should.
+
+    Sensitivity is a statement about integers, and a release is the same to the last bit everywhere only if these are.
+    """
+    if n_bytes:
+        memory.require(n_bytes, f"this sum on the worker {socket.gethostname()}", "ask for fewer rados or columns")
+    if engine is not None and not proves_itself(engine):
+        raise TableError(
+            f"the worker {socket.gethostname()} computes other integers than it should, so it may not join; leave it "
+            "out of the cluster, or take engine='reference'"
+        )

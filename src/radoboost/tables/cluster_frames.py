@@ -1,0 +1,122 @@
+"""Data frames on a cluster, of Dask or Spark: a table whose parts only workers can read.
+
+The driver knows the columns and how many partitions there are. A worker that has a partition lends it to the part
+(`lent`), and from then on it is read as a data frame on one machine is. Rows never come to the driver.
+"""
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from radoboost.errors import ArgumentError, TableError
+from radoboost.tables.columns import Choice, column_names, row_place
+from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, open_frame
+from radoboost.tables.reading import Reading
+from radoboost.tables.source import Batch, Source
+
+_LENT: ContextVar[Iterable[Any] | None] = ContextVar("lent", default=None)
+_PLACE = re.compile("\x1f(\\d+):(\\d+)\x1f")
+
+
+def cluster_of(table: Any) -> str:
+    """Which kind of cluster a data frame is on, "dask" or "spark"; nothing for any other table.
+
+    >>> cluster_of(pa.table({"a": [1]}))
+    ''
+    """
+    library = type(table).__module__.partition(".")[0]
+    if library == "dask" and "dask.dataframe" in sys.modules and hasattr(table, "npartitions"):
+        return "dask" if hasattr(table, "_meta") and hasattr(table, "columns") else ""
+    return "spark" if library == "pyspark" and hasattr(table, "mapInArrow") else ""
+
+
+def refuse_cluster_frame(table: Any, what: str) -> None:
+    """Refuse a frame on a cluster where rows would have to come to this machine."""
+    if kind := cluster_of(table):
+        raise ArgumentError(
+            f"{what} would collect a {kind.capitalize()} frame on this machine, which is never done silently: collect "
+            "it, or a part of it, and pass that"
+        )
+
+
+def _library(table: Any) -> Any:
+    """What is known about frames of that kind of cluster."""
+    return importlib.import_module(f"radoboost.tables.{cluster_of(table)}_frames")
+
+
+def cluster_schema(table: Any) -> pa.Schema:
+    """The columns of a frame on a cluster."""
+    schema: pa.Schema = _library(table).arrow_schema(table)
+    return schema
+
+
+def open_cluster_frame(table: Any, choice: Choice, reading: Reading) -> Source:
+    """A frame on a cluster as a source, whose parts are its partitions in order."""
+    schema = cluster_schema(table)
+    empty = open_frame(schema.empty_table(), None, choice, reading)
+    others = [name for name in (choice.label, choice.person) if name is not None]
+    columns = (*choice.columns(column_names(schema), "the table"), *others)
+    pieces = [ClusterPart(number, choice, reading, columns) for number in range(_library(table).n_partitions(table))]
+    return Source(
+        empty.name, empty.features, empty.label, pieces, BATCH_VALUES, BATCH_ROWS, schema=reading.schema, frame=table
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterPart:
+    """A partition of a frame on a cluster, which is read where a worker lends it: the frame's `columns` are enough."""
+
+    number: int
+    choice: Choice
+    reading: Reading
+    columns: tuple[str, ...]
+
+    n_rows = None
+
+    def count(self) -> int:
+        """How many rows the partition has."""
+        return sum(batch.n_rows for batch in self.batches(BATCH_ROWS))
+
+    def batches(self, most_rows: int) -> Iterator[Batch]:
+        """All rows of the partition, in order; messages say where one is by `placed`."""
+        frames = _LENT.get()
+        if frames is None:
+            raise TableError("the table is on a cluster, and this machine has none of its rows")
+        first = 0
+        for frame in frames:
+            for part in open_frame(frame, None, self.choice, self.reading).pieces:
+                for batch in part.batches(most_rows):
+                    yield batch._replace(place=partial(_placed_later, self.number, first))
+                    first += batch.n_rows
+
+
+def _placed_later(part: int, first: int, row: int) -> str:
+    """Where a row is, for a message: its number in the table is known to the driver alone."""
+    return f"\x1f{part}:{first + row}\x1f"
+
+
+def placed(message: str, first_row: Callable[[int], int]) -> str:
+    """A message with the numbers of rows filled in; `first_row` says where a part begins.
+
+    >>> placed(f"a missing value ({_placed_later(1, 0, 7)})", [0, 100].__getitem__)
+    'a missing value (row 108)'
+    """
+    return _PLACE.sub(lambda found: row_place(first_row(int(found[1])) + int(found[2])), message)
+
+
+@contextmanager
+def lent(frames: Iterable[Any] | None) -> Iterator[None]:
+    """Lend the frames that a partition is made of, in order, to the part that is read within; they are read once."""
+    before = _LENT.set(frames)
+    try:
+        yield
+    finally:
+        _LENT.reset(before)
