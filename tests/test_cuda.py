@@ -2,8 +2,10 @@
 
 import ctypes
 import ctypes.util
+import importlib
 import importlib.util
 import math
+import os
 import pickle
 import shutil
 import subprocess
@@ -56,7 +58,8 @@ def test_the_numbers_of_the_kernels_are_those_of_the_engine():
                if text.isdigit()}  # fmt: skip
     assert 32 * written["WARPS"] == cuda._BLOCK_THREADS
     assert 16 * written["WARPS"] * written["HEIGHT"] == cuda._BLOCK_RADOS
-    assert (written["STAGES"], written["STAGE_TILES"]) == (cuda._STAGES, cuda._STAGE_TILES)
+    assert (written["BLOCKS"], written["STAGES"]) == (cuda._BLOCKS, cuda._STAGES)
+    assert written["STAGE_TILES"] == cuda._STAGE_TILES
     assert (written["DOT_GROUPS"], written["DOT_THREADS"]) == (cuda._DOT_GROUPS, cuda._DOT_THREADS)
     assert (written["SNAP_THREADS"], written["ROW_THREADS"]) == (cuda._SNAP_THREADS, cuda._ROW_THREADS)
     assert (written["SUM_COLUMNS"], written["SUM_ROWS"]) == (cuda._SUM_COLUMNS, cuda._SUM_ROWS)
@@ -387,6 +390,55 @@ def test_the_engine_can_be_pickled_and_nothing_imports_cupy(engine):
 def test_unknown_engines_are_refused_with_all_names():
     with pytest.raises(rb.ArgumentError, match="kernel, reference, cuda; it is 'gpu'"):
         get_engine("gpu")
+
+
+# ---- the benchmark
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    return importlib.import_module("gpu")
+
+
+def test_the_benchmark_compares_with_the_reference(benchmark, engine, monkeypatch):
+    monkeypatch.setattr(benchmark, "SHAPES", benchmark.SHAPES[:5])
+    assert benchmark.check_shapes(engine) == []
+    monkeypatch.setattr(cuda, "_i64", lambda x: np.int64(x - (x == 10_007)))  # rows of moments without the last
+    assert any("mean rados" in each for each in benchmark.check_shapes(engine))
+
+
+def test_the_benchmark_computes_some_rados_in_numpy(benchmark, engine, rng, monkeypatch):
+    """Across pieces of the table, by ChaCha20 in NumPy, which is that of cryptography."""
+    values = benchmark.made_values(rng, 5000, 3)
+    signs, columns = rng.choice(np.array([-1, 1], np.int8), 5000), benchmark.columns_of(values)
+    monkeypatch.setattr(benchmark, "SLAB_TILES", SLAB_TILES // 2048)  # smaller pieces; the slab is 0 all the same
+    monkeypatch.setattr(benchmark, "divmod", lambda a, b: (0, a), raising=False)
+    totals = benchmark.ours(engine, values, signs, columns, 37)
+    some = [0, 5, 36]
+    np.testing.assert_array_equal(benchmark.rados_by_numpy(values, signs, columns, 37, some), totals[some])
+
+
+def test_the_benchmark_runs_without_cryptography():
+    code = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "cryptography" else find(name, *rest)
+import gpu
+from radoboost.holder.keystream import streams, words
+import numpy as np
+print(words(gpu.KEY, 3, 65534, 4).tolist())
+print(streams(gpu.KEY, 5, [(7, 3, 2), (1, 0, 9)], np.empty(11, np.uint64)).tolist())
+assert sys.modules["cryptography"].__spec__ is None
+"""
+    from radoboost.holder.keystream import streams, words
+
+    folders = [str(Path(__file__).parent.parent / name) for name in ("benchmarks", "src")]
+    path = {"PYTHONPATH": os.pathsep.join(folders), "PATH": os.environ["PATH"]}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=path)
+    key = make_key(0)
+    drawn = streams(key, 5, [(7, 3, 2), (1, 0, 9)], np.empty(11, np.uint64))
+    assert done.stdout.splitlines() == [str(words(key, 3, 65534, 4).tolist()), str(drawn.tolist())]
 
 
 # ---- CUDA's own compiler

@@ -24,7 +24,7 @@ from radoboost.tables.sparse import SparseRows
 
 # These are those of cuda_sums.cu and cuda_rows.cu.
 _GROUPS = (2, 4, 6, 8, 10, 11)  # of 8 lines of digits in a panel of columns: a kernel for each
-_BLOCK_RADOS, _BLOCK_THREADS, _STAGES, _STAGE_TILES = 512, 256, 4, 2
+_BLOCK_RADOS, _BLOCK_THREADS, _BLOCKS, _STAGES, _STAGE_TILES = 512, 256, 1, 4, 2
 _DOT_GROUPS, _DOT_THREADS, _SNAP_THREADS, _ROW_THREADS = 3, 128, 128, 256
 _SUM_COLUMNS, _SUM_ROWS = 16, 64
 
@@ -141,7 +141,7 @@ class Cuda:
         last = _i32(n_rados), _i32(n_columns), _i32(panels.width), totals
         if device.matrix_unit:
             blocks, name = -(-n_rados // _BLOCK_RADOS), f"sum_tiles_{panels.groups}"
-            splits, tiles = _split(count, blocks * panels.count, device.n_processors)
+            splits, tiles = _split(count, blocks * panels.count, _BLOCKS * device.n_processors)
             shared = _STAGES * _STAGE_TILES * (panels.tile_bytes + 8 * _BLOCK_RADOS)
             grid = splits, blocks, panels.count
             device.launch(name, grid, _BLOCK_THREADS, shared,

@@ -67,7 +67,8 @@ class CupyDevice:
         self.matrix_unit = int(device.compute_capability) >= _MATRIX_UNIT
         self.scratch_bytes = min(_MOST_SCRATCH, device.mem_info[1] // 16)
         self._module = cupy.RawModule(code=kernel_source(), options=OPTIONS)
-        self._kernels: dict[str, Any] = {}
+        self._module.compile()
+        self._kernels: dict[tuple[str, int], Any] = {}
 
     def holds(self, array: Any) -> bool:
         return is_on_device(array)
@@ -91,11 +92,12 @@ class CupyDevice:
         return here
 
     def launch(self, name: str, grid: tuple[int, int, int], threads: int, shared_bytes: int, *arguments: Any) -> None:
-        kernel = self._kernels.get(name)
+        kernel = self._kernels.get((name, shared_bytes))
         if kernel is None:
-            kernel = self._kernels[name] = self._module.get_function(name)
-        if shared_bytes > _PLAIN_SHARED and kernel.max_dynamic_shared_size_bytes < shared_bytes:
-            kernel.max_dynamic_shared_size_bytes = shared_bytes
+            kernel = self._module.get_function(name)
+            if shared_bytes > _PLAIN_SHARED:
+                kernel.max_dynamic_shared_size_bytes = shared_bytes
+            self._kernels[name, shared_bytes] = kernel
         kernel(grid, (threads,), arguments, shared_mem=shared_bytes)
 
 

@@ -22,6 +22,7 @@ typedef unsigned long long u64;
 #define WARPS 8                      // of a block that sums by the matrix unit
 #define HEIGHT 4                     // blocks of 16 rados that a warp has
 #define RADOS (WARPS * HEIGHT * 16)  // of a block
+#define BLOCKS 1                     // of them that a multiprocessor has at a time
 #define STAGES 4                     // of the buffer in shared memory, each with so many tiles:
 #define STAGE_TILES 2
 #define DOT_GROUPS 3                 // of 8 lines, that a thread has which sums without the matrix unit
@@ -330,7 +331,7 @@ __device__ void sum_tiles(const u8* lines, i64 panel_bytes, const u64* words, u3
 }
 
 #define SUM_KERNEL(GROUPS)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(WARPS * 32, 1)                                                  \
+    extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                                  \
     sum_tiles_##GROUPS(const u8* lines, i64 panel_bytes, const u64* words, u32 pitch, i64 n_tiles,               \
                        i64 block_tiles, i32 n_rados, i32 n_columns, i32 width, u64* totals) {                    \
         sum_tiles<GROUPS>(lines, panel_bytes, words, pitch, n_tiles, block_tiles, n_rados, n_columns, width, totals); \
