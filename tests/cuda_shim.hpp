@@ -17,6 +17,7 @@
 #define __device__
 #define __global__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 #define HAS_MATRIX_UNIT 1
 
@@ -24,6 +25,8 @@ struct uint2 { unsigned int x, y; };
 struct uint4 { unsigned int x, y, z, w; };
 struct dim3 { unsigned int x, y, z; };
 static inline uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
+
+static inline uint2 make_uint2(unsigned int x, unsigned int y) { return {x, y}; }
 
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 alignas(16) static unsigned char shared_memory[1 << 18];
@@ -107,6 +110,12 @@ static inline long long __double_as_longlong(double x) { long long y; std::memcp
 static inline double __longlong_as_double(long long x) { double y; std::memcpy(&y, &x, 8); return y; }
 static inline int __double2hiint(double x) { return (int)(__double_as_longlong(x) >> 32); }
 static inline int __double2loint(double x) { return (int)__double_as_longlong(x); }
+static inline unsigned int __byte_perm(unsigned int a, unsigned int b, unsigned int chosen) {
+    unsigned long long both = (unsigned long long)b << 32 | a;
+    unsigned int made = 0;
+    for (int i = 0; i < 4; i++) made |= (unsigned int)(both >> 8 * (chosen >> 4 * i & 7) & 255) << 8 * i;
+    return made;
+}
 static inline int __dp4a(int a, int b, int c) {
     for (int i = 0; i < 32; i += 8) c += (int)(signed char)(a >> i) * (signed char)(b >> i);
     return c;

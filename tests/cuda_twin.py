@@ -14,7 +14,7 @@ SHIM = Path(__file__).parent / "cuda_shim.hpp"
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fPIC", "-shared", "-w")
 QUOTIENTS = """
 extern "C" void quotients(const double* a, const double* d, double* q, long n) {
-    for (long i = 0; i < n; i++) q[i] = divide(a[i], d[i], 1.0 / d[i]);
+    for (long i = 0; i < n; i++) q[i] = is_extreme(a[i]) ? divide_plainly(a[i], d[i]) : divide(a[i], d[i], 1.0 / d[i]);
 }
 """
 

@@ -33,45 +33,64 @@ typedef unsigned long long u64;
 // ---- snapping
 
 // a / d, correctly rounded, with r the float64 nearest to 1 / d. The first quotient is within two units of the last
-// place, the second within one, and then Markstein's theorem makes the third the nearest one. Very large or small
-// numbers, for which a remainder might not be exact, are divided plainly.
+// place, the second within one, and then Markstein's theorem makes the third the nearest one.
 __device__ __forceinline__ double divide(double a, double d, double r) {
-    u32 high = (u32)__double2hiint(a) & 0x7fffffffu;
-    if (high - 0x26f00000u > 0x38000000u) return a / d;  // outside of about 2^-400 to 2^496
     double q = a * r;
     q = __fma_rn(__fma_rn(-d, q, a), r, q);
     return __fma_rn(__fma_rn(-d, q, a), r, q);
 }
 
-__device__ __forceinline__ i32 snapped(double x, const double* c, bool bounded) {
-    if (bounded) {
-        x = x < c[0] ? c[0] : x;
-        x = x > c[1] ? c[1] : x;
-    }
-    x = (x - c[2]) * c[3];
-    if (c[4] != 1.0) x = c[7] != 0.0 ? divide(x, c[4], c[7]) : x / c[4];
-    // Adding 1.5 * 2^52 rounds to a whole number, ties to even, and leaves it in the lower bits.
-    return __double2loint((x - c[5]) * c[6] + 6755399441055744.0);
+// Whether a remainder might not be exact there, for a is outside of about 2^-400 to 2^496, and not 0.
+__device__ __forceinline__ bool is_extreme(double a) {
+    u32 high = (u32)__double2hiint(a) & 0x7fffffffu;
+    return high - 0x26f00000u > 0x38000000u && (high | (u32)__double2loint(a)) != 0;
 }
 
-// The three digits of 8 integers: those of rows 8 b + w, as one 8-byte word for each digit.
+__device__ __noinline__ double divide_plainly(double a, double d) { return a / d; }
+
+// 8 values, scaled and snapped; c are the column's constants.
+__device__ __forceinline__ void snap_eight(double* x, const double* c, bool bounded, i32* numbers) {
+    bool extreme = c[7] == 0.0;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        if (bounded) {
+            x[i] = x[i] < c[0] ? c[0] : x[i];
+            x[i] = x[i] > c[1] ? c[1] : x[i];
+        }
+        x[i] = (x[i] - c[2]) * c[3];
+        extreme |= is_extreme(x[i]);
+    }
+    if (extreme) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) x[i] = divide_plainly(x[i], c[4]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 8; i++) x[i] = divide(x[i], c[4], c[7]);
+    }
+    // Adding 1.5 * 2^52 rounds to a whole number, ties to even, and leaves it in the lower bits.
+#pragma unroll
+    for (int i = 0; i < 8; i++) numbers[i] = __double2loint((x[i] - c[5]) * c[6] + 6755399441055744.0);
+}
+
+// The three digits of 8 integers, those of rows 8 b + w: an 8-byte word for each digit. Each byte of v + 0x808080 is
+// a digit and 128 more; turning its highest bit over leaves the digit.
 __device__ __forceinline__ void store_digits(u8* lines, i32 line, i32 half, i32 quad, const i32* numbers) {
-    u32 digits[3][2] = {{0, 0}, {0, 0}, {0, 0}};
+    u32 digits[3][2];
 #pragma unroll
     for (int w = 0; w < 2; w++) {
+        u32 v[4];
 #pragma unroll
-        for (int b = 0; b < 4; b++) {
-            i32 v = numbers[4 * w + b], d0 = (i8)v, rest = (v - d0) >> 8, d1 = (i8)rest, d2 = (rest - d1) >> 8;
-            digits[0][w] |= (u32)(d0 & 255) << (8 * b);
-            digits[1][w] |= (u32)(d1 & 255) << (8 * b);
-            digits[2][w] |= (u32)(d2 & 255) << (8 * b);
-        }
+        for (int b = 0; b < 4; b++) v[b] = ((u32)numbers[4 * w + b] + 0x808080u) ^ 0x808080u;
+        u32 first = __byte_perm(v[0], v[1], 0x5140), second = __byte_perm(v[2], v[3], 0x5140);
+        digits[0][w] = __byte_perm(first, second, 0x5410);
+        digits[1][w] = __byte_perm(first, second, 0x7632);
+        digits[2][w] = __byte_perm(__byte_perm(v[0], v[1], 0x0062), __byte_perm(v[2], v[3], 0x0062), 0x5410);
     }
 #pragma unroll
     for (int k = 0; k < 3; k++) {
         i32 n = line + k;
         u8* there = lines + 512 * (n >> 3) + 256 * half + 32 * (n & 7) + 8 * quad;
-        *(u64*)there = (u64)digits[k][1] << 32 | digits[k][0];
+        *(uint2*)there = make_uint2(digits[k][0], digits[k][1]);
     }
 }
 
@@ -104,22 +123,26 @@ __device__ void snap_tile(const T* values, const i8* signs, i64 n_rows, i32 n_fe
         double c[CONSTANTS];
 #pragma unroll
         for (int i = 0; i < CONSTANTS; i++) c[i] = k < features ? constants[(from + k) * CONSTANTS + i] : 0.0;
-#pragma unroll
+#pragma unroll 1
         for (int half = 0; half < 2; half++) {
-            i32 numbers[8];
+            i32 numbers[8], from_row = 32 * half + 2 * quad;
+            if (k < features) {
+                double x[8];
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    i32 row = from_row + 8 * (i & 3) + (i >> 2);
+                    x[i] = row < count ? (double)cells[row * features + k] : c[2];
+                    if (bounded && row < count) outside += x[i] < c[0] || x[i] > c[1];
+                }
+                snap_eight(x, c, bounded, numbers);
+            } else {
+#pragma unroll
+                for (int i = 0; i < 8; i++) numbers[i] = 1 << 22;
+            }
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                i32 row = 32 * half + 8 * (i & 3) + 2 * quad + (i >> 2);
-                numbers[i] = 0;
-                if (row < count) {
-                    if (k < features) {
-                        double x = (double)cells[row * features + k];
-                        if (bounded) outside += x < c[0] || x > c[1];
-                        numbers[i] = snapped(x, c, bounded) * marks[row];
-                    } else {
-                        numbers[i] = marks[row] * (1 << 22);
-                    }
-                }
+                i32 row = from_row + 8 * (i & 3) + (i >> 2);
+                numbers[i] = row < count ? numbers[i] * marks[row] : 0;
             }
             store_digits(lines, 3 * k, half, quad, numbers);
         }
@@ -131,20 +154,20 @@ __device__ void snap_tile(const T* values, const i8* signs, i64 n_rows, i32 n_fe
         if (counts[k]) atomicAdd(&clipped[from + k], (u64)counts[k]);
 }
 
-extern "C" __global__ void __launch_bounds__(SNAP_THREADS)
+extern "C" __global__ void __launch_bounds__(SNAP_THREADS, 8)
 snap_float32(const float* values, const i8* signs, i64 n_rows, i32 n_features, i32 n_columns, i32 width,
              i32 tile_bytes, const double* constants, i32 bounded, u8* lines, u64* clipped) {
     snap_tile(values, signs, n_rows, n_features, n_columns, width, tile_bytes, constants, bounded, lines, clipped);
 }
 
-extern "C" __global__ void __launch_bounds__(SNAP_THREADS)
+extern "C" __global__ void __launch_bounds__(SNAP_THREADS, 8)
 snap_float64(const double* values, const i8* signs, i64 n_rows, i32 n_features, i32 n_columns, i32 width,
              i32 tile_bytes, const double* constants, i32 bounded, u8* lines, u64* clipped) {
     snap_tile(values, signs, n_rows, n_features, n_columns, width, tile_bytes, constants, bounded, lines, clipped);
 }
 
 // Integers that were made elsewhere; their rows are `stride` numbers apart.
-extern "C" __global__ void __launch_bounds__(SNAP_THREADS)
+extern "C" __global__ void __launch_bounds__(SNAP_THREADS, 8)
 pack_rows(const i32* rows, i64 n_rows, i32 stride, i32 n_columns, i32 width, i32 tile_bytes, u8* lines) {
     i64 first = (i64)blockIdx.x * TILE;
     i32 from = blockIdx.y * width, here = n_columns - from < width ? n_columns - from : width;
