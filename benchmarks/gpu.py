@@ -9,10 +9,11 @@ sizes of which the fastest counts: (a) `bernoulli_`, (b) random words that compi
 standardise nor snap, and their sums are rounded. Exits with 1 where we are slower than we mean to be, or sums differ.
 
 `--variants` times other constants of the kernels too. It needs CuPy and PyTorch, and of our own libraries NumPy,
-pyarrow and psutil only: where `cryptography` is not installed, ChaCha20 in NumPy stands in for it.
+pyarrow and psutil only (`PYTHONPATH=src` will do): where `cryptography` is not installed, ChaCha20 in NumPy stands in.
 """
 
 import argparse
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -109,6 +110,10 @@ def stand_in_for_cryptography():
 
 if importlib.util.find_spec("cryptography") is None:
     stand_in_for_cryptography()
+try:
+    importlib.metadata.version("radoboost")
+except importlib.metadata.PackageNotFoundError:  # not installed: the checkout's folder src is enough here
+    importlib.metadata.version = lambda name: "of a checkout"
 
 from radoboost.holder.engines import cuda, cuda_device, get_engine  # noqa: E402
 from radoboost.holder.grid import edge_integers, grid_step  # noqa: E402
@@ -306,7 +311,7 @@ def unpacked(words):
 
 
 def peers(x, y, n_rados, repeats):
-    """The fastest piece of each peer, in milliseconds; also a check that its sums are plausible."""
+    """The fastest piece of each peer, in milliseconds, and by how many deviations the mean of its sums is off."""
     import torch
 
     signs, unpack = y.to(torch.float32), torch.compile(unpacked, dynamic=False)
@@ -315,13 +320,13 @@ def peers(x, y, n_rados, repeats):
     times, expected = {}, (x * signs[:, None]).sum(axis=0, dtype=torch.float64) / 2
     spread = ((x.to(torch.float64) ** 2).sum(axis=0) / 4).sqrt()
     for name, work in works.items():
-        pieces = {
-            piece: median_ms(lambda work=work, piece=piece: work(piece), max(3, repeats // 4)) for piece in PIECES
-        }
+        pieces = {}
+        for piece in PIECES:
+            pieces[piece] = median_ms(lambda work=work, piece=piece: work(piece), max(3, repeats // 4))
         best = min(pieces, key=pieces.get)
         off = ((work(best).to(torch.float64).mean(axis=0) - expected).abs() / spread).max()
-        assert off < 1, f"{name} does not compute sums over half of the rows"
-        times[name] = {"ms": median_ms(lambda work=work, best=best: work(best), repeats), "rows at a time": best}
+        ms = median_ms(lambda work=work, best=best: work(best), repeats)
+        times[name] = {"ms": round(ms, 3), "rows at a time": best, "off by deviations": round(float(off), 3)}
     return times
 
 
@@ -411,18 +416,21 @@ def main():
         print(f"{n_rados} rados: {ms:.2f} ms (at most {most}); by kernel {found['kernels ms']}", flush=True)
         if ms > most and options.rows >= 11_000_000:
             short.append(f"{n_rados} rados take {ms:.2f} ms, not {most}")
-        if n_rados == min(MOST_MS):
-            if options.variants:
-                found["variants"] = time_variants(x, y, columns, n_rados, totals, max(5, options.repeats // 2))
-            found["peers"] = peers(x, y, n_rados, options.repeats)
-            best = min(found["peers"].values(), key=lambda peer: peer["ms"])["ms"]
-            found["times faster than the faster peer"] = round(best / ms, 2)
-            for peer, time_taken in found["peers"].items():
-                print(f"  {peer}: {time_taken['ms']:.2f} ms in pieces of {time_taken['rows at a time']} rows")
-            print(f"  {best / ms:.2f} times faster than the faster one (at least {LEAST_RATIO})", flush=True)
-            if best / ms < LEAST_RATIO:
-                short.append(f"{best / ms:.2f} times faster than PyTorch, not {LEAST_RATIO}")
         results["times"][n_rados] = found
+    n_rados = min(MOST_MS)
+    found = results["times"][n_rados]
+    if options.variants:
+        totals = ours(engine, x, y, columns, n_rados)
+        found["variants"] = time_variants(x, y, columns, n_rados, totals, max(5, options.repeats // 2))
+    keep("gpu", results)  # should a peer fail
+    found["peers"] = peers(x, y, n_rados, options.repeats)
+    best = min(peer["ms"] for peer in found["peers"].values())
+    ratio = found["times faster than the faster peer"] = round(best / found["ours ms"], 2)
+    for peer, its in found["peers"].items():
+        print(f"  {peer}: {its['ms']:.2f} ms in pieces of {its['rows at a time']} rows", flush=True)
+    print(f"{ratio} times faster than the faster one (at least {LEAST_RATIO})", flush=True)
+    if ratio < LEAST_RATIO:
+        short.append(f"{ratio} times faster than PyTorch, not {LEAST_RATIO}")
     results["wrong"] = wrong
     keep("gpu", results)
     shortfalls([f"wrong: {each}" for each in wrong] + short)
