@@ -36,8 +36,8 @@
 #
 #   holder        declared, feature_maps, counts, grid, keystream, subsets, signatures, noise
 #     engines     what is computed for a block of rows: reference with reference_rows, reference_sparse and exact first,
-#                 then kernel, kernel_rows, kernel_classes, kernel_wide, kernel_sparse, kernel_bins and vectors;
-#                 proof: whether it computes what it should on this machine
+#                 then kernel, kernel_rows, kernel_classes, kernel_wide, kernel_sparse, kernel_bins and vectors; cuda,
+#                 on a cuda_device; proof: whether an engine computes what it should on this machine
 #                 passes, class_sums: one sum over rows, as data; sparse_passes: over entries; persons: which rows of
 #                 each contribute
 #     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, spark
