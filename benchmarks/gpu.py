@@ -49,7 +49,9 @@ VARIANTS = [  # constants of cuda_sums.cu
     {"HEIGHT": 2, "WARPS": 8, "BLOCKS": 2},
     {"HEIGHT": 3, "WARPS": 8},
     {"HEIGHT": 4, "WARPS": 4, "BLOCKS": 2},
-    {"STAGES": 3, "STAGE_TILES": 4},
+    {"STAGES": 4, "STAGE_TILES": 2},
+    {"STAGES": 2, "STAGE_TILES": 4},
+    {"STAGES": 3, "STAGE_TILES": 4, "WARPS": 4, "BLOCKS": 2},
     {"STAGES": 6, "STAGE_TILES": 1},
 ]
 
@@ -113,7 +115,8 @@ if importlib.util.find_spec("cryptography") is None:
 try:
     importlib.metadata.version("radoboost")
 except importlib.metadata.PackageNotFoundError:  # not installed: the checkout's folder src is enough here
-    importlib.metadata.version = lambda name: "of a checkout"
+    of_others = importlib.metadata.version
+    importlib.metadata.version = lambda name: "of a checkout" if name == "radoboost" else of_others(name)
 
 from radoboost.holder.engines import cuda, cuda_device, get_engine  # noqa: E402
 from radoboost.holder.grid import edge_integers, grid_step  # noqa: E402
