@@ -48,10 +48,10 @@ VARIANTS = [  # constants of cuda_sums.cu
     {"HEIGHT": 2, "WARPS": 16},
     {"HEIGHT": 2, "WARPS": 8, "BLOCKS": 2},
     {"HEIGHT": 3, "WARPS": 8},
-    {"HEIGHT": 4, "WARPS": 4, "BLOCKS": 2},
     {"STAGES": 4, "STAGE_TILES": 2},
-    {"STAGES": 2, "STAGE_TILES": 4},
-    {"STAGES": 3, "STAGE_TILES": 4, "WARPS": 4, "BLOCKS": 2},
+    {"STAGES": 3, "STAGE_TILES": 4},
+    {"STAGES": 2, "STAGE_TILES": 8},
+    {"WARPS": 4, "BLOCKS": 2},
     {"STAGES": 6, "STAGE_TILES": 1},
 ]
 

@@ -24,7 +24,7 @@ from radoboost.tables.sparse import SparseRows
 
 # These are those of cuda_sums.cu and cuda_rows.cu.
 _GROUPS = (2, 4, 6, 8, 10, 11)  # of 8 lines of digits in a panel of columns: a kernel for each
-_BLOCK_RADOS, _BLOCK_THREADS, _BLOCKS, _STAGES, _STAGE_TILES = 512, 256, 1, 3, 4
+_BLOCK_RADOS, _BLOCK_THREADS, _BLOCKS, _STAGES, _STAGE_TILES = 512, 256, 1, 2, 4
 _DOT_GROUPS, _DOT_THREADS, _SNAP_THREADS, _ROW_THREADS = 3, 128, 128, 256
 _SUM_COLUMNS, _SUM_ROWS = 16, 64
 

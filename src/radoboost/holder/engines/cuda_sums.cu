@@ -23,7 +23,7 @@ typedef unsigned long long u64;
 #define HEIGHT 4                     // blocks of 16 rados that a warp has
 #define RADOS (WARPS * HEIGHT * 16)  // of a block
 #define BLOCKS 1                     // of them that a multiprocessor has at a time
-#define STAGES 3                     // of the buffer in shared memory, each with so many tiles:
+#define STAGES 2                     // of the buffer in shared memory, each with so many tiles:
 #define STAGE_TILES 4
 #define DOT_GROUPS 3                 // of 8 lines, that a thread has which sums without the matrix unit
 #define DOT_THREADS 128
