@@ -23,7 +23,7 @@ _DATABASE = re.compile(
 _BEFORE_HOST = re.compile(r":/+[^:]*:(?P<secret>.*)@", re.DOTALL)
 _NO_HOST = re.compile(r"://(?!\[)[^:/?@]*:(?P<secret>(?!\d*(?:[,/?\s]|$))(?!.*@).*)", re.DOTALL)
 # Of stores, what stands for a user is a key, or a token.
-_KEY = re.compile(r"\b(?:s3[an]?|https?)://(?P<secret>[^/?#@\s]+)@", re.IGNORECASE)
+_KEY = re.compile(r"\b(?:s3[an]?|https?):/+(?P<secret>[^/?#@\s]+)@", re.IGNORECASE)
 _OPTION = re.compile(r"(?P<key>[\w%.-]+?)\s*(?:=|%3D)\s*", re.IGNORECASE)
 _NEXT = re.compile(r"&[\w%.-]+=")
 _SECRET = re.compile(
@@ -177,7 +177,8 @@ class StoreAddress:
         )
         user = f"{quote(self.user)}@" if keeps_user else ""
         options = "&".join(f"{key}={value}" for key, value in self.options if not is_secret(key))
-        place = f"{self.scheme}://{user}{self.host}/{self.path if path is None else path}"
+        path = self.path if path is None else path
+        place = f"{self.scheme}://{user}{self.host}{'/' if path else ''}{path}"
         return f"{place}?{options}" if options else place
 
     def secrets(self) -> list[str]:

@@ -83,6 +83,8 @@ class WindowedFile(io.RawIOBase):
         self._version = path.version_seen
         self._size, self._place = path.file.size(), 0
         self._stop = self._size if stop is None else min(stop, self._size)
+        # What a file says about itself may stand at its end, and is read whenever it is opened.
+        self._tail = self._size - (self._window // 32 if self._size > self._window else 0)
 
     def readable(self) -> bool:
         """It is."""
@@ -113,8 +115,9 @@ class WindowedFile(io.RawIOBase):
         end = self._stop if size is None or size < 0 else min(start + size, self._stop)
         pieces = []
         while start < end:
-            first = start - start % self._window
-            block = _WINDOWS.window(self._path, self._version, first, min(first + self._window, self._stop))
+            first = self._tail if start >= self._tail else start - start % self._window
+            last = min(first + self._window, self._stop, self._tail if first < self._tail else self._size)
+            block = _WINDOWS.window(self._path, self._version, first, last)
             pieces.append(block[start - first : end - first])
             start += len(pieces[-1])
         self._place = max(self._place, start)

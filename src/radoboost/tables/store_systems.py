@@ -122,7 +122,8 @@ def _of_fsspec(address: StoreAddress) -> tuple[Any, str]:
 def _whole(address: StoreAddress) -> str:
     before = quote(address.user, safe="") + (f":{quote(address.password, safe='')}" if address.password else "")
     query = "&".join(f"{key}={value}" if value else key for key, value in address.options)
-    place = f"{address.scheme}://{before}{'@' if before else ''}{address.host}/{address.path}"
+    path = f"/{address.path}" if address.path else ""
+    place = f"{address.scheme}://{before}{'@' if before else ''}{address.host}{path}"
     return f"{place}?{query}" if query else place
 
 

@@ -142,7 +142,8 @@ class Listed:
             self.found = [] if self.file is not None else self._list()
 
     def _one_file(self) -> StorePath | None:
-        if not self._address.path or self._address.path.endswith("/"):
+        bucket = self._address.scheme != "memory" and not self._address.path
+        if bucket or self._address.path.endswith("/"):
             return None
         path = store_path(self._address.public(), store=self._store)
         try:
