@@ -18,11 +18,14 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.passes import SurveyRows
+from radoboost.learner.predict import predict_table
+from radoboost.progress import no_progress
 from radoboost.tables import files, open_table, store_files, store_systems
 from radoboost.tables.addresses import StoreAddress, address_kind, masked
 from radoboost.tables.paths import expand_paths
 from radoboost.tables.read_ahead import read_ahead
 from radoboost.tables.store_files import Windows, joined_ranges
+from radoboost.tables.stores import opened_store
 from store_server import KEY, SECRET, store_server
 
 pytest.importorskip("moto", reason="moto is not installed: tests of object stores need its server")
@@ -130,7 +133,8 @@ def fails(rado, *args):
     before = left_behind(), sorted(Path().iterdir())
     code, out, errors = rado(*args)
     assert code == 1 and out == "" and errors.count("\n") == 1, (code, out, errors)
-    assert (left_behind(), sorted(Path().iterdir())) == before
+    assert sorted(Path().iterdir()) == before[1]
+    assert all(now <= then for now, then in zip(left_behind(), before[0], strict=True))
     return errors
 
 
@@ -258,6 +262,9 @@ def test_one_footer_a_file(store, tmp_path, monkeypatch):
     list(source.batches())
     gets = [seen for seen in store.seen if seen[0] == "GET"]
     assert len(gets) == len(source.parts())
+    sent = pickle.loads(pickle.dumps(source.parts()))
+    assert sum(batch.n_rows for part in sent for batch in part.batches(64)) == 4000
+    assert len({id(part.path.store) for part in sent}) == 1  # which is not opened for each file
 
 
 def test_ranges_are_joined_and_not_too_long(monkeypatch):
@@ -321,6 +328,21 @@ def test_whatever_ends_a_pass_no_thread_is_left(failure, store, tmp_path, monkey
     with pytest.raises(failure) as caught:
         plain("s3://clinic/t.parquet")
     assert caught.tb is not None and not threads()  # although what was raised holds on to all that was open
+
+
+def test_predictions_that_cannot_be_written_leave_no_thread(store, tmp_path, monkeypatch):
+    here = written(rows(5000), tmp_path / "t.parquet")
+    store.put("t.parquet", here)
+    model = rb.MomentsClassifier().fit_rados(plain(here)).model_
+    assert np.array_equal(model.predict("s3://clinic/t.parquet"), model.predict(here))
+
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("radoboost.learner.predict._written", fail)
+    with no_progress() as bar, pytest.raises(rb.OutputError, match="No space left") as caught:
+        predict_table(model, "s3://clinic/t.parquet", tmp_path / "p.csv", bar)
+    assert caught.tb is not None and not threads() and not (tmp_path / "p.csv").exists()
 
 
 # ---- failures
@@ -451,6 +473,7 @@ def test_parts_travel_without_credentials(store, tmp_path, monkeypatch):
     with pytest.raises(TypeError, match="does not travel"):
         pickle.dumps(expand_paths(address)[0].store)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOFTHEWORKER")
+    opened_store.cache_clear()
     store.clear()
     assert sum(batch.n_rows for part in pickle.loads(sent) for batch in part.batches(64)) == 200
     assert store.authorizations and all("Credential=AKIAOFTHEWORKER/" in line for line in store.authorizations)
@@ -595,6 +618,46 @@ def test_failures_of_fsspec_are_tried_again(in_memory, tmp_path, monkeypatch, on
     with pytest.raises(rb.TableError, match=r"cannot read memory://t.parquet: lost .*sig=\*\*\*") as failure:
         plain("memory://t.parquet")
     assert "kestrel" not in str(failure.value) and not threads()
+
+
+def test_signed_addresses_are_used_and_not_shown(in_memory, tmp_path, monkeypatch):
+    """An https:// address with a signature, for a file system that knows it by the whole address."""
+    from fsspec.implementations.memory import MemoryFileSystem
+    from fsspec.registry import _registry
+
+    asked = []
+
+    class Signed(MemoryFileSystem):
+        protocol = "https"
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return path
+
+        def info(self, path, **options):
+            asked.append(path)
+            return {**super().info(self._plain(path)), "name": path}
+
+        def _open(self, path, *args, **options):
+            return super()._open(self._plain(path), *args, **options)
+
+        @staticmethod
+        def _plain(path):
+            assert "X-Amz-Signature=kestrel" in path
+            return "/" + path.partition("//")[2].partition("?")[0]
+
+    monkeypatch.setitem(_registry, "https", Signed)
+    here = written(rows(), tmp_path / "t.csv")
+    in_memory.pipe("/host/t.csv", here.read_bytes())
+    address = "https://host/t.csv?v=2&X-Amz-Credential=AKIA&X-Amz-Signature=kestrel"
+    assert bits(plain(address)) == bits(plain(here)) and asked
+    source = open_table(address, label="ill")
+    assert source.name == "https://host/t.csv" and source.parts()[0].path.place == "https://host/t.csv?v=2"
+    assert b"kestrel" not in pickle.dumps(source.parts()) and "kestrel" not in repr(source)
+    for wrong in (address.replace("t.csv", "no.csv"), address.replace("t.csv", "t.pdf")):
+        with pytest.raises(rb.TableError) as failure:
+            plain(wrong)
+        assert "kestrel" not in str(failure.value) and "AKIA" not in str(failure.value)
 
 
 def test_a_missing_library_is_named(store, tmp_path, rado, monkeypatch):

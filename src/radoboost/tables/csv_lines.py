@@ -16,7 +16,7 @@ import pyarrow.csv
 from radoboost.errors import TableError
 from radoboost.tables.files import FilePart
 from radoboost.tables.marks import LONGEST_LINE
-from radoboost.tables.paths import csv_stream, file_size, is_gzip, open_file, readable, stamp
+from radoboost.tables.paths import csv_stream, file_size, first_stamp, is_gzip, open_file, readable
 from radoboost.tables.read_ahead import read_ahead
 from radoboost.tables.reading import Selection
 from radoboost.tables.store_files import PEEK_BYTES
@@ -39,7 +39,7 @@ def csv_names(path: Path, separator: str) -> list[str]:
 
 def csv_parts(path: Path, names: Sequence[str], selection: Selection, separator: str) -> list["CsvRange"]:
     """A file as ranges of bytes; a compressed file is one range, for it cannot be cut."""
-    mark, size = stamp(path), file_size(path)
+    mark, size = first_stamp(path), file_size(path)
     if is_gzip(path):
         return [CsvRange(path, mark, selection, None, tuple(names), separator, 0, None)]
     ranges = [(start, start + RANGE_BYTES) for start in range(0, size, RANGE_BYTES)]

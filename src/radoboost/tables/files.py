@@ -4,6 +4,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,7 @@ from radoboost.tables.paths import (
     csv_stream,
     file_kind,
     file_size,
+    first_stamp,
     is_gzip,
     open_file,
     partition_columns,
@@ -35,6 +37,7 @@ from radoboost.tables.store_files import PEEK_BYTES, parquet_file
 from radoboost.tables.stores import StorePath
 
 _SAMPLE_BYTES = 1 << 20
+_AT_ONCE = 16  # files in stores that are asked about
 _FEW_BATCHES = 8  # of an Arrow file in a store: each is asked about by itself
 
 
@@ -253,7 +256,7 @@ def file_schema(path: Path, reading: Reading) -> pa.Schema:
         if kind == "csv":
             return reading.csv_schema(path)
         if kind == "parquet":
-            return footers.footer(path, stamp(path)).schema.to_arrow_schema()
+            return footers.footer(path, first_stamp(path)).schema.to_arrow_schema()
         with open_file(path, PEEK_BYTES) as file:
             return arrow_reader(file).schema
 
@@ -283,7 +286,7 @@ def _arrow_sizes(path: Path, column: str) -> list[int] | None:
 
 def _file_parts(path: Path, schema: pa.Schema, selection: Selection, alone: bool) -> Sequence[Part]:
     """The rows of a file, cut as the file itself is."""
-    kind, mark = file_kind(path), stamp(path)
+    kind, mark = file_kind(path), first_stamp(path)
     if kind == "csv":
         return selection.reading.csv_parts(path, schema, selection)
     n_features = len(selection.features)
@@ -301,6 +304,7 @@ def _file_parts(path: Path, schema: pa.Schema, selection: Selection, alone: bool
 def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Source:
     """Files of one kind or several, as if they were one table; columns are matched by name."""
     name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    _ask_at_once([path for path in paths if isinstance(path, StorePath)])
     schemas = [file_schema(path, reading) for path in paths]
     folders = FolderColumns.of(paths, typed=reading.typed_folders)
     features: tuple[str, ...] = ()
@@ -321,6 +325,25 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
     names_out, guess = encoded_names(reading, features), partial(_guess_rows, parts)
     away = any(isinstance(path, StorePath) for path in paths)
     return Source(name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema, away=away)
+
+
+def _ask_at_once(paths: Sequence[StorePath]) -> None:
+    """Ask stores about many files at once, and not one after the other."""
+    if len(paths) < 2:
+        return
+    with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as helpers:
+        try:
+            for _ in helpers.map(_ask, paths):
+                pass
+        finally:
+            helpers.shutdown(cancel_futures=True)
+
+
+def _ask(path: StorePath) -> None:
+    with readable(path):
+        mark = first_stamp(path)
+        if file_kind(path) == "parquet":
+            footers.footer(path, mark)
 
 
 def _without_folders(choice: Choice, paths: Sequence[Path], names: Sequence[str]) -> Choice:

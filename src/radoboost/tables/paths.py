@@ -150,7 +150,14 @@ Stamp = tuple[Any, ...]
 
 def file_size(path: Path) -> int:
     """How many bytes a file has."""
-    return int(path.file.size()) if isinstance(path, StorePath) else path.stat().st_size
+    if not isinstance(path, StorePath):
+        return path.stat().st_size
+    return int(path.file.size()) if path.size is None else path.size
+
+
+def first_stamp(path: Path) -> Stamp:
+    """The stamp of a file that is being opened; a store that was asked already is not asked again."""
+    return path.version_seen if isinstance(path, StorePath) and path.version_seen else stamp(path)
 
 
 def stamp(path: Path) -> Stamp:

@@ -80,8 +80,8 @@ class WindowedFile(io.RawIOBase):
     def __init__(self, path: StorePath, window: int | None = None, stop: int | None = None) -> None:
         super().__init__()
         self._path, self._window = path, WINDOW_BYTES if window is None else window
-        self._version = path.version_seen
         self._size, self._place = path.file.size(), 0
+        self._version = path.version_seen
         self._stop = self._size if stop is None else min(stop, self._size)
         # What a file says about itself may stand at its end, and is read whenever it is opened.
         self._tail = self._size - (self._window // 32 if self._size > self._window else 0)

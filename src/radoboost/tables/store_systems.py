@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -35,21 +36,21 @@ _FOR_GOOD = (
 T = TypeVar("T")
 
 
-def file_system(address: StoreAddress) -> tuple[Any, str]:
-    """The file system that an address belongs to, and what the address itself is called there."""
+def file_system(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str]]:
+    """The file system that an address belongs to, and what says what addresses are called there."""
     if address.scheme in _S3:
-        return _s3(address), _joined(address.host, address.path)
+        return _s3(address), partial(_joined, address.host)
     if address.scheme in _OF_PYARROW:
         try:
             system, root = fs.FileSystem.from_uri(_without_path(address))
-            return system, _joined(root, address.path)
+            return system, partial(_joined, root)
         except (ImportError, pa.ArrowNotImplementedError):
             pass  # this pyarrow was built without it
     return _of_fsspec(address)
 
 
-def _joined(root: str, path: str) -> str:
-    return f"{root.rstrip('/')}/{path}" if root and path else root or path
+def _joined(root: str, address: StoreAddress) -> str:
+    return f"{root.rstrip('/')}/{address.path}" if address.path else root
 
 
 def _s3(address: StoreAddress) -> Any:
@@ -97,7 +98,7 @@ def _without_path(address: StoreAddress) -> str:
 # ---- fsspec
 
 
-def _of_fsspec(address: StoreAddress) -> tuple[Any, str]:
+def _of_fsspec(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str]]:
     try:
         import fsspec
     except ImportError:
@@ -115,8 +116,8 @@ def _of_fsspec(address: StoreAddress) -> tuple[Any, str]:
     except ImportError as error:
         raise ArgumentError(f"{address.scheme}:// needs another library: {' '.join(str(error).split())}") from None
     # Nothing may be remembered: neither credentials for others, nor what a folder held a moment ago.
-    system, key = fsspec.core.url_to_fs(_whole(address), skip_instance_cache=True, use_listings_cache=False)
-    return fs.PyFileSystem(PatientHandler(system)), key
+    system, _ = fsspec.core.url_to_fs(_whole(address), skip_instance_cache=True, use_listings_cache=False)
+    return fs.PyFileSystem(PatientHandler(system)), lambda other: str(system._strip_protocol(_whole(other)))
 
 
 def _whole(address: StoreAddress) -> str:

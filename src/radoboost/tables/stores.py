@@ -4,6 +4,7 @@ import fnmatch
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +25,7 @@ class Store:
 
         self._secrets = address.secrets()
         with self.explained(address.public()):
-            self.system, self.key = file_system(address)
+            self.system, self.key = file_system(address)  # what an address is called there
 
     def __repr__(self) -> str:
         return "Store()"
@@ -54,7 +55,8 @@ class Store:
 
 def _secrets_around() -> list[str]:
     """What the environment holds that is for nobody's eyes."""
-    return [value for name, value in os.environ.items() if len(value) >= 8 and (is_secret(name) or "KEY" in name)]
+    names = [name for name in os.environ if (is_secret(name) or "KEY" in name) and not name.endswith("PWD")]
+    return [os.environ[name] for name in names if len(os.environ[name]) >= 8]
 
 
 class StorePath(NamedPath):
@@ -68,7 +70,8 @@ class StorePath(NamedPath):
     """
 
     key: str  # what the store calls it, which may hold a signature
-    version_seen: tuple[Any, ...]
+    size: int | None  # in bytes, by a listing or by the store's last answer
+    version_seen: tuple[Any, ...]  # what the store answered last
     _file: Any
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -78,8 +81,9 @@ class StorePath(NamedPath):
     def store(self) -> Store:
         """Where it is."""
         if self.owner is None:
-            self.owner = _opened(self.place)
-            self.key = self.owner.key
+            address = StoreAddress.of(self.place)
+            self.owner = opened_store(replace(address, path=""))
+            self.key = self.owner.key(address)
         return self.owner  # type: ignore[no-any-return]
 
     @property
@@ -95,7 +99,7 @@ class StorePath(NamedPath):
         file = system.open_input_file(self.key)
         handler = getattr(system, "handler", None)
         self.version_seen = self._version(file) if handler is None else handler.version(self.key)
-        self._file = file
+        self._file, self.size = file, int(file.size())
         return self.version_seen
 
     def _version(self, file: pa.NativeFile) -> tuple[Any, ...]:
@@ -111,15 +115,15 @@ def store_path(place: str, folders: Mapping[str, str | None] | None = None, stor
     """The path of a file at an address that holds no credentials."""
     path = StorePath(place.partition("?")[0])
     path.place, path.shown, path.kind = place, place.partition("?")[0], None
-    path.folders, path.owner, path.key = dict(folders or {}), store, "" if store is None else store.key
-    path.version_seen, path._file = (), None
+    path.folders, path.owner, path.key = dict(folders or {}), store, ""
+    path.size, path.version_seen, path._file = None, (), None
     return path
 
 
 @lru_cache(maxsize=64)
-def _opened(place: str) -> Store:
-    """The store of an address that came without credentials."""
-    return Store(StoreAddress.of(place))
+def opened_store(address: StoreAddress) -> Store:
+    """The store of paths that came without credentials."""
+    return Store(address)
 
 
 # ---- what an address names
@@ -128,27 +132,31 @@ def _opened(place: str) -> Store:
 class Listed:
     """What an address names: one file, the files of a folder, or those that match a pattern.
 
-    `found` are the files, each as its folders and its name, below the folder `top`.
+    `file` is the one file; otherwise `found` are the files, each as its folders and its name, below the folder `top`.
     """
 
     def __init__(self, text: str) -> None:
-        address = StoreAddress.of(text)
-        self.shown = address.public().partition("?")[0]
-        self._store, self._address = Store(address), address
-        self.is_pattern = any(c in address.path for c in WILDCARDS) and address.scheme not in ("http", "https")
+        self._address = StoreAddress.of(text)
+        self.shown = self._address.public().partition("?")[0]
+        self._store, self._sizes = Store(self._address), dict[tuple[str, ...], int]()
+        web = self._address.scheme in ("http", "https")
+        self.is_pattern = _is_wild(self._address.path) and not web
         with self._store.explained(self.shown):
-            self.file = None if self.is_pattern else self._one_file()
+            self.file = None if self.is_pattern else self._one_file(web)
             self.top = self._top()
             self.found = [] if self.file is not None else self._list()
 
-    def _one_file(self) -> StorePath | None:
-        bucket = self._address.scheme != "memory" and not self._address.path
-        if bucket or self._address.path.endswith("/"):
+    def _one_file(self, must: bool) -> StorePath | None:
+        is_bucket = self._address.scheme != "memory" and not self._address.path
+        if is_bucket or self._address.path.endswith("/"):
             return None
         path = store_path(self._address.public(), store=self._store)
+        path.key = self._store.key(self._address)
         try:
             path.version()
         except (FileNotFoundError, IsADirectoryError):
+            if must:
+                raise
             return None
         return path
 
@@ -161,23 +169,21 @@ class Listed:
     def _list(self) -> list[tuple[str, ...]]:
         from pyarrow.fs import FileSelector, FileType
 
-        key, path = self._store.key.rstrip("/"), self._address.path.rstrip("/")
-        root = key[: len(key) - len(path)] + self.top
-        infos = self._store.system.get_file_info(FileSelector(root.rstrip("/") or "/", recursive=True))
-        prefix = root.strip("/") + "/" if root.strip("/") else ""
-        names = [info.path.lstrip("/").removeprefix(prefix) for info in infos if info.type == FileType.File]
-        if self.is_pattern:
-            patterns = path[len(self.top) :].lstrip("/").split("/")
-            names = [name for name in names if _matches(name.split("/"), patterns)]
-        return sorted(tuple(name.split("/")) for name in names)
+        root = self._store.key(replace(self._address, path=self.top)).rstrip("/")
+        prefix = f"{root.strip('/')}/".lstrip("/")
+        for info in self._store.system.get_file_info(FileSelector(root or "/", recursive=True)):
+            if info.type == FileType.File:
+                self._sizes[tuple(info.path.lstrip("/").removeprefix(prefix).split("/"))] = info.size
+        if not self.is_pattern:
+            return sorted(self._sizes)
+        patterns = self._address.path.rstrip("/")[len(self.top) :].lstrip("/").split("/")
+        return sorted(parts for parts in self._sizes if _matches(parts, patterns))
 
-    def path(self, parts: Sequence[str], folders: Mapping[str, str | None]) -> StorePath:
+    def path(self, parts: tuple[str, ...], folders: Mapping[str, str | None]) -> StorePath:
         """The path of one of the files that were found."""
-        within = "/".join(parts)
-        place = self._address.public(f"{self.top}/{within}" if self.top else within)
-        path = store_path(place, folders, self._store)
-        key, asked = self._store.key.rstrip("/"), self._address.path.rstrip("/")
-        path.key = key[: len(key) - len(asked)] + (f"{self.top}/{within}" if self.top else within)
+        place = "/".join(([self.top] if self.top else []) + list(parts))
+        path = store_path(self._address.public(place), folders, self._store)
+        path.key, path.size = self._store.key(replace(self._address, path=place)), self._sizes[parts]
         return path
 
 
