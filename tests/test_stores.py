@@ -23,7 +23,7 @@ from radoboost.progress import no_progress
 from radoboost.tables import files, open_table, store_files, store_systems
 from radoboost.tables.addresses import StoreAddress, address_kind, masked
 from radoboost.tables.paths import expand_paths
-from radoboost.tables.read_ahead import read_ahead
+from radoboost.tables.read_ahead import parts_ahead, read_ahead
 from radoboost.tables.store_files import Windows, joined_ranges
 from radoboost.tables.stores import opened_store
 from store_server import KEY, SECRET, store_server
@@ -292,6 +292,7 @@ def test_reading_ahead_is_bounded_and_leaves_no_thread():
             made.append(k)
             yield k
 
+    assert not threads()
     ahead = read_ahead(items(), 3)
     assert next(ahead) == 0
     for _ in range(200):
@@ -302,6 +303,30 @@ def test_reading_ahead_is_bounded_and_leaves_no_thread():
     ahead.close()
     assert not threads() and len(made) == 5
     assert list(read_ahead(items(), 3)) == list(range(100)) and not threads()
+
+
+def test_parts_are_read_ahead_in_order_and_few_at_a_time():
+    rng = np.random.default_rng(7)
+    lock, now, most = threading.Lock(), [], []
+
+    def read(part):
+        with lock:
+            now.append(part)
+            most.append((len(now), sum(size(other) for other in now)))
+        threading.Event().wait(0.002 * rng.random())
+        yield from ((part, k) for k in range(part % 5))
+        with lock:
+            now.remove(part)
+
+    for size in (lambda part: 1.0, lambda part: 0.2, lambda part: 0.01, lambda part: part % 3 / 2):
+        most.clear()
+        assert list(parts_ahead(range(40), read, size, 2)) == [(part, k) for part in range(40) for k in range(part % 5)]
+        assert max(count for count, _ in most) <= 8 and max(total for _, total in most) <= 2
+        assert not threads()
+    ahead = parts_ahead(range(40), read, lambda part: 0.01, 2)
+    next(ahead)
+    ahead.close()
+    assert not threads()
 
 
 def test_what_fails_ahead_fails_in_its_turn():
