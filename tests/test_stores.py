@@ -175,6 +175,9 @@ def test_lists_folders_and_patterns(craft, store, tmp_path, one_noise):
     files = [f"s3://clinic/t/year=2023/{number}.parquet" for number in range(2)]
     mixed = [files[0], tmp_path / "t" / "year=2023" / "1.parquet"]
     assert bits(craft(files, **options)) == bits(craft(mixed, **options))
+    if craft is plain:
+        with pytest.raises(rb.TableError, match=r"no column 'year', which only folders such as 'year=2024' name"):
+            craft([files[0], "s3://clinic/t/year=2024/2.parquet"])
 
 
 def test_ranges_of_lines_are_cut_as_they_are_here(store, tmp_path, monkeypatch, one_noise):

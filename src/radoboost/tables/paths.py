@@ -103,7 +103,8 @@ def partition_columns(paths: Sequence[Path]) -> dict[str, str]:
     """
     folders: dict[str, dict[str, str]] = {}
     for path in paths:
-        for folder in () if isinstance(path, NamedPath) else path.parts[:-1]:
+        found = isinstance(path, NamedPath) and not (isinstance(path, StorePath) and path.named)
+        for folder in () if found else path.parts[:-1]:
             if match := _PARTITION.fullmatch(folder):
                 folders.setdefault(match[1], {})[match[2]] = folder
     return {name: list(values.values())[-1] for name, values in folders.items() if len(values) > 1}

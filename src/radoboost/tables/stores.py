@@ -70,6 +70,7 @@ class StorePath(NamedPath):
     """
 
     key: str  # what the store calls it, which may hold a signature
+    named: bool  # the caller named the file itself, and no folder or pattern
     size: int | None  # in bytes, by a listing or by the store's last answer
     version_seen: tuple[Any, ...]  # what the store answered last
     _file: Any
@@ -82,8 +83,9 @@ class StorePath(NamedPath):
         """Where it is."""
         if self.owner is None:
             address = StoreAddress.of(self.place)
-            self.owner = opened_store(replace(address, path=""))
-            self.key = self.owner.key(address)
+            store = opened_store(replace(address, path=""))
+            self.key = store.key(address)
+            self.owner = store  # last: another thread may look at it
         return self.owner  # type: ignore[no-any-return]
 
     @property
@@ -116,7 +118,7 @@ def store_path(place: str, folders: Mapping[str, str | None] | None = None, stor
     path = StorePath(place.partition("?")[0])
     path.place, path.shown, path.kind = place, place.partition("?")[0], None
     path.folders, path.owner, path.key = dict(folders or {}), store, ""
-    path.size, path.version_seen, path._file = None, (), None
+    path.named, path.size, path.version_seen, path._file = False, None, (), None
     return path
 
 
@@ -151,7 +153,7 @@ class Listed:
         if is_bucket or self._address.path.endswith("/"):
             return None
         path = store_path(self._address.public(), store=self._store)
-        path.key = self._store.key(self._address)
+        path.key, path.named = self._store.key(self._address), True
         try:
             path.version()
         except (FileNotFoundError, IsADirectoryError):
