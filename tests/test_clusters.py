@@ -88,7 +88,8 @@ CASES = {
     ),
     "noisy-examples, persons": private(mechanism=rb.NoisyExamples(1.0), n_rados=40, person="id", max_rows=3),
     "moments": moments(),
-    **{f"moments, {word}": moments(columns=word) for word in ("linear", "hats", "ranks", "quadratic", "both", "fourier")},
+    **{f"moments, {word}": moments(columns=word) for word in ("linear", "hats", "ranks", "quadratic", "both")},
+    "moments, fourier": moments(columns="fourier"),
     "moments, unsharpened": moments(of={"sharpen": False}, columns="linear"),
     "moments, unsharpened ranks": moments(of={"sharpen": False}, columns="ranks"),
     "moments, label": moments(of={"unit": "label"}, columns="linear"),
@@ -216,8 +217,8 @@ def written(table, folder, kind, group=40):
     return as_file
 
 
-KINDS = ["parquet", "parquet, one group", "arrow", "arrow packed", "csv", "folder", "pandas", "polars", "chunks", "dataset", "array",
-         "csr", "csc"]  # fmt: skip
+KINDS = ["parquet", "parquet, one group", "arrow", "arrow packed", "csv", "folder", "pandas", "polars", "chunks",
+         "dataset", "array", "csr", "csc"]  # fmt: skip
 
 
 def mechanism_options(word, kind):
@@ -306,3 +307,43 @@ def test_a_table_without_rows_is_refused_as_on_one_machine(table):
             rb.craft(table, **options, **how)
         refusals.append(str(refusal.value))
     assert refusals[0] == refusals[1]
+
+
+# ---- who is trusted with what
+
+
+OWN_COINS = "keys for the coins of the rows that it sums, and of no others"
+TOGETHER = "All of them get the key of all signatures, for each is drawn from all rows"
+SEEDED = "All of them get the key of all signatures, which follows from the seed"
+CHOICE = "the choice among rows of a person"
+AT_THE_CRAFTER = "Noise on sums is drawn by whoever crafts, and its key stays there"
+TRUST = {
+    "plain": [OWN_COINS],
+    "classes": [OWN_COINS],
+    "seeded": [SEEDED],
+    "support 0.3": [TOGETHER],
+    "support 0.5, seeded": [SEEDED],
+    "feature band": [TOGETHER],
+    "noisy-rados": [OWN_COINS, AT_THE_CRAFTER],
+    "noisy-rados, seeded": [SEEDED, AT_THE_CRAFTER],
+    "noisy-rados, persons": [OWN_COINS, f"All of them get the key of {CHOICE}", AT_THE_CRAFTER],
+    "noisy-examples": ["keys for the coins and the noise of the rows that it sums, and of no others"],
+    "noisy-examples, support": ["keys for the noise of the rows that it sums, and of no others", TOGETHER],
+    "noisy-examples, persons": ["keys for the coins and the noise of the rows", f"the key of {CHOICE}"],
+    "moments, linear": ["They get no key", AT_THE_CRAFTER],
+    "moments, persons": [f"All of them get the key of {CHOICE}", AT_THE_CRAFTER],
+}
+PIECES = [OWN_COINS, TOGETHER, SEEDED, CHOICE, AT_THE_CRAFTER, "They get no key", "the noise of the rows"]
+
+
+@pytest.mark.parametrize("name", TRUST)
+def test_the_statement_says_what_machines_of_a_cluster_get(name, tmp_path, rado):
+    release = rb.craft(TABLE, **CASES[name], cluster=Pickling())
+    trust = release.statement.trust_model
+    assert trust.startswith(rb.craft(TABLE, **CASES[name]).statement.trust_model + "; so are the machines of")
+    assert all(words in trust for words in TRUST[name])
+    said = " ".join(TRUST[name])
+    assert [words for words in PIECES if words in trust] == [words for words in PIECES if words in said]
+    release.save(tmp_path / "x.rado.parquet")
+    shown = " ".join(rado("show", tmp_path / "x.rado.parquet")[1].split())
+    assert trust in shown and rb.load(tmp_path / "x.rado.parquet").statement.trust_model == trust
