@@ -25,7 +25,7 @@ from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
 from radoboost.holder.mechanisms.records import check_person, declared_features
 from radoboost.holder.raw_tables import check_missing, make_plainly
 from radoboost.holder.run import Run
-from radoboost.holder.runners.clusters import cluster_runner
+from radoboost.holder.runners.clusters import check_reach, cluster_runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
 from radoboost.privacy import delta_advice, event_from_dict
@@ -206,6 +206,7 @@ def craft(
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked)
     check_where(counts if protection.private else None)
+    check_reach(cluster, table)
     with _ready(table, protection.private, progress) as (kept, bar):
         place = cluster_runner(cluster, table, bar, threads, trust_network=trust_network) or Threads(n_threads, bar)
         book = None if books is None else partial(books.book, release=name)

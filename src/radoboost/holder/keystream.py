@@ -47,6 +47,10 @@ class Key(bytes):
         """
         return Key.from_system() if self.fresh else self
 
+    def __getitem__(self, place: Any) -> Any:
+        some = super().__getitem__(place)
+        return Key(some) if isinstance(some, bytes) else some  # a slice is as mute
+
     def __repr__(self) -> str:
         return "Key(...)"
 

@@ -22,6 +22,7 @@ from radoboost.holder.runners.threads import check_threads
 from radoboost.progress import Progress, silent
 from radoboost.tables import Source
 from radoboost.tables.cluster_frames import cluster_of, placed
+from radoboost.tables.streams import is_query
 
 DASK_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
 SPARK_SCHEMES = ("spark", "sc", "yarn", "k8s")
@@ -95,8 +96,7 @@ class ClusterRunner(ABC):
         """How many rows each part of the source has, counted on the cluster if need be."""
         known = self._known(source)
         if known is None:
-            pieces = source.parts()
-            counted = self.sum_parts(CountRows(), source, [0] * len(pieces), source.batch_rows)
+            counted = self._summed(CountRows(), source, [0] * len(source.pieces), source.batch_rows)
             known = self._checked(counted, source, None)
         return known
 
@@ -111,7 +111,7 @@ class ClusterRunner(ABC):
             sizes = self.sizes(source)
             firsts = [0, *accumulate(sizes)][:-1]
             tasks = [for_part(first, size) for first, size in zip(firsts, sizes, strict=True)]
-        total = self.sum_parts(tasks, source, firsts, _batch_rows(task, source))
+        total = self._summed(tasks, source, firsts, _batch_rows(task, source))
         self._checked(total, source, sizes)
         self._done += 1
         return task.empty() if total.sums is None else total.sums
@@ -119,12 +119,20 @@ class ClusterRunner(ABC):
     def keep(self, source: Readable, task: RowPass, n_rows: int | None) -> Readable:
         """The rows on the workers that made them, or made again whenever they are read, if there is one pass only."""
         assert isinstance(source, Source | ClusterRows)
-        if n_rows is None:
-            pieces = [MadePart(piece, task) for piece in source.pieces]
-            return ClusterRows(source.name, source.features, source.n_rows, pieces, source.frame)
-        kept = self.keep_parts(task, source, _batch_rows(task, source))
-        self._done += 1
+        pieces, known = [MadePart(piece, task) for piece in source.pieces], self._known(source)
+        kept = ClusterRows(source.name, source.features, source.n_rows, pieces, source.frame)
+        if n_rows is not None and pieces:
+            kept = self.keep_parts(task, source, _batch_rows(task, source))
+            self._done += 1
+        if known is not None:  # every part gives as many rows as it has
+            self._sizes.append((kept, known))
         return kept
+
+    def _summed(
+        self, tasks: Pass[S] | Sequence[Pass[S]], source: Source | ClusterRows, firsts: Sequence[int], rows: int
+    ) -> PartSums[S]:
+        """As `sum_parts`; a table without parts needs no cluster."""
+        return self.sum_parts(tasks, source, firsts, rows) if source.pieces else PartSums(None)
 
     def _known(self, source: Readable) -> list[int] | None:
         """How many rows each part has, if that was said; None if it was not."""
@@ -138,6 +146,8 @@ class ClusterRunner(ABC):
         """How many rows each part had this time; a refusal is raised, and so is another number than before."""
         if total.refusal is not None:
             raise self._explained(total.refusal, source)
+        if lost := [number for number in range(len(source.pieces)) if number not in total.rows]:
+            raise TableError(f"the cluster lost part {lost[0] + 1:,} of {source.name}; craft again")
         found = [total.rows[number] for number in range(len(source.pieces))]
         if sizes is not None and found != sizes:
             number = next(k for k, (one, other) in enumerate(zip(found, sizes, strict=True)) if one != other)
@@ -200,6 +210,16 @@ def cluster_runner(
     from radoboost.holder.runners.spark import spark_runner
 
     return spark_runner(cluster, table, bar, threads, trust_network=trust_network)
+
+
+def check_reach(cluster: Any, table: Any) -> None:
+    """Refuse a table that comes to this machine alone, and once, where a cluster is to read it."""
+    here = cluster is None or getattr(cluster, "cluster", None) == ""  # a runner of this machine
+    if not here and is_query(table):
+        raise ArgumentError(
+            "queries, streams and standard input come to this machine alone, and no worker of a cluster can read them; "
+            "write the rows to files that all workers can read, and craft these, or leave cluster out (--cluster)"
+        )
 
 
 def _kind(cluster: Any) -> str:

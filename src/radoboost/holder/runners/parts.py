@@ -22,6 +22,8 @@ from radoboost.holder.passes import Pass, RowPass, S
 from radoboost.holder.runners.kept import RowBatch, narrowed
 from radoboost.tables.cluster_frames import lent
 
+_TWICE = "the cluster counted part {part:,} of the table twice, so these sums are of no table; craft again"
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -40,14 +42,19 @@ class PartSums(Generic[S]):
     refusal: Refusal | None = None
 
     def merge(self, other: "PartSums[S]") -> "PartSums[S]":
-        """Those of both; of two refusals, the one of the earlier part."""
+        """Those of both; of two refusals, the one of the earlier part. A part that is in both is refused (K2)."""
+        rows = {**self.rows, **other.rows}
+        if twice := self.rows.keys() & other.rows.keys():
+            return PartSums(None, rows, Refusal(min(twice), TableError(_TWICE.format(part=min(twice) + 1))))
         refusals = [one.refusal for one in (self, other) if one.refusal is not None]
-        first = min(refusals, key=lambda refusal: refusal.part, default=None)
-        if first is not None or self.sums is None or other.sums is None:
-            sums = None if first is not None else other.sums if self.sums is None else self.sums
-        else:
-            sums = self.sums.merge(other.sums)
-        return PartSums(sums, {**self.rows, **other.rows}, first)
+        if refusals:
+            return PartSums(None, rows, min(refusals, key=lambda refusal: refusal.part))
+        if self.sums is None or other.sums is None:
+            return PartSums(other.sums if self.sums is None else self.sums, rows)
+        try:
+            return PartSums(self.sums.merge(other.sums), rows)
+        except RadoError as error:  # what no part shows by itself, such as too many classes
+            return PartSums(None, rows, Refusal(max(rows), error))
 
 
 def sum_part(
