@@ -41,7 +41,8 @@
 #                 on a cuda_device; proof: whether an engine computes what it should on this machine
 #                 passes, class_sums: one sum over rows, as data; sparse_passes: over entries; persons: which rows of
 #                 each contribute
-#     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, spark
+#     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, by
+#                 dask_clients; spark
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
@@ -57,7 +58,7 @@
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
 #                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, prior, model,
-#                 rows, predict, explain
+#                 rows, predict, frames (partitions of a cluster's), explain
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -65,6 +66,7 @@
 #
 #   estimators    the learners as scikit-learn classifiers, adaboost over examples, and what they share: shells; tuning:
 #                 folds, and fits that add up
+#   predicting    a table's predictions, on this machine or on a cluster
 #   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn, with demo_picture; hospital: a raw table to try
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
         BudgetError,
         BudgetWarning,
         ClippedWarning,
+        ClusterError,
         DeltaWarning,
         FilledWarning,
         LedgerError,
@@ -118,6 +121,7 @@ if TYPE_CHECKING:
     from radoboost.holder.signatures import AllSignatures, FixedSupport
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
+    from radoboost.learner.frames import predict_partitions
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.prior import class_shares
     from radoboost.learner.weak import Median, Prudential, Strongest
@@ -149,6 +153,7 @@ _HOMES = {
         "BudgetError",
         "BudgetWarning",
         "ClippedWarning",
+        "ClusterError",
         "DeltaWarning",
         "FilledWarning",
         "LedgerError",
@@ -168,6 +173,7 @@ _HOMES = {
     "holder.proposing": ("propose_schema",),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
+    "learner.frames": ("predict_partitions",),
     "learner.model": ("Model", "load_model"),
     "learner.prior": ("class_shares",),
     "privacy.ledger": ("Ledger",),
@@ -190,6 +196,7 @@ __all__ = [
     "BudgetWarning",
     "Category",
     "ClippedWarning",
+    "ClusterError",
     "Column",
     "Date",
     "DeltaWarning",
@@ -234,6 +241,7 @@ __all__ = [
     "load",
     "load_model",
     "plan_for",
+    "predict_partitions",
     "propose_schema",
     "query",
     "schema_template",

@@ -19,6 +19,7 @@ from radoboost.tables.columns import Choice, column_names, row_place
 from radoboost.tables.encoding import encoded_names
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, as_batches
+from radoboost.tables.named_paths import NamedPath, named_path
 from radoboost.tables.paths import (
     Stamp,
     csv_stream,
@@ -51,6 +52,13 @@ class FilePart(ABC):
     n_rows: int | None  # None if they must be read to know
 
     typed: ClassVar[bool] = True  # whether columns have types
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process may be in another folder; messages name the file as it was named here."""
+        path = self.path
+        if not isinstance(path, NamedPath) and not path.is_absolute():
+            path = named_path(path.absolute(), shown=str(path))
+        return {**self.__dict__, "path": path}
 
     @property
     def has_types(self) -> bool:

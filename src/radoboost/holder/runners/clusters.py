@@ -8,7 +8,7 @@ travels with that part. Noise on sums is drawn here, once all parts are merged.
 
 import ipaddress
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from radoboost.errors import ArgumentError, RadoError, TableError
 from radoboost.holder.passes import CountRows, Pass, Readable, RowPass, S
 from radoboost.holder.runners import Runner
-from radoboost.holder.runners.parts import MadePart, PartSums, Refusal
+from radoboost.holder.runners.parts import MadePart, PartSums, Refusal, innermost
 from radoboost.holder.runners.threads import check_threads
 from radoboost.progress import Progress, silent
 from radoboost.tables import Source
@@ -78,6 +78,13 @@ class ClusterRunner(ABC):
     @abstractmethod
     def keep_parts(self, task: RowPass, source: Source | ClusterRows, rows: int) -> ClusterRows:
         """The rows that `task` makes of each part, kept where they are: `keep_part` of each."""
+
+    def map_parts(self, work: Callable[[Any], Any], source: Source) -> Iterator[Any]:
+        """What `work`, which can be pickled, makes of each part of the source, in order: for predictions."""
+        raise ArgumentError(f"{self.name} makes no predictions; leave the cluster out (--cluster)")
+
+    def close(self) -> None:  # noqa: B027 (there may be nothing)
+        """Close what was opened for this runner; whoever made it calls this, also after a failure."""
 
     def expect(self, passes: int) -> None:
         """Announce how many passes there will be in all."""
@@ -170,13 +177,6 @@ class ClusterRunner(ABC):
         return type(refusal.error)(placed(str(refusal.error), first_row))
 
 
-def innermost(part: Any) -> Any:
-    """The part of the table itself, without what it is seen through."""
-    while (within := getattr(part, "part", None)) is not None:
-        part = within
-    return part
-
-
 def _batch_rows(task: Any, source: Source | ClusterRows) -> int:
     """How many rows a batch should have."""
     rows: int | None = task.rows_at_a_time
@@ -187,12 +187,18 @@ def _batch_rows(task: Any, source: Source | ClusterRows) -> int:
 
 
 def cluster_runner(
-    cluster: Any, table: Any, bar: Progress = silent, threads: int | None = None, *, trust_network: bool = False
+    cluster: Any,
+    table: Any,
+    bar: Progress = silent,
+    threads: int | None = None,
+    *,
+    trust_network: bool = False,
+    once: bool = False,
 ) -> Runner | None:
     """The runner for a cluster that the caller names, or whose data frame the table is; None for this machine.
 
     `cluster` is a Dask client, a Spark session, an address such as tls://host:8786, spark://host:7077 or
-    sc://host:15002, or a runner.
+    sc://host:15002, or a runner. `once` says that a promise depends on it that no row counts twice.
     """
     if all(callable(getattr(cluster, name, None)) for name in ("run", "keep", "sizes")):
         runner: Runner = cluster
@@ -206,7 +212,7 @@ def cluster_runner(
     if kind == "dask":
         from radoboost.holder.runners.dask import dask_runner
 
-        return dask_runner(cluster, bar, threads, trust_network=trust_network)
+        return dask_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
     from radoboost.holder.runners.spark import spark_runner
 
     return spark_runner(cluster, table, bar, threads, trust_network=trust_network)
