@@ -1,9 +1,10 @@
 """Scores of a table of any length: it is read, scored and written a batch at a time."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from radoboost.learner.model import Model
 from radoboost.learner.rows import Filled, open_rows, scored_batches
 from radoboost.progress import Progress
 from radoboost.release import replacing
-from radoboost.tables import Batch
+from radoboost.tables import Batch, Source
 from radoboost.tables.carried import Carried
 from radoboost.tables.cells import no_labels
 from radoboost.tables.columns import listed
@@ -27,6 +28,8 @@ from radoboost.tables.labels import LabelRule
 from radoboost.tables.streams import at_rest
 
 PREDICTION = "prediction"
+Scored = list[tuple[pa.Table, "Predicted"]]  # what is written for each batch of a part, and what it adds to the counts
+Spread = Callable[[Callable[[Any], Scored], Source], Iterable[Scored]]
 _LONGEST_SHOWN = 40  # characters of a label in a message
 
 
@@ -71,6 +74,12 @@ class Predicted:
     confusion: NDArray[np.int64] | None
     filled: Filled
     unjudged: Unjudged = Unjudged()
+
+    def __add__(self, other: "Predicted") -> "Predicted":
+        both = self.confusion is not None and other.confusion is not None
+        confusion = self.confusion + other.confusion if both else None  # type: ignore[operator]
+        filled, unjudged = self.filled + other.filled, self.unjudged + other.unjudged
+        return Predicted(self.classes, self.counts + other.counts, confusion, filled, unjudged)
 
     @property
     def n_rows(self) -> int:
@@ -126,6 +135,12 @@ def written_names(model: Model) -> list[str]:
     return [PREDICTION, *(f"probability:{value}" for value in model.classes)]
 
 
+def written_schema(model: Model) -> pa.Schema:
+    """The columns that predictions have, with their types."""
+    kind = pa.array(list(model.classes)).type
+    return pa.schema([(name, kind if name == PREDICTION else pa.float64()) for name in written_names(model)])
+
+
 def predict_table(
     model: Model,
     table: Any,
@@ -136,6 +151,7 @@ def predict_table(
     keep: Sequence[str] = (),
     separator: str | None = None,
     decimal: str | None = None,
+    spread: Spread | None = None,
 ) -> Predicted:
     """Write score, probability of the positive class and predicted class of every row to a CSV or Parquet file.
 
@@ -144,6 +160,8 @@ def predict_table(
     true classes, wrong predictions are counted, among rows that have one which the model knows. The columns that `keep`
     names come first, as they are in the table.
     `separator` and `decimal` say how a CSV file is written, where neither its header line nor the model does.
+    `spread` has parts predicted elsewhere: it calls the function that it gets with every part of the source, and gives
+    what comes back, in order.
 
     >>> import tempfile, radoboost as rb
     >>> from radoboost.progress import no_progress
@@ -157,43 +175,60 @@ def predict_table(
     """
     _check_kept(keep, written_names(model))
     with at_rest(table, bar=bar) as rows:
-        return _predict(model, rows, place, bar, label, keep, separator, decimal)
+        source = open_rows(model, rows, label, separator, decimal)
+        mark = separator if source.schema is None else source.schema.separator
+        kept = Carried(rows, keep, mark) if keep else None
+        if spread is None:
+            batches: Iterable[tuple[pa.Table, Predicted]] = predicted_batches(model, source, label)
+        else:
+            alone = replace(source, pieces=[], guess=None)  # a worker gets no other part
+            batches = (piece for part in spread(partial(predict_part, model, alone, label), source) for piece in part)
+        return _write(model, source, batches, kept, place, bar, label)
 
 
-def _predict(
+def _write(
     model: Model,
-    table: Any,
+    source: Source,
+    batches: Iterable[tuple[pa.Table, Predicted]],
+    kept: Carried | None,
     place: Path,
     bar: Progress,
     label: str | None,
-    keep: Sequence[str],
-    separator: str | None,
-    decimal: str | None,
 ) -> Predicted:
-    source = open_rows(model, table, label, separator, decimal)
-    rule = None if label is None else LabelRule(label, model.classes)
-    choices = pa.array(list(model.classes))
-    kept = Carried(table, keep, separator if source.schema is None else source.schema.separator) if keep else None
-    fields = [pa.field(name, choices.type if name == PREDICTION else pa.float64()) for name in written_names(model)]
-    schema = pa.schema([*(() if kept is None else kept.schema), *fields])
-    n_classes, n_rows, filled, unjudged = model.n_classes, 0, Filled(), Unjudged()
-    counts, confusion = np.zeros(n_classes, np.int64), np.zeros((n_classes, n_classes), np.int64)
+    """Write what was predicted, batch by batch, after the columns that are carried through; and count it."""
+    schema = pa.schema([*(() if kept is None else kept.schema), *written_schema(model)])
+    n_classes = model.n_classes
+    confusion = None if label is None else np.zeros((n_classes, n_classes), np.int64)
+    total = Predicted(model.classes, np.zeros(n_classes, np.int64), confusion, Filled())
     with replacing(place) as draft, _writer(place, draft, schema) as writer:
-        for batch, scores, more in scored_batches(model, source):
-            places = model.choices(scores)
-            columns = [] if kept is None else kept.take(batch.n_rows).columns
-            columns = [*columns, *_written(model, scores, choices.take(pa.array(places)))]
-            writer.write(pa.table(columns, schema=schema))
-            counts += np.bincount(places, minlength=n_classes)
-            if rule is not None:
-                truth = rule.places_or_none(batch.labels)
-                np.add.at(confusion, (truth[truth >= 0], places[truth >= 0]), 1)
-                unjudged += _unjudged(batch, truth)
-            n_rows += batch.n_rows
-            filled += more
-            bar("scoring rows", n_rows, source.expected_rows(n_rows))
-        source.check_rows(n_rows)
-    return Predicted(model.classes, counts, None if rule is None else confusion, filled, unjudged)
+        for rows, more in batches:
+            columns = [] if kept is None else kept.take(rows.num_rows).columns
+            writer.write(pa.table([*columns, *rows.columns], schema=schema))
+            total += more
+            bar("scoring rows", total.n_rows, source.expected_rows(total.n_rows))
+        source.check_rows(total.n_rows)
+    return total
+
+
+def predict_part(model: Model, source: Source, label: str | None, part: Any) -> Scored:
+    """What is predicted of one part of a source, as something that can be sent."""
+    batches = predicted_batches(model, replace(source, pieces=[part]), label)
+    return [(rows, replace(more, filled=more.filled.settled())) for rows, more in batches]
+
+
+def predicted_batches(model: Model, source: Source, label: str | None) -> Iterator[tuple[pa.Table, Predicted]]:
+    """The columns of `written_names` for each batch of a source, and what it adds to the counts."""
+    rule = None if label is None else LabelRule(label, model.classes)
+    schema, choices, n_classes = written_schema(model), pa.array(list(model.classes)), model.n_classes
+    for batch, scores, filled in scored_batches(model, source):
+        places = model.choices(scores)
+        rows = pa.table(_written(model, scores, choices.take(pa.array(places))), schema=schema)
+        confusion, unjudged = None, Unjudged()
+        if rule is not None:
+            truth, confusion = rule.places_or_none(batch.labels), np.zeros((n_classes, n_classes), np.int64)
+            np.add.at(confusion, (truth[truth >= 0], places[truth >= 0]), 1)
+            unjudged = _unjudged(batch, truth)
+        yield rows, Predicted(model.classes, np.bincount(places, minlength=n_classes), confusion, filled, unjudged)
 
 
 def _unjudged(batch: Batch, truth: NDArray[np.int64]) -> Unjudged:

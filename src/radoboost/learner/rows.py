@@ -8,6 +8,7 @@ standardised column, the middle of declared bounds, or else 0.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +46,11 @@ class Filled:
         for name, cells in other.unread.items():
             unread[name] = unread[name] + cells if name in unread else cells
         return Filled(gaps, unseen, unread)
+
+    def settled(self) -> "Filled":
+        """The same as mere data: where cells are that could not be read is said now."""
+        unread = {name: replace(cells, place=partial(str, cells.place())) for name, cells in self.unread.items()}
+        return replace(self, unread=unread)
 
     def sentence(self) -> str:
         """In words; empty if there is nothing to say.
