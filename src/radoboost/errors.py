@@ -9,6 +9,7 @@ RadoError
 |-- LedgerError     (ValueError)    a file that is not a ledger, is damaged, or has no such table
 |-- BudgetError     (ValueError)    a release that would pass the total of its table; nothing was booked
 |-- TooLargeError   (MemoryError)   work that does not fit into this machine's memory
+|-- ClusterError    (RuntimeError)  a cluster that cannot be reached, or could not do its work
 `-- OutputError     (OSError)       a result that could not be written; nothing was left behind
 
 ClippedWarning  (UserWarning)   values lay beyond their declared bounds
@@ -59,6 +60,10 @@ class BudgetError(RadoError, ValueError):
 
 class TooLargeError(RadoError, MemoryError):
     """Work that does not fit into this machine's memory."""
+
+
+class ClusterError(RadoError, RuntimeError):
+    """A cluster that cannot be reached, or could not do its work."""
 
 
 class OutputError(RadoError, OSError):

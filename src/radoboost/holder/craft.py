@@ -25,7 +25,8 @@ from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
 from radoboost.holder.mechanisms.records import check_person, declared_features
 from radoboost.holder.raw_tables import check_missing, make_plainly
 from radoboost.holder.run import Run
-from radoboost.holder.runners.clusters import cluster_runner
+from radoboost.holder.runners import Runner
+from radoboost.holder.runners.clusters import ClusterRunner, cluster_runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
 from radoboost.privacy import delta_advice, event_from_dict
@@ -35,6 +36,7 @@ from radoboost.release import Release
 from radoboost.release.chain import chain
 from radoboost.release.drawn import draw_rados
 from radoboost.tables import Source, open_table
+from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.kinds import Date, Number
 from radoboost.tables.schema import Schema
 from radoboost.tables.streams import at_rest, is_query
@@ -206,8 +208,12 @@ def craft(
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked)
     check_where(counts if protection.private else None)
-    with _ready(table, protection.private, progress) as (kept, bar):
-        place = cluster_runner(cluster, table, bar, threads, trust_network=trust_network) or Threads(n_threads, bar)
+    once = protection.private or bool(getattr(protection, "withheld", {}))
+    with (
+        _ready(table, protection.private, progress) as (kept, bar),
+        _runner(cluster, table, bar, threads, trust_network=trust_network, once=once) as found,
+    ):
+        place = found or Threads(n_threads, bar)
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(Run, engine=machine, runner=place, ledger=book)
         if protection.private:
@@ -216,7 +222,8 @@ def craft(
             options = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, {**options, "engine": machine})
     noted = None if books is None else partial(_note_digest, books, name)
-    made = replace(made, circumstances=replace(made.circumstances, query=is_query(table), cluster=place.cluster))
+    query = is_query(table) or bool(cluster_of(table))
+    made = replace(made, circumstances=replace(made.circumstances, query=query, cluster=place.cluster))
     return _release(protection, made, name, by_schema, noted, asked.n_rados)
 
 
@@ -225,6 +232,17 @@ def _ready(table: Any, private: bool, progress: bool) -> Iterator[tuple[Any, Pro
     """The table as something that can be read again and again, and a progress bar."""
     with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=private, bar=bar) as kept:
         yield kept, bar
+
+
+@contextmanager
+def _runner(cluster: Any, table: Any, bar: Progress, threads: int | None, **options: bool) -> Iterator[Runner | None]:
+    """The runner of a cluster; what was started for it is stopped."""
+    runner = cluster_runner(cluster, table, bar, threads, **options)
+    try:
+        yield runner
+    finally:
+        if runner is not cluster and isinstance(runner, ClusterRunner):
+            runner.close()
 
 
 def _make_privately(

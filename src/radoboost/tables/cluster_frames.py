@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -63,8 +63,10 @@ def open_cluster_frame(table: Any, choice: Choice, reading: Reading) -> Source:
     schema = cluster_schema(table)
     empty = open_frame(schema.empty_table(), None, choice, reading)
     others = [name for name in (choice.label, choice.person) if name is not None]
-    columns = (*choice.columns(column_names(schema), "the table"), *others)
-    pieces = [ClusterPart(number, choice, reading, columns) for number in range(_library(table).n_partitions(table))]
+    features = choice.columns(column_names(schema), "the table")
+    columns, choice = (*features, *others), replace(choice, features=features, drop=())
+    rows = _library(table).partitions(table, columns)
+    pieces = [ClusterPart(number, choice, reading, columns, count) for number, count in enumerate(rows)]
     return Source(
         empty.name, empty.features, empty.label, pieces, BATCH_VALUES, BATCH_ROWS, schema=reading.schema, frame=table
     )
@@ -78,8 +80,7 @@ class ClusterPart:
     choice: Choice
     reading: Reading
     columns: tuple[str, ...]
-
-    n_rows = None
+    n_rows: int | None = None
 
     def count(self) -> int:
         """How many rows the partition has."""
@@ -87,11 +88,8 @@ class ClusterPart:
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
         """All rows of the partition, in order; messages say where one is by `placed`."""
-        frames = _LENT.get()
-        if frames is None:
-            raise TableError("the table is on a cluster, and this machine has none of its rows")
         first = 0
-        for frame in frames:
+        for frame in borrowed():
             for part in open_frame(frame, None, self.choice, self.reading).pieces:
                 for batch in part.batches(most_rows):
                     yield batch._replace(place=partial(_placed_later, self.number, first))
@@ -110,6 +108,14 @@ def placed(message: str, first_row: Callable[[int], int]) -> str:
     'a missing value (row 108)'
     """
     return _PLACE.sub(lambda found: row_place(first_row(int(found[1])) + int(found[2])), message)
+
+
+def borrowed() -> Iterable[Any]:
+    """The frames that are lent here."""
+    frames = _LENT.get()
+    if frames is None:
+        raise TableError("the table is on a cluster, and this machine has none of its rows")
+    return frames
 
 
 @contextmanager

@@ -78,6 +78,15 @@ class ClusterRunner(ABC):
     def keep_parts(self, task: RowPass, source: Source | ClusterRows, rows: int) -> ClusterRows:
         """The rows that `task` makes of each part, kept where they are: `keep_part` of each."""
 
+    def by_part(
+        self, task: Any, source: Source, firsts: Sequence[int], sizes: Sequence[int]
+    ) -> Pass[Any] | Sequence[Pass[Any]]:
+        """The pass of each part, with what is secret about that part's rows."""
+        return [task.for_part(first, size) for first, size in zip(firsts, sizes, strict=True)]
+
+    def close(self) -> None:
+        """Stop whatever was started for this runner alone."""
+
     def expect(self, passes: int) -> None:
         """Announce how many passes there will be in all."""
         self._passes = passes
@@ -104,13 +113,13 @@ class ClusterRunner(ABC):
         """The sum over all rows of the source."""
         assert isinstance(source, Source | ClusterRows)
         sizes = self._known(source)
-        tasks: Pass[S] | list[Pass[S]] = task
+        tasks: Pass[S] | Sequence[Pass[S]] = task
         firsts = [0] * len(source.pieces)
         if (for_part := getattr(task, "for_part", None)) is not None:
             assert isinstance(source, Source), "kept rows have no numbers"
             sizes = self.sizes(source)
             firsts = [0, *accumulate(sizes)][:-1]
-            tasks = [for_part(first, size) for first, size in zip(firsts, sizes, strict=True)]
+            tasks = self.by_part(task, source, firsts, sizes)
         total = self.sum_parts(tasks, source, firsts, _batch_rows(task, source))
         self._checked(total, source, sizes)
         self._done += 1
@@ -177,12 +186,18 @@ def _batch_rows(task: Any, source: Source | ClusterRows) -> int:
 
 
 def cluster_runner(
-    cluster: Any, table: Any, bar: Progress = silent, threads: int | None = None, *, trust_network: bool = False
+    cluster: Any,
+    table: Any,
+    bar: Progress = silent,
+    threads: int | None = None,
+    *,
+    trust_network: bool = False,
+    once: bool = False,
 ) -> Runner | None:
     """The runner for a cluster that the caller names, or whose data frame the table is; None for this machine.
 
     `cluster` is a Dask client, a Spark session, an address such as tls://host:8786, spark://host:7077 or
-    sc://host:15002, or a runner.
+    sc://host:15002, or a runner. `once` says that a promise depends on it that no row counts twice.
     """
     if all(callable(getattr(cluster, name, None)) for name in ("run", "keep", "sizes")):
         runner: Runner = cluster
@@ -199,7 +214,7 @@ def cluster_runner(
         return dask_runner(cluster, bar, threads, trust_network=trust_network)
     from radoboost.holder.runners.spark import spark_runner
 
-    return spark_runner(cluster, table, bar, threads, trust_network=trust_network)
+    return spark_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
 
 
 def _kind(cluster: Any) -> str:
