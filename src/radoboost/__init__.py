@@ -20,7 +20,7 @@
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files with named_paths and folders, csv_files, csv_lines; what is read once (queries by their
 #                 addresses, datasets, streams) is kept in a spool; frames on clusters stay there: cluster_frames, with
-#                 dask_frames and spark_frames; reading it strict or row_by_row; columns, cells,
+#                 dask_frames, spark_frames and spark_jobs; reading it strict or row_by_row; columns, cells,
 #                 marks, sparse, labels by class_names, persons; what raw columns mean: schema, with kinds; encoding,
 #                 with raw_columns and dates; json_schema, for editors; raw and carried: cells as they are; mapped: seen
 #                 through a feature map; taken: some rows of a batch; weights: rows repeated
@@ -40,7 +40,8 @@
 #                 proof: whether it computes what it should on this machine
 #                 passes, class_sums: one sum over rows, as data; sparse_passes: over entries; persons: which rows of
 #                 each contribute
-#     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, spark
+#     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask;
+#                 spark with spark_sessions and spark_workers
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
@@ -56,7 +57,7 @@
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
 #                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, prior, model,
-#                 rows, predict, explain
+#                 rows, predict, frames (partitions of a cluster's), spark_udf, explain
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
         BudgetError,
         BudgetWarning,
         ClippedWarning,
+        ClusterError,
         DeltaWarning,
         FilledWarning,
         LedgerError,
@@ -117,8 +119,10 @@ if TYPE_CHECKING:
     from radoboost.holder.signatures import AllSignatures, FixedSupport
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
+    from radoboost.learner.frames import predict_partitions
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.prior import class_shares
+    from radoboost.learner.spark_udf import predict_udf
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
@@ -148,6 +152,7 @@ _HOMES = {
         "BudgetError",
         "BudgetWarning",
         "ClippedWarning",
+        "ClusterError",
         "DeltaWarning",
         "FilledWarning",
         "LedgerError",
@@ -167,8 +172,10 @@ _HOMES = {
     "holder.proposing": ("propose_schema",),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
+    "learner.frames": ("predict_partitions",),
     "learner.model": ("Model", "load_model"),
     "learner.prior": ("class_shares",),
+    "learner.spark_udf": ("predict_udf",),
     "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
@@ -189,6 +196,7 @@ __all__ = [
     "BudgetWarning",
     "Category",
     "ClippedWarning",
+    "ClusterError",
     "Column",
     "Date",
     "DeltaWarning",
@@ -233,6 +241,8 @@ __all__ = [
     "load",
     "load_model",
     "plan_for",
+    "predict_partitions",
+    "predict_udf",
     "propose_schema",
     "query",
     "schema_template",

@@ -39,9 +39,13 @@ def arrow_schema(frame: Any) -> pa.Schema:
 
 
 def selected(frame: Any, columns: Sequence[str]) -> Any:
-    """The frame with these columns alone, so that no others are read."""
+    """The frame with these columns alone, so that no others are read, by the names _0, _1 and so on.
+
+    PySpark does not find columns whose names have points when it hands them to Python.
+    """
+    quoted = ["`" + name.replace("`", "``") + "`" for name in columns]
     with explained():
-        return frame.select(*("`" + name.replace("`", "``") + "`" for name in columns))
+        return frame.selectExpr(*(f"{name} AS _{k}" for k, name in enumerate(quoted)))
 
 
 def partitions(frame: Any, columns: Sequence[str]) -> list[int]:

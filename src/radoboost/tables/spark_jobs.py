@@ -106,21 +106,18 @@ def _reason(error: Exception, *, withheld: bool) -> str:
     return f"the Spark job failed ({said}); see the log of Spark"
 
 
-def quiet() -> Any:
-    """A context in which PySpark does not warn of a version of pandas that is not used here."""
-    context = warnings.catch_warnings()
-    context.__enter__()
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    return context
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let PySpark not warn of a version of pandas, of which nothing is used here that could fail."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
 
 
 def mapped_batches(frame: Any, function: Callable[[Iterable[pa.RecordBatch]], Iterator[Any]], schema: str) -> Any:
     """What a function makes of the record batches of each partition, as a frame."""
-    context = quiet()
-    try:
+    with explained(), quiet():
         return frame.mapInArrow(function, schema)
-    finally:
-        context.__exit__(None, None, None)
 
 
 def is_connect(thing: Any) -> bool:

@@ -8,14 +8,14 @@ docs/proofs/spark.md).
 
 import pickle
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from radoboost.errors import TableError
+from radoboost.errors import RadoError, TableError
 from radoboost.holder.keystream import pickled_without_fresh
 from radoboost.holder.passes import Pass, Readable, RowPass, S
 from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner, innermost
@@ -29,6 +29,7 @@ from radoboost.holder.runners.spark_workers import (
     keep_jobs,
     keep_kept,
     keep_partition,
+    map_jobs,
     sum_jobs,
     sum_kept,
     sum_partition,
@@ -134,15 +135,39 @@ class SparkRunner(ClusterRunner):
         found = self._checked(PartSums(None, counts, first), source, self._known(source))
         return ClusterRows(source.name, source.features, sum(found), [KeptThere(count) for count in found], kept)
 
+    def map_parts(self, work: Callable[[Any], Any], source: Source) -> Iterator[Any]:
+        """What `work` makes of each part, in order; a bounded number of parts at a time, so that results fit here."""
+        pieces = list(enumerate(source.pieces))
+        step = 4 * self._slots()
+        for start in range(0, len(pieces), step):
+            payloads = [pickle.dumps((work, piece)) for _, piece in pieces[start : start + step]]
+            with explained():
+                frame = mapped_batches(self._rows_of_jobs(payloads), map_jobs, SUMS)
+            table = collected(frame, partial(self._tell_parts, source, start, len(payloads)))
+            states = dict(zip(table.column("part").to_pylist(), table.column("state"), strict=True))
+            for number in range(len(payloads)):
+                result = pickle.loads(states[number].as_buffer())
+                if isinstance(result, RadoError):
+                    raise result
+                yield result
+
+    def _tell_parts(self, source: Source, before: int, parts: int, done: int, tasks: int) -> None:
+        self.tell("predicting rows", source, before + parts * done // tasks, len(source.pieces))
+
+    def _slots(self) -> int:
+        """About how many tasks run at once."""
+        return 8 if is_connect(self.session) else max(1, int(self.session.sparkContext.defaultParallelism))
+
     # ---- the jobs
 
     def _over_frame(self, work: Work, source: Any, over_rows: Any, over_kept: Any, schema: str) -> Any:
         """A job over partitions of a frame, or over rows that are kept; no fresh key goes along (K2)."""
-        content = pickled_without_fresh(work)
         with explained(withheld=self._withheld):
             if isinstance(source.frame, Kept):
+                content = pickled_without_fresh(work)
                 return mapped_batches(source.frame.frame, partial(over_kept, content), schema)
             columns = innermost(source.pieces[0]).columns if source.pieces else source.frame.columns[:1]
+            content = pickled_without_fresh(replace(work, names=columns))
             return mapped_batches(selected(source.frame, columns), partial(over_rows, content), schema)
 
     def _jobs(self, tasks: Any, source: Any, firsts: Sequence[int], rows: int, function: Any, schema: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from radoboost.errors import ArgumentError, ClusterError
 from radoboost.holder.runners.clusters import check_network
 from radoboost.tables.cluster_frames import cluster_of
-from radoboost.tables.spark_jobs import explained, is_connect
+from radoboost.tables.spark_jobs import explained, is_connect, quiet
 
 _SETTINGS = {
     "spark.app.name": "radoboost",
@@ -58,7 +58,7 @@ def _started(address: str) -> tuple[Any, bool]:
         from pyspark.sql import SparkSession
     except ImportError:
         raise ArgumentError("a Spark cluster needs the library pyspark: pip install 'radoboost[spark]'") from None
-    with explained():
+    with explained(), quiet():
         if address.startswith("sc:"):
             return SparkSession.builder.remote(address).config("spark.app.name", "radoboost").create(), True
         running = SparkContext._active_spark_context

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from radoboost.errors import TableError
+from radoboost.errors import RadoError, TableError
 from radoboost.holder.runners.kept import RowBatch
 from radoboost.holder.runners.parts import KeptPart, PartSums, Refusal, keep_part, sum_part
 from radoboost.tables.cluster_frames import borrowed
@@ -36,6 +36,7 @@ class Work:
     firsts: Sequence[int]
     rows: int
     sizes: Sequence[int] | None = None
+    names: Sequence[str] = ()  # of the columns of a frame
 
     def task_of(self, number: int) -> Any:
         """The pass for one part; a key that is to be known to nobody else is drawn here."""
@@ -68,20 +69,20 @@ def too_many(parts: int) -> str:
 
 def sum_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The sums of one partition of a frame."""
-    number = partition_number()
-    yield _sums(number, pickle.loads(work).sums(number, joined(batches)))
+    number, passes = partition_number(), pickle.loads(work)
+    yield _sums(number, passes.sums(number, joined(batches, passes.names)))
     _drain(batches)
 
 
 def keep_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The rows of one partition of a frame that are kept."""
-    number = partition_number()
-    yield from _rows(number, pickle.loads(work).kept(number, joined(batches)))
+    number, passes = partition_number(), pickle.loads(work)
+    yield from _rows(number, passes.kept(number, joined(batches, passes.names)))
     _drain(batches)
 
 
-def joined(batches: Batches) -> Iterator[pa.Table]:
-    """The same rows in larger batches: Spark sends 10,000 rows at a time, and larger ones are summed faster.
+def joined(batches: Batches, names: Sequence[str]) -> Iterator[pa.Table]:
+    """The same rows in larger batches, with the columns' own names: Spark sends 10,000 rows at a time, and larger ones are summed faster.
 
     No value decides whether they can be joined: Spark's columns have one type each, and their bytes are few enough.
     """
@@ -89,16 +90,16 @@ def joined(batches: Batches) -> Iterator[pa.Table]:
     rows = size = 0
     for batch in batches:
         if pieces and (rows + batch.num_rows > BATCH_ROWS or size + batch.nbytes > _MOST_BYTES):
-            yield _joined(pieces)
+            yield _joined(pieces, names)
             pieces, rows, size = [], 0, 0
         pieces.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
     if pieces:
-        yield _joined(pieces)
+        yield _joined(pieces, names)
 
 
-def _joined(pieces: list[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches([pa.concat_batches(pieces)])
+def _joined(pieces: list[pa.RecordBatch], names: Sequence[str]) -> pa.Table:
+    return pa.Table.from_batches([pa.concat_batches(pieces)]).rename_columns(list(names))
 
 
 def _drain(batches: Batches) -> None:
@@ -120,6 +121,18 @@ def keep_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The rows that are kept of parts that come as rows."""
     for number, work in _jobs(shared, batches):
         yield from _rows(number, work.kept(number, ()))
+
+
+def map_jobs(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """What a function makes of parts that come as rows, each with that function; a refusal is a result, too."""
+    for batch in batches:
+        for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+            work, piece = pickle.loads(payload.as_buffer())
+            try:
+                result = work(piece)
+            except RadoError as error:
+                result = error
+            yield _sums(number, result)
 
 
 def _jobs(shared: bytes, batches: Batches) -> Iterator[tuple[int, Any]]:
@@ -197,7 +210,7 @@ def _kept_rows(batches: Batches) -> Iterator[tuple[int, Any]]:
 # ---- what goes back
 
 
-def _sums(number: int, state: PartSums[Any]) -> pa.RecordBatch:
+def _sums(number: int, state: Any) -> pa.RecordBatch:
     content = pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
     return pa.record_batch({"part": pa.array([number], pa.int32()), "state": pa.array([content], pa.binary())})
 
