@@ -20,8 +20,8 @@
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 frames, files with named_paths and folders, csv_files, csv_lines; files in stores, by store_systems
 #                 and store_files, with read_ahead; what is read once (queries by their addresses, datasets, streams) is
-#                 kept in a spool; frames on clusters stay there: cluster_frames, with dask_frames and spark_frames;
-#                 reading it strict or row_by_row; columns, cells,
+#                 kept in a spool; frames on clusters stay there: cluster_frames, with dask_frames, spark_frames and
+#                 spark_jobs; reading it strict or row_by_row; columns, cells,
 #                 marks, sparse, labels by class_names, persons; what raw columns mean: schema, with kinds; encoding,
 #                 with raw_columns and dates; json_schema, for editors; raw and carried: cells as they are; mapped: seen
 #                 through a feature map; taken: some rows of a batch; weights: rows repeated
@@ -42,7 +42,7 @@
 #                 passes, class_sums: one sum over rows, as data; sparse_passes: over entries; persons: which rows of
 #                 each contribute
 #     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, by
-#                 dask_clients; spark
+#                 dask_clients; spark with spark_sessions and spark_workers
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
@@ -58,7 +58,7 @@
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
 #                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, prior, model,
-#                 rows, predict, frames (partitions of a cluster's), explain
+#                 rows, predict, frames (partitions of a cluster's), spark_udf, explain
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -124,6 +124,7 @@ if TYPE_CHECKING:
     from radoboost.learner.frames import predict_partitions
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.prior import class_shares
+    from radoboost.learner.spark_udf import predict_udf
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
@@ -176,6 +177,7 @@ _HOMES = {
     "learner.frames": ("predict_partitions",),
     "learner.model": ("Model", "load_model"),
     "learner.prior": ("class_shares",),
+    "learner.spark_udf": ("predict_udf",),
     "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
@@ -242,6 +244,7 @@ __all__ = [
     "load_model",
     "plan_for",
     "predict_partitions",
+    "predict_udf",
     "propose_schema",
     "query",
     "schema_template",

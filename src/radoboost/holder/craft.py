@@ -347,6 +347,7 @@ def _open(table: Any, y: Any, asked: Asked) -> Source:
         person=asked.person,
         row_by_row=True,
         schema=asked.declared.schema,
+        on_cluster=True,
     )
 
 

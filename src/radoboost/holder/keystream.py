@@ -6,6 +6,8 @@ bytes)`, little-endian. Any byte of it can be computed anywhere: partitions need
 """
 
 import hashlib
+import io
+import pickle
 import secrets
 from collections.abc import Iterable
 from typing import Any
@@ -51,6 +53,10 @@ class Key(bytes):
         some = super().__getitem__(place)
         return Key(some) if isinstance(some, bytes) else some  # a slice is as mute
 
+    def shared(self) -> "Key":
+        """The same key, for all parts of a table alike: those who sum them need to know one key."""
+        return Key(self)
+
     def __repr__(self) -> str:
         return "Key(...)"
 
@@ -69,6 +75,30 @@ def _key(content: bytes, fresh: bool) -> Key:
     key = Key(content)
     key.fresh = fresh
     return key
+
+
+class _WithoutFresh(pickle.Pickler):
+    """Pickles everything but the bytes of fresh keys."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        if isinstance(thing, Key) and thing.fresh:
+            return _key, (b"", True)
+        return NotImplemented
+
+
+def pickled_without_fresh(thing: Any) -> bytes:
+    """Something pickled for anyone to see: what was fresh of its keys is left out.
+
+    Whoever gets it asks each key for one of its own by `for_part`, which comes from the operating system there. A key
+    that is used as it is has no bytes, and the cipher refuses it.
+
+    >>> key = pickle.loads(pickled_without_fresh(Key.from_system()))
+    >>> len(key), len(key.for_part())
+    (0, 32)
+    """
+    target = io.BytesIO()
+    _WithoutFresh(target, pickle.HIGHEST_PROTOCOL).dump(thing)
+    return target.getvalue()
 
 
 def make_key(seed: int | None) -> Key:

@@ -178,7 +178,7 @@ def open_source(table: Any, y: Any, asked: Asked) -> Source:
     weights = asked.weights if isinstance(asked.weights, str) else None
     source = open_table(
         table, y, label=asked.label, features=asked.features, drop=asked.drop, person=asked.person,
-        schema=declared.schema, weights=weights,
+        schema=declared.schema, weights=weights, on_cluster=True,
     )  # fmt: skip
     return source if asked.weights is None or weights is not None else beside(source, asked.weights)
 

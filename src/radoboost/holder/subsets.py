@@ -107,6 +107,8 @@ class Corrected:
         wanted_sizes: Callable[[NDArray[np.int64]], NDArray[np.int64]],
         threads: int = 1,
     ) -> None:
+        if isinstance(start.key, Key):  # one subset is drawn from all rows, whoever sums them
+            start = replace(start, key=start.key.shared())
         self._start, self._m, self._threads = start, n_examples, threads
         n_rados = start.n_rados
         self._n_tiles = -(-n_examples // TILE_ROWS)

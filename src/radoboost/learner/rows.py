@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import TableError
+from radoboost.errors import ArgumentError, TableError
 from radoboost.tables import Batch, Source, open_table
+from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import SEPARATORS, Marks
 from radoboost.tables.paths import is_paths, readable
@@ -90,6 +91,12 @@ def open_rows(
     The separator of a CSV file is given, or follows from its own header line: a colleague's file need not be written as
     the holder's was. The decimal mark is given, or that of the schema.
     """
+    if kind := cluster_of(table):
+        raise ArgumentError(
+            f"predicting here would collect a {kind.capitalize()} frame on this machine, which is never done silently: "
+            + ("use predict_udf(model)" if kind == "spark" else "use predict_partitions(model, frame)")
+            + ", or collect it and pass that"
+        )
     names = model.feature_names
     if not is_paths(table) and not hasattr(table, "__arrow_c_stream__") and not isinstance(table, dict):
         table = _by_position(table, names)

@@ -64,11 +64,9 @@ def open_cluster_frame(table: Any, choice: Choice, reading: Reading) -> Source:
     empty = open_frame(schema.empty_table(), None, choice, reading)
     others = [name for name in (choice.label, choice.person) if name is not None]
     features = choice.columns(column_names(schema), "the table")
-    choice = replace(choice, features=features, drop=())  # workers get no other columns
-    pieces = [
-        ClusterPart(number, choice, reading, (*features, *others))
-        for number in range(_library(table).n_partitions(table))
-    ]
+    columns, choice = (*features, *others), replace(choice, features=features, drop=())
+    rows = _library(table).partitions(table, columns)
+    pieces = [ClusterPart(number, choice, reading, columns, count) for number, count in enumerate(rows)]
     return Source(
         empty.name, empty.features, empty.label, pieces, BATCH_VALUES, BATCH_ROWS, schema=reading.schema, frame=table
     )
@@ -82,8 +80,7 @@ class ClusterPart:
     choice: Choice
     reading: Reading
     columns: tuple[str, ...]
-
-    n_rows = None
+    n_rows: int | None = None
 
     def count(self) -> int:
         """How many rows the partition has."""
@@ -114,11 +111,11 @@ def placed(message: str, first_row: Callable[[int], int]) -> str:
 
 
 def borrowed() -> Iterable[Any]:
-    """What is lent to the part that is read here."""
-    things = _LENT.get()
-    if things is None:
+    """The frames that are lent here."""
+    frames = _LENT.get()
+    if frames is None:
         raise TableError("the table is on a cluster, and this machine has none of its rows")
-    return things
+    return frames
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What the driver knows of a Dask data frame: its columns, by its empty model, and its partitions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,9 +11,9 @@ def arrow_schema(frame: Any) -> pa.Schema:
     return pa.Table.from_pandas(frame._meta, preserve_index=False).schema
 
 
-def n_partitions(frame: Any) -> int:
-    """How many partitions there are."""
-    return int(frame.npartitions)
+def partitions(frame: Any, columns: Sequence[str]) -> list[int | None]:
+    """How many rows each partition has: nobody knows before they are read."""
+    return [None] * int(frame.npartitions)
 
 
 _STEPS = ("Concat", "Partitions", "Repartition")  # that move rows in a determined order, besides those row by row

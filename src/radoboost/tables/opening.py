@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from radoboost.errors import ArgumentError
 from radoboost.tables.arrays import array_columns, open_array
-from radoboost.tables.cluster_frames import cluster_of, cluster_schema, open_cluster_frame
+from radoboost.tables.cluster_frames import cluster_of, cluster_schema, open_cluster_frame, refuse_cluster_frame
 from radoboost.tables.columns import Choice, column_names, storage
 from radoboost.tables.files import file_schema, open_files
 from radoboost.tables.folders import FolderColumns
@@ -40,12 +40,14 @@ def open_table(
     marks: Marks = PLAIN,
     gaps: bool = False,
     weights: str | None = None,
+    on_cluster: bool = False,
 ) -> Source:
     """Open a table in any form, ready to be read.
 
     `table` is an array, a sparse matrix, a data frame, a dict of columns, a path, a list of paths, a folder, a glob
     pattern, or something that is read once, which is kept in a spool: a query, a lazy frame, a record batch reader. A
-    frame on a cluster is opened, too, but only workers of that cluster can read its parts.
+    frame on a cluster is opened with `on_cluster`, and then only workers of that cluster can read its parts; otherwise
+    it is refused, for its rows would have to come here.
     The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
     the column that says whose row it is: it is read beside the features, and is none of them. In its place `weights`
     may name one. With `row_by_row`, no value decides how another is read and none is refused, as private mechanisms
@@ -57,6 +59,8 @@ def open_table(
     >>> source.features, source.n_rows, len(source.parts())
     (('x0', 'x1'), 2, 1)
     """
+    if not on_cluster:
+        refuse_cluster_frame(table, "reading it here")
     reading: Reading = RowByRow(schema, marks) if row_by_row else Strict(schema, marks, gaps)
     if schema is not None:
         features, drop = schema.used, ()

@@ -185,7 +185,7 @@ def limit_persons(asked: Asked, run: Run, rule: LabelRule, *, with_label: bool =
     """
     if asked.person is None:
         return None
-    key = Key.from_system() if asked.choice_key is None else asked.choice_key
+    key = Key.from_system().shared() if asked.choice_key is None else asked.choice_key
     run.source, counts = choose_rows(
         run.source, run.sum, rule, asked.max_rows, key, with_label=with_label, sizes=run.sizes()
     )

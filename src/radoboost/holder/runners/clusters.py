@@ -83,6 +83,12 @@ class ClusterRunner(ABC):
         """What `work`, which can be pickled, makes of each part of the source, in order: for predictions."""
         raise ArgumentError(f"{self.name} makes no predictions; leave the cluster out (--cluster)")
 
+    def by_part(
+        self, task: Any, source: Source, firsts: Sequence[int], sizes: Sequence[int]
+    ) -> Pass[Any] | Sequence[Pass[Any]]:
+        """The pass of each part, with what is secret about that part's rows."""
+        return [task.for_part(first, size) for first, size in zip(firsts, sizes, strict=True)]
+
     def close(self) -> None:  # noqa: B027 (there may be nothing)
         """Close what was opened for this runner; whoever made it calls this, also after a failure."""
 
@@ -111,13 +117,13 @@ class ClusterRunner(ABC):
         """The sum over all rows of the source."""
         assert isinstance(source, Source | ClusterRows)
         sizes = self._known(source)
-        tasks: Pass[S] | list[Pass[S]] = task
+        tasks: Pass[S] | Sequence[Pass[S]] = task
         firsts = [0] * len(source.pieces)
-        if (for_part := getattr(task, "for_part", None)) is not None:
+        if hasattr(task, "for_part"):
             assert isinstance(source, Source), "kept rows have no numbers"
             sizes = self.sizes(source)
             firsts = [0, *accumulate(sizes)][:-1]
-            tasks = [for_part(first, size) for first, size in zip(firsts, sizes, strict=True)]
+            tasks = self.by_part(task, source, firsts, sizes)
         total = self._summed(tasks, source, firsts, _batch_rows(task, source))
         self._checked(total, source, sizes)
         self._done += 1
@@ -215,7 +221,7 @@ def cluster_runner(
         return dask_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
     from radoboost.holder.runners.spark import spark_runner
 
-    return spark_runner(cluster, table, bar, threads, trust_network=trust_network)
+    return spark_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
 
 
 def check_reach(cluster: Any, table: Any) -> None:

@@ -1,0 +1,230 @@
+"""Jobs of Spark: run one, say how far it is, cancel it when interrupted, and say in one line why it failed.
+
+All of it works with sessions of Spark and of Spark Connect. Results are small, and come as Arrow tables.
+"""
+
+import re
+import threading
+import uuid
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from radoboost.errors import ClusterError, RadoError
+
+Tell = Callable[[int, int], None]  # so many of the tasks are done
+_POLL = 0.2  # seconds
+_LONGEST = 300  # characters of what Spark says
+
+_REASONS = (
+    (
+        r"No module named '(?:radoboost|pyarrow|numpy|numba|cryptography|scipy|pandas)",
+        "Python on the workers of the Spark cluster lacks radoboost or what it needs: install this version of radoboost"
+        " there, or let PYSPARK_PYTHON name a Python that has it",
+    ),
+    (
+        r"PYTHON_VERSION_MISMATCH|Python in worker has different version",
+        "workers of the Spark cluster run another version of Python than this one: let PYSPARK_PYTHON name one of the "
+        "same version, and start the session anew",
+    ),
+    (
+        r"Cannot run program|No such file or directory: '\S*python",
+        "the Spark cluster cannot start Python on its workers: let PYSPARK_PYTHON name one that they have, and start "
+        "the session anew",
+    ),
+    (
+        r"JAVA_GATEWAY_EXITED|JAVA_HOME is not set|Unable to locate a Java|Java gateway process exited",
+        "Spark needs Java: install version 17 (on Debian: apt-get install openjdk-17-jre-headless), or let JAVA_HOME "
+        "name where it is",
+    ),
+    (
+        r"maxResultSize",
+        "the sums of all parts are larger than Spark lets a driver collect: set spark.driver.maxResultSize higher, or "
+        "ask for fewer rados",
+    ),
+    (
+        r"OutOfMemoryError|java heap space|GC overhead",
+        "Spark ran out of memory: set spark.driver.memory and spark.executor.memory higher, or ask for fewer rados",
+    ),
+    (
+        r"Python worker exited unexpectedly|Python worker failed to connect|SIGKILL|exit code 137",
+        "a Python worker of the Spark cluster died each time that a part was tried, perhaps for want of memory: set "
+        "spark.executor.memoryOverhead higher, or use more, smaller partitions",
+    ),
+    (
+        r"ExecutorLostFailure|Lost executor|Executor.{0,40}(?:lost|exited)",
+        "Spark lost the machines that worked on a part, as often as it tried: see the log of its executors, and try "
+        "again",
+    ),
+    (
+        r"All masters are unresponsive|Connection refused|failed to connect to all addresses|UNAVAILABLE|"
+        r"UnknownHost|Name or service not known|DNS resolution failed|Invalid master URL|Could not parse Master|"
+        r"SparkContext was (?:shut down|stopped)|stopped SparkContext|Master removed our application",
+        "the Spark cluster cannot be reached: check its address, and that it runs",
+    ),
+    (r"cancelled|CANCELLED", "the Spark job was cancelled by someone else; try again"),
+)
+
+
+@contextmanager
+def explained(*, withheld: bool = False) -> Iterator[None]:
+    """Say in one line what went wrong with Spark within; no stack of the JVM is shown.
+
+    With `withheld` nothing is quoted but the name of Spark's error, since its words may have values of rows.
+
+    >>> try:
+    ...     with explained():
+    ...         raise RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited")
+    ... except ClusterError as error:
+    ...     print(str(error)[:16])
+    Spark needs Java
+    """
+    try:
+        yield
+    except (RadoError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        raise ClusterError(_reason(error, withheld=withheld)) from None
+
+
+def _reason(error: Exception, *, withheld: bool) -> str:
+    text = f"{type(error).__name__}: {error}"
+    for pattern, line in _REASONS:
+        if re.search(pattern, text):
+            return line
+    name = re.search(r"\[([A-Z_]+(?:\.[A-Z_]+)*)\]", text)
+    if withheld:
+        said = name[1] if name else type(error).__name__
+    else:
+        # Of an error in Python on a worker, the last line of the traceback says what it was.
+        lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat ")]
+        within = [line for line in lines if re.match(r"\w*(?:\.\w+)*(?:Error|Exception): ", line)]
+        said = (within or lines or [type(error).__name__])[0][:_LONGEST]
+    return f"the Spark job failed ({said}); see the log of Spark"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let PySpark not warn of a version of pandas, of which nothing is used here that could fail."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
+
+
+def mapped_batches(frame: Any, function: Callable[[Iterable[pa.RecordBatch]], Iterator[Any]], schema: str) -> Any:
+    """What a function makes of the record batches of each partition, as a frame."""
+    with explained(), quiet():
+        return frame.mapInArrow(function, schema)
+
+
+def is_connect(thing: Any) -> bool:
+    """Whether a frame or session is one of Spark Connect."""
+    return ".connect." in f"{type(thing).__module__}."
+
+
+def collected(frame: Any, tell: Tell | None = None, *, withheld: bool = False) -> pa.Table:
+    """The rows of a frame, which are few and small; Ctrl-C cancels the job, and leaves none running."""
+    with explained(withheld=withheld):
+        return (_ConnectJob if is_connect(frame) else _Job)(frame, tell).result()
+
+
+class _Job:
+    """A job in a thread of its own, so that this one can look after it."""
+
+    def __init__(self, frame: Any, tell: Tell | None) -> None:
+        self.frame, self.tell = frame, tell
+        self.name = f"radoboost-{uuid.uuid4().hex}"
+        self._rows: list[pa.Table] = []
+        self._failures: list[BaseException] = []
+
+    def result(self) -> pa.Table:
+        """What came out."""
+        thread = threading.Thread(target=self._work, daemon=True)
+        thread.start()
+        wait = _POLL / 10
+        try:
+            while thread.is_alive():
+                thread.join(wait)
+                self.look()
+                wait = _POLL
+        except BaseException:
+            self.cancel()
+            thread.join(30)
+            raise
+        if self._failures:
+            raise self._failures[0]
+        return self._rows[0]
+
+    def _work(self) -> None:
+        try:
+            self.begin()
+            self._rows.append(_arrow(self.frame))
+        except BaseException as failure:
+            self._failures.append(failure)
+
+    def begin(self) -> None:
+        """Name the jobs of this thread."""
+        self.frame.sparkSession.sparkContext.setJobGroup(self.name, "radoboost")
+
+    def look(self) -> None:
+        """Tell how many tasks are done."""
+        if self.tell is None:
+            return
+        tracker = self.frame.sparkSession.sparkContext.statusTracker()
+        done = tasks = 0
+        for job in tracker.getJobIdsForGroup(self.name):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info else ():
+                if (about := tracker.getStageInfo(stage)) is not None:
+                    done, tasks = done + about.numCompletedTasks, tasks + about.numTasks
+        if tasks:
+            self.tell(done, tasks)
+
+    def cancel(self) -> None:
+        """Cancel the jobs of that thread."""
+        self.frame.sparkSession.sparkContext.cancelJobGroup(self.name)
+
+
+class _ConnectJob(_Job):
+    """A job of Spark Connect, whose server reports how far it is."""
+
+    def result(self) -> pa.Table:
+        """What came out."""
+        session = self.frame.sparkSession
+        if self.tell is None or not hasattr(session, "registerProgressHandler"):
+            return super().result()
+        self._progress = (0, 0)
+        session.registerProgressHandler(self._note)
+        try:
+            return super().result()
+        finally:
+            session.removeProgressHandler(self._note)
+
+    def _note(self, stages: Any, **_: Any) -> None:
+        stages = stages or ()
+        self._progress = sum(s.num_completed_tasks for s in stages), sum(s.num_tasks for s in stages)
+
+    def begin(self) -> None:
+        """Name the operations of this thread."""
+        self.frame.sparkSession.addTag(self.name)
+
+    def look(self) -> None:
+        """Tell how many tasks are done."""
+        done, tasks = getattr(self, "_progress", (0, 0))
+        if self.tell is not None and tasks:
+            self.tell(done, tasks)
+
+    def cancel(self) -> None:
+        """Interrupt the operations of that thread."""
+        self.frame.sparkSession.interruptTag(self.name)
+
+
+def _arrow(frame: Any) -> pa.Table:
+    """All rows of a frame; before Spark 4 by way of Python objects."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    rows = [row.asDict() for row in frame.collect()]
+    return pa.Table.from_pylist(rows) if rows else pa.table({name: pa.nulls(0) for name in frame.columns})

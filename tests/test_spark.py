@@ -1,0 +1,575 @@
+"""Spark: the same bytes as on one machine, whatever becomes of tasks; and what is refused, in one line."""
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import radoboost as rb
+from radoboost.errors import ClusterError
+from radoboost.holder.keystream import Key, pickled_without_fresh
+from radoboost.holder.runners import spark as runner_module
+from radoboost.holder.runners.clusters import check_network
+from radoboost.holder.runners.spark_sessions import network_of
+from radoboost.tables import spark_jobs
+from radoboost.tables.spark_frames import doubt
+
+pyspark = pytest.importorskip("pyspark")
+pytestmark = pytest.mark.skipif(
+    shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not installed"
+)
+CUTS = [0, 300, 301, 900, 1507]
+BOUNDS = {"c0": (-4.0, 4.0), "c1": (-4.0, 4.0), "c2": (-4.0, 4.0), "b": (0.0, 1.0)}
+PRIVATE = {"bounds": BOUNDS, "classes": (0, 1)}
+CASES = {
+    "plain": {"drop": ["id", "z"]},
+    "seeded": {"drop": ["id", "z"], "seed": 3},
+    "fixed support": {"drop": ["id", "z"], "signatures": rb.FixedSupport(0.3)},
+    "feature band": {"drop": ["id", "z"], "mechanism": rb.FeatureBand("b", 3.0)},
+    "quadratic": {"drop": ["id", "z"], "columns": "quadratic"},
+    "three classes": {"drop": ["id", "y"], "label": "z"},
+    "noisy rados": {"mechanism": rb.NoisyRados(1.0), **PRIVATE},
+    "noisy examples": {"mechanism": rb.NoisyExamples(1.0), **PRIVATE},
+    "persons": {"mechanism": rb.NoisyRados(1.0), **PRIVATE, "person": "id", "max_rows": 2},
+    "moments": {"mechanism": rb.Moments(1.0), "n_rados": None, **PRIVATE},
+    "moments of hats": {
+        "mechanism": rb.Moments(3.0, sharpen=False), "n_rados": None, **PRIVATE, "columns": "hats",
+    },
+    "moments of three classes": {
+        "mechanism": rb.Moments(3.0, sharpen=False), "n_rados": None, "bounds": BOUNDS, "classes": (0, 1, 2),
+        "label": "z",
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def spark():
+    from pyspark.sql import SparkSession
+
+    before = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "OFF")
+    with spark_jobs.quiet():
+        session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+    yield session
+    session.stop()
+    if before is None:
+        del os.environ["PYSPARK_PYTHON"]
+
+
+@pytest.fixture(autouse=True)
+def no_word_about_pandas():
+    with spark_jobs.quiet():
+        yield
+
+
+@pytest.fixture(scope="session")
+def table():
+    rng = np.random.default_rng(20150706)
+    values = rng.normal(size=(CUTS[-1], 3))
+    labels = (values[:, 0] + rng.normal(size=len(values)) > 0).astype(int)
+    return pa.table(
+        {
+            **{f"c{k}": values[:, k] for k in range(3)},
+            "b": (values[:, 1] > 0).astype(float),
+            "id": rng.integers(0, 400, len(values)),
+            "y": labels,
+            "z": labels + (values[:, 2] > 1),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def folder(table, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("table")
+    for k, (start, end) in enumerate(zip(CUTS, CUTS[1:], strict=False)):
+        pq.write_table(table.slice(start, end - start), folder / f"p{k}.parquet", row_group_size=200)
+    return folder
+
+
+@pytest.fixture
+def frame(spark, folder):
+    return spark.read.parquet(*sorted(map(str, folder.iterdir())))
+
+
+def crafted(table, **options):
+    options = {"label": "y", "n_rados": 40, "counts": None, **options}
+    return rb.craft(table, **options)
+
+
+def same(one, other):
+    assert one.blocks.keys() == other.blocks.keys()
+    for name, block in one.blocks.items():
+        assert block.tobytes() == other.blocks[name].tobytes(), name
+    assert one.columns == other.columns
+    assert one.n_examples == other.n_examples
+
+
+@pytest.fixture
+def constant_keys(monkeypatch):
+    """Keys of the system are all the same; those of parts, too, and so they may be made on the driver."""
+    monkeypatch.setattr("secrets.token_bytes", lambda size=32: bytes(range(size)))
+
+
+@pytest.fixture
+def travelling_keys(monkeypatch):
+    """No key is fresh, so that workers draw none of their own, but use the driver's."""
+    monkeypatch.setattr(Key, "from_system", classmethod(lambda cls: Key(range(32))))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_files_give_the_same_bytes(spark, folder, constant_keys, name):
+    paths = f"{folder}/*.parquet"
+    same(crafted(paths, **CASES[name]), crafted(paths, **CASES[name], cluster=spark))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_frames_give_the_same_bytes(frame, travelling_keys, name):
+    frame = frame.filter("c0 > -1.5")
+    release = crafted(frame, **CASES[name])
+    same(crafted(frame.toArrow(), **CASES[name]), release)
+    assert "machines of a Spark cluster" in release.statement.trust_model
+
+
+def test_memory_of_this_machine_is_sent_as_parts(spark, table, constant_keys):
+    options = {"drop": ["id", "z"]}
+    same(crafted(table, **options), crafted(table, **options, cluster=spark))
+
+
+def test_a_frame_with_empty_partitions_and_odd_names(spark, travelling_keys):
+    frame = spark.range(0, 400, 1, 5).selectExpr("id * 0.5 as `a.b`", "cast(id % 3 as double) as `c``d`", "id % 2 as y")
+    frame = frame.filter("`a.b` > 100")
+    release = rb.craft(frame, label="y", n_rados=5)
+    same(release, rb.craft(frame.toArrow(), label="y", n_rados=5))
+    assert [column.name for column in release.columns] == ["a.b", "c`d", "(constant)"]
+
+
+# ---- keys
+
+
+def test_coins_of_a_frame_are_tossed_by_workers(spark):
+    """Every rado is a sum of some rows, and two releases have other coins, though the driver's keys are the same."""
+    rows = [(2.0**k, float(k % 3), k % 2) for k in range(8)]
+    frame = spark.createDataFrame(pa.table(dict(zip(["a", "b", "y"], map(list, zip(*rows, strict=True)), strict=True))))
+    one, other = (rb.craft(frame, label="y", n_rados=64, scale=None, intercept=False) for _ in range(2))
+    edges = np.array([[(2 * y - 1) * a, (2 * y - 1) * b] for a, b, y in rows])
+    subsets = (np.arange(256)[:, None] >> np.arange(8) & 1) @ edges
+    for release in (one, other):
+        assert {tuple(rado) for rado in release.rados} <= {tuple(total) for total in subsets}
+    assert not np.array_equal(one.rados, other.rados)  # with probability 2**-512 they would be
+
+
+def test_fresh_keys_do_not_travel_to_all_workers():
+    fresh, shared = Key.from_system(), Key.from_system().shared()
+    content = pickled_without_fresh({"fresh": fresh, "shared": shared})
+    assert bytes(fresh) not in content
+    assert bytes(shared) in content
+    assert pickle.loads(content)["fresh"] == b""
+    assert len(pickle.loads(content)["fresh"].for_part()) == 32
+
+
+@pytest.mark.parametrize("case", ["plain", "noisy examples"])
+def test_no_plan_shows_a_key(spark, folder, frame, constant_keys, monkeypatch, capfd, case):
+    plans = []
+
+    def noted(frame, *arguments, **options):
+        plans.append(frame._jdf.queryExecution().toString())
+        plans.append(str(frame._jdf.queryExecution().toRdd().toDebugString()))
+        plans.append(repr(frame))
+        return spark_jobs.collected(frame, *arguments, **options)
+
+    monkeypatch.setattr(runner_module, "collected", noted)
+    spark.sparkContext.setLogLevel("INFO")
+    try:
+        crafted(f"{folder}/*.parquet", **CASES[case], cluster=spark)
+        crafted(frame, **CASES[case])
+    finally:
+        spark.sparkContext.setLogLevel("OFF")
+    said = "\n".join([*plans, *capfd.readouterr()])
+    assert len(plans) >= 6
+    assert "LogicalRDD" in said
+    assert "Finished task" in said
+    key = bytes(range(32))
+    for spelling in (key.decode("latin-1"), key.hex(), key.hex(" "), key.hex().upper(), str(list(key))[1:-1]):
+        assert spelling not in said
+
+
+# ---- tasks that fail
+
+
+def dying(function, marker, times):
+    """The same work, but the Python worker dies at first, so many times."""
+    marker = str(marker)
+
+    def work(content, batches):
+        import os
+        from pathlib import Path
+
+        for number in range(times):
+            if not Path(f"{marker}{number}").exists():
+                Path(f"{marker}{number}").touch()
+                os._exit(1)
+        yield from function(content, batches)
+
+    return work
+
+
+@pytest.mark.parametrize("case", ["plain", "noisy rados"])
+def test_a_worker_dies(spark, folder, frame, constant_keys, monkeypatch, tmp_path, case):
+    paths = f"{folder}/*.parquet"
+    expected = crafted(paths, **CASES[case])
+    monkeypatch.setattr(runner_module, "sum_jobs", dying(runner_module.sum_jobs, tmp_path / "files", 2))
+    same(expected, crafted(paths, **CASES[case], cluster=spark))
+    monkeypatch.setattr(Key, "from_system", classmethod(lambda cls: Key(range(32))))
+    expected = crafted(frame.toArrow(), **CASES[case])
+    monkeypatch.setattr(runner_module, "sum_partition", dying(runner_module.sum_partition, tmp_path / "frame", 2))
+    same(expected, crafted(frame, **CASES[case]))
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_worker_dies_each_time(spark, folder, monkeypatch, tmp_path):
+    monkeypatch.setattr(runner_module, "sum_jobs", dying(runner_module.sum_jobs, tmp_path / "no", 99))
+    with pytest.raises(ClusterError, match="^a Python worker of the Spark cluster died each time") as caught:
+        crafted(f"{folder}/*.parquet", drop=["id", "z"], cluster=spark)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_a_fault_on_a_worker_is_one_line(spark, frame):
+    def broken(batches):
+        yield from batches
+        raise ArithmeticError("1234")
+
+    with pytest.raises(ClusterError) as caught:
+        crafted(frame.mapInArrow(broken, frame.schema), drop=["id", "z"])
+    assert str(caught.value) == "the Spark job failed (ArithmeticError: 1234); see the log of Spark"
+
+
+def test_words_of_spark_are_withheld_where_records_are_protected():
+    wrong = RuntimeError("[CAST_INVALID_INPUT] The value 'Ann' cannot be cast")
+    with pytest.raises(ClusterError) as caught, spark_jobs.explained(withheld=True):
+        raise wrong
+    assert "CAST_INVALID_INPUT" in str(caught.value)
+    assert "Ann" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("ModuleNotFoundError: No module named 'radoboost'", "install this version of radoboost"),
+        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "another version of Python"),
+        ('Cannot run program "python9": error=2', "let PYSPARK_PYTHON name"),
+        ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.", "install version 17"),
+        ("Total size of serialized results is bigger than spark.driver.maxResultSize", "spark.driver.maxResultSize"),
+        ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "log of its executors"),
+        ("failed to connect to all addresses", "check its address"),
+    ],
+)
+def test_failures_are_explained(said, advice):
+    with pytest.raises(ClusterError, match=advice), spark_jobs.explained():
+        raise RuntimeError(f"{said}\n\tat org.apache.spark.rdd.RDD\n")
+
+
+def test_an_interrupt_cancels_the_job(spark, frame, monkeypatch):
+    def slow(batches):
+        import time
+
+        for batch in batches:
+            time.sleep(20)
+            yield batch
+
+    calls = []
+
+    def interrupted(self):
+        calls.append(self.name)
+        tracker = spark.sparkContext.statusTracker()
+        if tracker.getJobIdsForGroup(self.name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(spark_jobs._Job, "look", interrupted)
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        crafted(frame.mapInArrow(slow, frame.schema), drop=["id", "z"])
+    assert time.monotonic() - start < 15
+    tracker = spark.sparkContext.statusTracker()
+    statuses = [tracker.getJobInfo(job).status for job in tracker.getJobIdsForGroup(calls[0])]
+    assert statuses
+    assert "RUNNING" not in statuses
+
+
+def test_a_value_that_cannot_be_used_is_refused_as_on_one_machine(spark, table, tmp_path):
+    column = table.column("c1").to_numpy().copy()
+    column[1100] = np.inf
+    wrong = table.set_column(1, "c1", pa.array(column))
+    for k, (start, end) in enumerate(zip(CUTS, CUTS[1:], strict=False)):
+        pq.write_table(wrong.slice(start, end - start), tmp_path / f"p{k}.parquet")
+    paths = sorted(map(str, tmp_path.iterdir()))
+    frame = spark.read.parquet(*paths)
+    for here, there in (((paths, None), (paths, spark)), ((frame.toArrow(), None), (frame, None))):
+        lines = []
+        for where, cluster in (here, there):
+            with pytest.raises(rb.TableError) as caught:
+                crafted(where, drop=["id", "z"], cluster=cluster)
+            lines.append(str(caught.value))
+        assert lines[0] == lines[1]
+        assert "an infinite value (" in lines[0]
+
+
+# ---- frames that do not come out alike again
+
+
+def test_a_partition_whose_count_changes_is_refused(spark, frame, tmp_path):
+    marker = str(tmp_path / "read")
+
+    def fewer_each_time(batches):
+        from pathlib import Path
+
+        from pyspark import TaskContext
+
+        mark = Path(f"{marker}-{TaskContext.get().partitionId()}")
+        for batch in batches:
+            yield batch.slice(1) if mark.exists() else batch
+        mark.touch()
+
+    changing = frame.mapInArrow(fewer_each_time, frame.schema)
+    with pytest.raises(rb.TableError, match=r"part \d of the table had \d+ rows at first and \d+ when read again"):
+        crafted(changing, drop=["id", "z"])
+
+
+def test_doubts(spark, frame, folder):
+    from pyspark.sql import functions as f
+
+    spark.sparkContext.setCheckpointDir(str(folder.parent / "checkpoints"))
+    fine = {
+        "files": frame,
+        "projection": frame.select((f.col("c0") * 2).alias("c0"), "y").filter("c0 > 0"),
+        "range": spark.range(10),
+        "local rows": spark.createDataFrame(pa.table({"a": [1.0]})),
+        "local list": spark.createDataFrame([(1.0,)], "a double"),
+        "union": frame.union(frame),
+        "cached": frame.filter("c0 > 0").cache(),
+        "checkpoint": frame.repartition(3).checkpoint(),
+        "local checkpoint": frame.orderBy("id").localCheckpoint(),
+    }
+    assert {name: doubt(one) for name, one in fine.items()} == dict.fromkeys(fine)
+    fine["cached"].unpersist()
+    doubtful = {
+        "order": frame.orderBy("id"),
+        "repartition": frame.repartition(3),
+        "coalesce": frame.coalesce(1),
+        "groups": frame.groupBy("id").avg("c0"),
+        "join": frame.join(frame.select("id"), "id"),
+        "limit": frame.limit(10),
+        "sample": frame.sample(0.5),
+        "chance": frame.withColumn("r", f.rand()),
+        "chance in a filter": frame.filter(f.rand() > 0.5),
+        "names": frame.withColumn("r", f.expr("uuid()")),
+        "numbers": frame.withColumn("r", f.monotonically_increasing_id()),
+        "python": frame.withColumn("r", f.udf(lambda x: x)("c0")),
+        "batches": frame.mapInArrow(lambda batches: batches, frame.schema),
+        "shuffled rows": spark.createDataFrame(frame.rdd.repartition(3), frame.schema),
+        "cached order": frame.orderBy("id").cache(),
+    }
+    assert [name for name, one in doubtful.items() if doubt(one) is None] == []
+    doubtful["cached order"].unpersist()
+
+
+@pytest.mark.parametrize("case", ["noisy rados", "noisy examples", "moments", "feature band"])
+def test_promises_need_a_frame_that_comes_out_alike(spark, frame, case):
+    with pytest.raises(rb.TableError, match=r"not certain .* 'Exchange .*; write it to Parquet .* or checkpoint\(\)"):
+        crafted(frame.repartition(3), **CASES[case])
+
+
+def test_a_checkpoint_is_enough(spark, frame, travelling_keys):
+    frame = frame.repartition(3).localCheckpoint()
+    same(crafted(frame.toArrow(), **CASES["noisy rados"]), crafted(frame, **CASES["noisy rados"]))
+
+
+# ---- nothing is collected silently
+
+
+def test_a_frame_is_never_collected_silently(frame, table):
+    model = rb.MomentsClassifier(n_rados=8).fit(table.select(["c0", "c1"]), table.column("y").to_numpy()).model_
+    with pytest.raises(rb.ArgumentError, match=r"would collect a Spark frame .* predict_udf"):
+        model.predict(frame)
+    with pytest.raises(rb.ArgumentError, match="would collect a Spark frame"):
+        rb.score(model, frame, label="y", epsilon=1.0)
+    with pytest.raises(rb.ArgumentError, match="would collect a Spark frame"):
+        rb.propose_schema(frame, label="y")
+    with pytest.raises(rb.RadoError):
+        rb.MomentsClassifier().fit(frame, table.column("y").to_numpy())
+    assert list(rb.schema_template(frame, label="y").columns) == ["c0", "c1", "c2", "b", "id", "z"]
+
+
+# ---- predictions
+
+
+@pytest.mark.parametrize("label", ["y", "z"])
+def test_predictions_as_a_column(frame, table, label):
+    columns = ["c0", "c1", "c2"]
+    model = rb.MomentsClassifier().fit(table.select(columns), table.column(label).to_numpy()).model_
+    rows = frame.toArrow().select(columns)
+    chances = model.predict_proba(rows)
+    wanted = {
+        "p": chances[:, 1].tolist() if label == "y" else chances.tolist(),
+        "q": chances[:, 1].tolist() if label == "y" else chances.tolist(),
+        "k": model.predict(rows).tolist(),
+    }
+    found = frame.select(
+        rb.predict_udf(model)().alias("p"),
+        rb.predict_udf(model)("c0", "c1", "c2").alias("q"),
+        rb.predict_udf(model, "class")().alias("k"),
+        rb.predict_udf(model, "all")().alias("everything"),
+    ).toArrow()
+    for name, values in wanted.items():
+        assert found.column(name).to_pylist() == values
+    assert [row["prediction"] for row in found.column("everything").to_pylist()] == wanted["k"]
+
+
+def test_what_can_be_predicted(table):
+    model = rb.MomentsClassifier(n_rados=8).fit(table.select(["c0", "c1"]), table.column("z").to_numpy()).model_
+    with pytest.raises(rb.ArgumentError, match="what must be one of"):
+        rb.predict_udf(model, "odds")
+    with pytest.raises(rb.ArgumentError, match="no single score"):
+        rb.predict_udf(model, "score")
+
+
+# ---- sessions and networks
+
+
+def test_a_session_that_runs_is_used_and_not_stopped(spark, folder, constant_keys):
+    paths = f"{folder}/*.parquet"
+    same(crafted(paths, drop=["id", "z"]), crafted(paths, drop=["id", "z"], cluster="local[2,3]"))
+    assert spark.range(3).count() == 3
+    with pytest.raises(ClusterError, match=r"runs in this process already, at local\[2,3\]"):
+        crafted(paths, drop=["id", "z"], cluster="local[1]")
+    with pytest.raises(rb.ArgumentError, match="leave the cluster out"):
+        crafted(spark.range(3), label="id", cluster="local[2,3]")
+
+
+def session_of(master, **settings):
+    settings = {name.replace("_", "."): value for name, value in settings.items()}
+    conf = SimpleNamespace(get=lambda name, default: settings.get(name, default))
+    return SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: conf))
+
+
+def test_networks():
+    secret = {"spark_authenticate": "true", "spark_network_crypto_enabled": "true"}
+    for session in (
+        session_of("local[2]"),
+        session_of("spark://127.0.0.1:7077"),
+        session_of("spark://10.0.0.7:7077", **secret),
+        session_of("yarn", spark_ssl_rpc_enabled="true"),
+    ):
+        address, encrypted = network_of(session)
+        check_network(address, encrypted=encrypted, trust_network=False)
+    for session in (
+        session_of("spark://10.0.0.7:7077"),
+        session_of("yarn"),
+        session_of("spark://10.0.0.7:7077", spark_authenticate="true"),
+    ):
+        address, encrypted = network_of(session)
+        check_network(address, encrypted=encrypted, trust_network=True)
+        with pytest.raises(rb.ArgumentError, match="is not encrypted"):
+            check_network(address, encrypted=encrypted, trust_network=False)
+
+
+def run(*arguments, **options):
+    environment = {**os.environ, "PYTHONWARNINGS": "default", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300, **options
+    )
+
+
+def test_the_command_starts_a_session_and_stops_it(folder, tmp_path):
+    out = tmp_path / "out.rado.parquet"
+    options = ["--label", "y", "--drop", "id", "--drop", "z", "-n", "20", "--seed", "1", "-o"]
+    ended = run("-m", "radoboost", "craft", f"{folder}/*.parquet", *options, out, "--cluster", "local[2]")
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
+    same(crafted(f"{folder}/*.parquet", drop=["id", "z"], n_rados=20, seed=1), rb.load(out))
+
+
+CONNECT = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from radoboost.errors import TableError
+from radoboost.holder.keystream import Key
+from test_spark import CASES, crafted, same
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+frame = spark.read.parquet(*sorted(map(str, Path({folder!r}).iterdir()))).filter("c0 > -1.5")
+Key.from_system = classmethod(lambda cls: Key(range(32)))
+here = frame.toArrow()
+for name in ("plain", "noisy rados", "moments of hats"):
+    same(crafted(here, **CASES[name]), crafted(frame, **CASES[name]))
+    same(crafted({folder!r} + "/*.parquet", **CASES[name]), crafted({folder!r} + "/*.parquet", **CASES[name], cluster=spark))
+for doubtful in (frame.orderBy("id"), frame.selectExpr("*", "rand() as r"), frame.localCheckpoint()):
+    try:
+        crafted(doubtful, **CASES["noisy rados"])
+    except TableError as error:
+        assert "write it to Parquet" in str(error), error
+    else:
+        raise AssertionError("a doubtful frame was taken")
+spark.stop()
+print("same bytes")
+"""
+
+
+def test_connect(folder):
+    ended = run("-c", CONNECT.format(tests=str(Path(__file__).parent), folder=str(folder)))
+    assert ended.stdout.endswith("same bytes\n"), ended.stdout + ended.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_a_real_master_and_two_workers(folder, tmp_path):
+    home = Path(pyspark.__file__).parent
+    environment = {**os.environ, "SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable}
+    started = []
+
+    def start(*arguments):
+        command = [str(home / "bin" / "spark-class"), *arguments]
+        log = open(tmp_path / f"log{len(started)}", "w")  # noqa: SIM115
+        started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=tmp_path))
+
+    master = "spark://127.0.0.1:17077"
+    try:
+        kind = "org.apache.spark.deploy.master.Master"
+        start(kind, "--host", "127.0.0.1", "--port", "17077", "--webui-port", "0")
+        wait_for(tmp_path / "log0", "I have been elected leader")
+        for k in (1, 2):
+            kind = "org.apache.spark.deploy.worker.Worker"
+            start(kind, "--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0", master)
+            wait_for(tmp_path / f"log{k}", "Successfully registered with master")
+        out = tmp_path / "out.rado.parquet"
+        options = ["--label", "y", "--drop", "id", "--drop", "z", "-n", "20", "--seed", "1", "-o"]
+        ended = run("-m", "radoboost", "craft", f"{folder}/*.parquet", *options, out, "--cluster", master)
+        assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
+        same(crafted(f"{folder}/*.parquet", drop=["id", "z"], n_rados=20, seed=1), rb.load(out))
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(30)
+    ended = run("-m", "radoboost", "craft", f"{folder}/*.parquet", *options, out, "--cluster", master)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("rado: the Spark cluster cannot be reached")
+    assert ended.stderr.count("\n") == 1
+
+
+def wait_for(log, words):
+    for _ in range(240):
+        if log.exists() and words in log.read_text():
+            return
+        time.sleep(0.25)
+    raise AssertionError(f"{words!r} did not appear: {log.read_text()[-2000:]}")
