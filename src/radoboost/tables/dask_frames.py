@@ -1,5 +1,6 @@
 """What the driver knows of a Dask data frame: its columns, by its empty model, and its partitions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,11 @@ import pyarrow as pa
 def arrow_schema(frame: Any) -> pa.Schema:
     """The columns of the frame, with the types of its model; a column of Python objects has none."""
     return pa.Table.from_pandas(frame._meta, preserve_index=False).schema
+
+
+def chosen(frame: Any, columns: Sequence[str]) -> Any:
+    """The frame with these columns alone, as Dask will compute it: it may then have fewer partitions, in order."""
+    return frame[list(dict.fromkeys(columns))].optimize()
 
 
 def n_partitions(frame: Any) -> int:

@@ -1,5 +1,6 @@
 """What the driver knows of a Spark data frame: its columns and its partitions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,11 @@ def arrow_schema(frame: Any) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(frame.schema)
+
+
+def chosen(frame: Any, columns: Sequence[str]) -> Any:
+    """The frame with these columns alone."""
+    return frame.select(*dict.fromkeys(columns))
 
 
 def n_partitions(frame: Any) -> int:
