@@ -36,6 +36,7 @@ class PartsFrames:
     """What the driver knows of such a frame."""
 
     arrow_schema = staticmethod(lambda frame: frame.schema)
+    chosen = staticmethod(lambda frame, columns: frame)
     partitions = staticmethod(lambda frame, columns: [None] * len(frame.partitions))
 
 

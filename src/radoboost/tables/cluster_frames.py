@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.tables.columns import Choice, column_names, row_place
-from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, open_frame
+from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, FramePart, as_batches, open_frame
 from radoboost.tables.reading import Reading
 from radoboost.tables.source import Batch, Source
 
@@ -64,11 +64,12 @@ def open_cluster_frame(table: Any, choice: Choice, reading: Reading) -> Source:
     empty = open_frame(schema.empty_table(), None, choice, reading)
     others = [name for name in (choice.label, choice.person) if name is not None]
     features = choice.columns(column_names(schema), "the table")
-    columns, choice = (*features, *others), replace(choice, features=features, drop=())
-    rows = _library(table).partitions(table, columns)
+    columns, choice = (*features, *others), replace(choice, features=features, drop=())  # workers get no others
+    chosen = _library(table).chosen(table, columns)
+    rows = _library(table).partitions(chosen, columns)
     pieces = [ClusterPart(number, choice, reading, columns, count) for number, count in enumerate(rows)]
     return Source(
-        empty.name, empty.features, empty.label, pieces, BATCH_VALUES, BATCH_ROWS, schema=reading.schema, frame=table
+        empty.name, empty.features, empty.label, pieces, BATCH_VALUES, BATCH_ROWS, schema=reading.schema, frame=chosen
     )
 
 
@@ -91,9 +92,10 @@ class ClusterPart:
         first = 0
         for frame in borrowed():
             for part in open_frame(frame, None, self.choice, self.reading).pieces:
-                for batch in part.batches(most_rows):
-                    yield batch._replace(place=partial(_placed_later, self.number, first))
-                    first += batch.n_rows
+                assert isinstance(part, FramePart)
+                place = partial(_placed_later, self.number, first)
+                yield from as_batches(part.rows.to_batches(), part.selection, most_rows, place)
+                first += part.n_rows
 
 
 def _placed_later(part: int, first: int, row: int) -> str:

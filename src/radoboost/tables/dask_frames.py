@@ -11,6 +11,11 @@ def arrow_schema(frame: Any) -> pa.Schema:
     return pa.Table.from_pandas(frame._meta, preserve_index=False).schema
 
 
+def chosen(frame: Any, columns: Sequence[str]) -> Any:
+    """The frame with these columns alone, as Dask will compute it: it may then have fewer partitions, in order."""
+    return frame[list(dict.fromkeys(columns))].optimize()
+
+
 def partitions(frame: Any, columns: Sequence[str]) -> list[int | None]:
     """How many rows each partition has: nobody knows before they are read."""
     return [None] * int(frame.npartitions)

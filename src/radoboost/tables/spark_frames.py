@@ -38,6 +38,11 @@ def arrow_schema(frame: Any) -> pa.Schema:
         return to_arrow_schema(frame.schema)
 
 
+def chosen(frame: Any, columns: Sequence[str]) -> Any:
+    """The frame as it is: columns are selected when a job is made."""
+    return frame
+
+
 def selected(frame: Any, columns: Sequence[str]) -> Any:
     """The frame with these columns alone, so that no others are read, by the names _0, _1 and so on.
 

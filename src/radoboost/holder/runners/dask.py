@@ -9,6 +9,7 @@ import pickle
 import time
 import uuid
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from radoboost.holder.passes import Pass, RowPass, S
 from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner
 from radoboost.holder.runners.dask_clients import address_of, explained, opened_client
 from radoboost.holder.runners.parts import (
+    KeptPart,
     MadePart,
     PartSums,
     Refusal,
@@ -82,6 +84,12 @@ class Held:
     def __init__(self, future: Any, again: MadePart) -> None:
         self.future, self.again = future, again
 
+    def let_go(self) -> None:
+        """Make room on the worker."""
+        if self.future is not None:
+            _release([self.future])
+        self.future = None
+
     def __reduce__(self) -> tuple[Any, ...]:
         return LentRows, ()
 
@@ -118,7 +126,10 @@ def sum_job(job: Sealed, shared: Sealed | None, rows: Any = None) -> PartSums[An
 
 def keep_job(job: Sealed, shared: Sealed | None, rows: Any = None) -> Any:
     """The rows of one part, to be kept."""
-    _, piece, _, batch_rows, task = _opened(job, shared)
+    try:
+        _, piece, _, batch_rows, task = _opened(job, shared)
+    except RadoError as error:
+        return KeptPart(refusal=error)
     return keep_part(task, piece, batch_rows, None if rows is None else [rows])
 
 
@@ -158,11 +169,15 @@ class DaskRunner(ClusterRunner):
     def __init__(self, client: Any, name: str, opened: Sequence[Any], bar: Progress, threads: int | None) -> None:
         super().__init__(bar, threads)
         self.name, self._client, self._opened = name, client, opened
-        self._frames: list[tuple[Any, tuple[str, ...], list[Any]]] = []
+        self._frame: Any = None
+        self._partitions: list[Any] = []
+        self._held: weakref.WeakSet[Held] = weakref.WeakSet()
 
     def close(self) -> None:
-        """Close what was opened for this runner."""
-        self._frames.clear()
+        """Let go of kept rows, and close what was opened for this runner."""
+        self._frame, self._partitions = None, []
+        for piece in self._held:
+            piece.let_go()
         for thing in self._opened:
             with suppress(Exception):
                 thing.close()
@@ -175,13 +190,11 @@ class DaskRunner(ClusterRunner):
         with self._in_one_line():
             parts = self._graph("sum", sum_job, source, firsts, rows, tasks)
             total = self._merged(parts)
-            *under_way, final = self._started([*parts, total])
-            try:
+            with self._started([*parts, total]) as futures:
+                *under_way, final = futures
                 self._wait([final], under_way, lambda done: self.tell(title, source, done, len(parts)))
                 sums: PartSums[S] = final.result()
-            except BaseException:
-                self._cancel([final, *under_way])
-                raise
+                _release(futures)
         return sums
 
     def keep_parts(self, task: RowPass, source: Source | ClusterRows, rows: int) -> ClusterRows:
@@ -191,16 +204,13 @@ class DaskRunner(ClusterRunner):
         """
         with self._in_one_line():
             parts = self._graph("keep", keep_job, source, [0] * len(source.pieces), rows, task)
-            futures = self._started(parts)
-            try:
+            with self._started(parts) as futures:
                 self._wait(futures, list(futures), lambda done: self.tell(task.title, source, done, len(parts)))
-            except BaseException:
-                self._cancel(futures)
-                raise
-        pieces = [Held(*pair) for pair in zip(futures, _made(source.pieces, task), strict=True)]
+        pieces = [Held(future, MadePart(piece, task)) for future, piece in zip(futures, source.pieces, strict=True)]
+        self._held.update(pieces)
         for piece in source.pieces:
             if isinstance(piece, Held):
-                piece.future = None
+                piece.let_go()
         return ClusterRows(source.name, source.features, source.n_rows, pieces, source.frame)
 
     def map_parts(self, work: Callable[[Any], Any], source: Source) -> Iterator[Any]:
@@ -251,17 +261,14 @@ class DaskRunner(ClusterRunner):
         return parts
 
     def _lent(self, part: Any, frame: Any) -> list[Any]:
-        """What a worker lends to a part: kept rows, or a partition of the frame with the columns that are read."""
+        """What a worker lends to a part: kept rows, or a partition of the frame."""
         if isinstance(part, Held):
             return [part.future]
         if frame is None:
             return []
-        for known, columns, partitions in self._frames:
-            if known is frame and columns == part.columns:
-                return [partitions[part.number]]
-        partitions = frame[list(dict.fromkeys(part.columns))].to_delayed()
-        self._frames.append((frame, part.columns, partitions))
-        return [partitions[part.number]]
+        if frame is not self._frame:
+            self._frame, self._partitions = frame, frame.to_delayed(optimize_graph=False)  # it is, by now
+        return [self._partitions[part.number]]
 
     def _merged(self, states: Sequence[Any]) -> Any:
         """One state of all, by a tree."""
@@ -276,27 +283,33 @@ class DaskRunner(ClusterRunner):
 
     # -- work under way
 
-    def _started(self, collections: list[Any]) -> list[Any]:
-        """Futures of tasks, which the cluster begins with now."""
+    @contextmanager
+    def _started(self, collections: list[Any]) -> Iterator[list[Any]]:
+        """Futures of tasks, which the cluster begins with now; whatever goes wrong, it is told to leave them."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # rows of a table in memory go there in it
             futures: list[Any] = self._client.compute(collections)
-        return futures
+        try:
+            yield futures
+        except BaseException:
+            self._cancel(futures)
+            raise
 
     def _wait(self, wanted: Sequence[Any], parts: list[Any], tell: Callable[[int], None] | None) -> None:
-        """Wait for all that is wanted, say how many parts are done, and let go of these."""
+        """Wait for all that is wanted, and say how many parts are done."""
         from distributed import wait
 
-        n_parts, seen = len(parts), time.monotonic()
+        n_parts, keys, seen = len(parts), {future.key for future in wanted}, time.monotonic()
         while True:
-            with suppress(TimeoutError):
+            with suppress(TimeoutError), self._client.as_current():
                 wait(list(wanted), timeout=_LOOK)
             failed = next((future for future in wanted if future.status in ("error", "cancelled", "lost")), None)
             if failed is not None:
                 failed.result()
                 raise ClusterError(f"the Dask cluster gave up on a part ({failed.status}); try again")
             if tell is not None:
-                parts[:] = [future for future in parts if future.status != "finished"]
+                _release([future for future in parts if future.status == "finished" and future.key not in keys])
+                parts[:] = [future for future in parts if future.status == "pending"]
                 tell(n_parts - len(parts))
             if all(future.status == "finished" for future in wanted):
                 return
@@ -309,9 +322,10 @@ class DaskRunner(ClusterRunner):
                 )
 
     def _cancel(self, futures: Sequence[Any]) -> None:
-        """Leave no task behind, whatever went wrong."""
+        """Leave no task behind."""
         with suppress(Exception):
             self._client.cancel(list(futures), force=True)
+        _release(futures)
 
     @contextmanager
     def _in_one_line(self) -> Iterator[None]:
@@ -340,9 +354,11 @@ def dask_runner(
     return DaskRunner(client, name, opened, bar, threads)
 
 
-def _made(pieces: Sequence[Any], task: RowPass) -> list[MadePart]:
-    """How rows are made again, of the table's own."""
-    return [MadePart(piece, task) for piece in pieces]
+def _release(futures: Sequence[Any]) -> None:
+    """Let go of results at once: something may still refer to the futures."""
+    for future in futures:
+        with suppress(Exception):
+            future.release()
 
 
 def _fresh_name(what: str) -> str:
