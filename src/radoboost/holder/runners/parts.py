@@ -2,8 +2,8 @@
 
 A worker gets a part, a pass and the number of the part's first row, and gives back small sums, together with how many
 rows it saw. Sums merge in any order. A part may be summed twice, when a worker dies: rows and their order are the same,
-so the sums are. What a worker cannot use comes back as a refusal, a state like any other: a cluster would try a task
-that fails again and again.
+so the sums are (K1, K3). What a worker cannot use comes back as a refusal, a state like any other: a cluster would try
+a task that fails again and again. Labels K1 .. K8 are steps of docs/proofs/clusters.md.
 """
 
 import os
@@ -61,7 +61,7 @@ class PartSums(Generic[S]):
 def sum_part(
     task: Pass[S], part: Any, number: int, first_row: int, rows: int, frames: Iterable[Any] | None = None
 ) -> PartSums[S]:
-    """The sums of one part, a batch of at most `rows` rows at a time; its first row has the number `first_row`.
+    """The sums of one part, a batch of at most `rows` rows at a time; its first row has the number `first_row` (K3).
 
     `frames` is what a partition of a frame on a cluster is made of, in order.
     """
