@@ -24,6 +24,9 @@ from scipy import sparse
 
 import radoboost as rb
 from pickling import PartsFrame, PartsFrames, Pickling
+from radoboost.holder.counts import RowCounts
+from radoboost.holder.passes import RadoSums
+from radoboost.holder.run import Noise, Run
 from radoboost.tables import cluster_frames, csv_lines, source
 from radoboost.tables.kinds import Category, Number
 from radoboost.tables.schema import Schema
@@ -347,3 +350,65 @@ def test_the_statement_says_what_machines_of_a_cluster_get(name, tmp_path, rado)
     release.save(tmp_path / "x.rado.parquet")
     shown = " ".join(rado("show", tmp_path / "x.rado.parquet")[1].split())
     assert trust in shown and rb.load(tmp_path / "x.rado.parquet").statement.trust_model == trust
+
+
+# ---- very many rows
+
+
+@contextmanager
+def said_to_have(rows):
+    """Footers that say so many rows; nobody may read them."""
+
+    def nothing(*args):
+        raise AssertionError("rows were read")
+
+    with (
+        mock.patch.object(source.Source, "n_rows", property(lambda self: rows)),
+        mock.patch.object(source.Source, "batches", nothing),
+        mock.patch.object(Pickling, "sum_parts", nothing),
+    ):
+        yield
+
+
+@pytest.mark.parametrize("how", [{"threads": 1}, {"cluster": Pickling()}], ids=["here", "cluster"])
+@pytest.mark.parametrize("name", ["plain", "quadratic map", "support 0.3", "classes", "feature band", "noisy-examples"])
+def test_too_many_rows_are_refused_before_they_are_read(name, how, paths):
+    with (
+        said_to_have(2**31),
+        pytest.raises(rb.TableError, match=r"2,147,483,648 rows; at most 2,147,483,647 .* several"),
+    ):
+        rb.craft(paths, **CASES[name], **how)
+    with said_to_have(2**31 - 1), pytest.raises(AssertionError, match="rows were read"):
+        rb.craft(paths, **CASES[name], **how)
+
+
+@pytest.mark.parametrize("of", [{"unit": "label"}, {"relation": "replace"}])
+def test_moments_refuse_more_rows_where_their_number_is_no_secret(of, paths):
+    with said_to_have(2**33), pytest.raises(rb.TableError, match="8,589,934,592 rows; at most 8,589,934,591"):
+        rb.craft(paths, **moments(of=of, columns="linear"))
+    with said_to_have(2**33 - 1), pytest.raises(AssertionError, match="rows were read"):
+        rb.craft(paths, **moments(of=of, columns="linear"))
+
+
+def test_where_the_number_is_a_secret_it_decides_nothing(paths):
+    for options in (CASES["noisy-rados"], moments(columns="linear")):
+        for rows in (2**31, 2**33, 2**60):
+            with said_to_have(rows), pytest.raises(AssertionError, match="rows were read"):
+                rb.craft(paths, **options)
+    with pytest.raises(rb.ArgumentError, match="may not fit 64 bits; at most 8,589,934,591 do: make several releases"):
+        rb.craft(paths, **moments(columns="linear", rows=2**33))
+
+
+def test_sums_that_wrap_are_a_function_of_the_noisy_sum():
+    """Beyond 64 bits, noise on a wrapped sum is the wrapped noisy sum, without a word."""
+    top = np.array([[2**63 - 5, -(2**63) + 5]])
+    total = RadoSums(top.copy(), RowCounts.zeros(2)).merge(RadoSums(np.array([[9, -9]]), RowCounts.zeros(2)))
+    run = Run(None, None, None, noise_key=bytes(32))
+    run.book(rb.privacy.Gaussian(1.0, rb.privacy.Relation.RECORD))
+    run.add_noise(total, Noise("totals", 2.0**20))
+    run.book(rb.privacy.Gaussian(1.0, rb.privacy.Relation.RECORD))
+    again = Run(None, None, None, noise_key=bytes(32))
+    again.book(rb.privacy.Gaussian(1.0, rb.privacy.Relation.RECORD))
+    noise = again.noise(2.0**20, (1, 2))
+    exact = [int(a) + b + int(c) for a, b, c in zip(top[0], (9, -9), noise[0], strict=True)]
+    assert [int(value) % 2**64 for value in total.totals[0]] == [value % 2**64 for value in exact]

@@ -42,7 +42,8 @@
 #                 passes, class_sums: one sum over rows, as data; sparse_passes: over entries; persons: which rows of
 #                 each contribute
 #     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, by
-#                 dask_clients; spark with spark_sessions and spark_workers
+#                 dask_clients; spark with spark_sessions and spark_workers;
+#                 machines: whether a worker computes what it should
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,

@@ -22,12 +22,12 @@ EXACT_UNIT = -1074  # every float64 is a whole multiple of 2**-1074
 MAX_EXAMPLES = 2**31 - 1  # more, and a rado might not be exact in float64
 
 
-def check_size(name: str, n_rows: int) -> None:
+def check_size(name: str, n_rows: int, most: int = MAX_EXAMPLES) -> None:
     """Refuse more rows than can be summed exactly."""
-    if n_rows > MAX_EXAMPLES:
+    if n_rows > most:
         raise TableError(
-            f"{name} has {n_rows:,} rows; at most {MAX_EXAMPLES:,} can be summed exactly: make several releases, "
-            "each of some of its files, and pool their moments"
+            f"{name} has {n_rows:,} rows; at most {most:,} can be summed exactly: make several releases, each of some "
+            "of its files, and pool their moments"
         )
 
 

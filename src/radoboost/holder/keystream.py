@@ -45,7 +45,8 @@ class Key(bytes):
         """The key for one part of a table that is summed elsewhere, where others need not know it.
 
         If this one came from the operating system, that gives another, so that whoever sums a part knows no more than
-        the coins of that part's own rows. A key that follows from a seed is the same for all of them.
+        the coins of that part's own rows (K5 of docs/proofs/clusters.md). A key that follows from a seed is the same
+        for all of them.
         """
         return Key.from_system() if self.fresh else self
 

@@ -42,7 +42,7 @@ class RowNoise:
     scale: float
 
     def for_part(self) -> "RowNoise":
-        """Noise for a part that is summed elsewhere, of its own key, unless one was given."""
+        """Noise for a part that is summed elsewhere, of its own key, unless one was given (K5)."""
         return replace(self, key=self.key.for_part()) if isinstance(self.key, Key) else self
 
     def rows(self, first_row: int, n_rows: int, n_columns: int) -> NDArray[np.int64]:
@@ -110,7 +110,7 @@ class Run:
         return total
 
     def add_noise(self, total: Sums, *noises: Noise) -> None:
-        """Add noise to arrays of a sum over all rows."""
+        """Add noise to arrays of a sum over all rows, here and nowhere else (K6 of docs/proofs/clusters.md)."""
         for noise in noises:
             array: NDArray[np.int64] = getattr(total, noise.array)
             array += self._noise_for(array, noise)  # in place, so that noise that is not integer would fail

@@ -1,33 +1,45 @@
 """Whether an engine computes, on the machine that it is on, the integers that it should.
 
 A small block of rows goes through everything that an engine does to rows, and the digest of all that comes out must be
-the one below, which is that of the reference. A worker of a cluster does this once, before it gets any rows.
+the one below, which is that of the reference. A worker of a cluster does this once, before it gets any rows (K4 of
+docs/proofs/clusters.md).
+
+Most rows do not care about the last bit of a float. So some of the block are made to: components of equal size, whose
+share of the norm is 1/2 but for rounding, are truncated just below or at a whole number; large numbers cancel; and
+class weights come in units so small that every bit of an exponential counts. A multiplication that is fused with an
+addition, or another exponential, changes the digest (tests plant both).
 """
 
 import hashlib
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.holder.engines import Engine
-from radoboost.holder.grid import grid_step
+from radoboost.holder.engines import Engine, sparse_engine
+from radoboost.holder.grid import grid_step, snapping_constants
 from radoboost.holder.keystream import Key
 from radoboost.holder.subsets import Start
 from radoboost.release.columns import Column, constant_column
+from radoboost.tables.sparse import SparseRows
 
-DIGEST = "b3c582c53e8bb4de6b2dfecf0faf875b9c130b116536b77630e5e68c0f374b34"
+DIGEST = "4c5c7c5a4f990450a851767dab77f99713dee7cb93409e623d268b88301513a7"
+SPARSE_DIGEST = "a77a0ca3319ce9e04dbafeacf4e5a9e60b680d25bb43dbbcb32f92e6b008804c"
 _ROWS, _COLUMNS, _RADOS, _GRID = 211, 5, 19, 2**15
+_FIRST_ROW = 64 * 65536 - 100  # the rows lie on both sides of a slab's end
+_FINE = 2**52  # units of a class weight in 1
 
 
-def proves_itself(engine: Engine) -> bool:
-    """Whether the engine gives the digest that it should, on this machine.
+def proves_itself(engine: Engine, *, sparse: bool = False) -> bool:
+    """Whether the engine gives the digest that it should, on this machine; with `sparse`, also for sparse rows.
 
     >>> from radoboost.holder.engines import get_engine
-    >>> proves_itself(get_engine("reference"))
+    >>> proves_itself(get_engine("reference"), sparse=True)
     True
     """
-    return _digest_of(type(engine)) == DIGEST
+    return _digest_of(type(engine)) == DIGEST and (not sparse or _sparse_digest_of(type(engine)) == SPARSE_DIGEST)
 
 
 @lru_cache
@@ -35,43 +47,145 @@ def _digest_of(kind: type[Engine]) -> str:
     return digest(kind())
 
 
+@lru_cache
+def _sparse_digest_of(kind: type[Engine]) -> str:
+    return sparse_digest(kind())
+
+
+def hashed(arrays: Iterable[NDArray[Any] | str]) -> str:
+    """The digest of arrays: of whole numbers as 64-bit integers, and of float64 as their bits.
+
+    >>> hashed([np.array([1, 2])]) == hashed([np.array([1, 2], np.int16)]) != hashed([np.array([1.0, 2.0])])
+    True
+    """
+    result = hashlib.sha256()
+    for array in arrays:
+        if isinstance(array, str):
+            result.update(array.encode())
+            continue
+        kind = "<f8" if array.dtype.kind == "f" else "<u8" if array.dtype.kind == "u" else "<i8"
+        numbers = np.ascontiguousarray(array, dtype=kind)
+        if kind == "<f8":
+            numbers = np.where(np.isnan(numbers), np.nan, numbers)  # which NaN it is does not count
+        result.update(repr(array.shape).encode() + numbers.tobytes())
+    return result.hexdigest()
+
+
 def digest(engine: Engine) -> str:
     """The digest of all integers that the engine makes of the block."""
-    values, signs = _block()
-    low, high = np.full(_COLUMNS, -3.0), np.full(_COLUMNS, 2.5)
-    hashed = hashlib.sha256()
-
-    def take(*arrays: NDArray[np.generic]) -> None:
-        for array in arrays:
-            hashed.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
-
-    survey = engine.survey(low, high, moments=True)
-    assert survey.add(values)
-    hashed.update(repr(survey.result().sums + survey.result().squares).encode())
-    step = grid_step(1.0, "")
-    columns = (*(Column(f"c{k}", "bounds", step, -3.0, 2.5) for k in range(_COLUMNS)), constant_column(step))
-    rows, clipped = engine.snap(values, signs, columns)
-    totals = engine.totals(_RADOS, len(columns))
-    first_row = 64 * 65536 - 100  # the rows lie on both sides of a slab's end
-    engine.sum_rows(rows, first_row, Start(Key(range(32)), _RADOS, quarters=2), totals)
-    take(rows[:, : len(columns)], clipped, totals[:_RADOS, : len(columns)])
-    width = _COLUMNS + 1
-    edges, good = engine.sphere(values, signs, low, high, 0.5, _GRID)
-    a = np.eye(width) + _numbers(width * width).reshape(width, width) / 2**20
-    theta = _numbers(3 * width).reshape(3, width) / 2**11
-    whitened = engine.whiten(edges, a, signs, _GRID)
-    marked = np.vstack([edges, (1 + np.arange(_ROWS) % 3).astype(np.int32)])
-    take(edges, good, whitened, engine.tilt(whitened, theta[0], _GRID, 0.5), *engine.products(whitened))
-    take(engine.tilt_classes(marked, theta, _GRID, 2**13, 2**25))
-    return hashed.hexdigest()
+    return hashed([*_statistics(engine), *_rados(engine), *_on_sphere(engine), *_tilted(engine)])
 
 
-def _block() -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+def sparse_digest(engine: Engine) -> str:
+    """The digest of what the engine makes of sparse rows; nothing, if it takes none."""
+    able = sparse_engine(engine)
+    if able is None:
+        return ""
+    values, signs = block()
+    values = np.where(np.abs(values) < 2.0, 0.0, values)
+    rows = SparseRows.of(values)
+    low, high = np.full(_COLUMNS, 0.125), np.full(_COLUMNS, 3.0)  # zeros are moved, too
+    survey = able.sparse_survey(low, high, moments=True)
+    assert survey.add(rows)
+    columns = _columns()
+    differences, labels = np.zeros((len(columns), _RADOS), np.int64), np.zeros(_RADOS, np.int64)
+    start = Start(Key(range(32)), _RADOS, quarters=2)
+    constants = snapping_constants(columns)
+    clipped = able.sum_sparse(rows, signs, constants, _FIRST_ROW, start, differences, labels)
+    return hashed([repr(survey.result().sums + survey.result().squares), differences, labels, clipped])
+
+
+# ---- what goes through an engine
+
+
+def block(n_rows: int = _ROWS, n_columns: int = _COLUMNS) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """Values that need rounding, of all sizes, some beyond their bounds; made without floating point errors."""
-    values = _numbers(_ROWS * _COLUMNS).reshape(_ROWS, _COLUMNS) / 1024.0
-    return values * (1 + np.arange(_ROWS)[:, None] / 4096.0), np.where(np.arange(_ROWS) % 3 > 0, 1, -1).astype(np.int8)
+    values = _numbers(n_rows * n_columns).reshape(n_rows, n_columns) / 1024.0
+    signs = np.where(np.arange(n_rows) % 3 > 0, 1, -1).astype(np.int8)
+    return values * (1 + np.arange(n_rows)[:, None] / 4096.0), signs
 
 
 def _numbers(count: int) -> NDArray[np.int64]:
     """Whole numbers between -5003 and 5003 that look like any."""
     return (np.arange(count, dtype=np.int64) * 7919 + 12345) % 10007 - 5003
+
+
+def _columns() -> tuple[Column, ...]:
+    step = grid_step(1.0, "")
+    bounded = [Column(f"c{k}", "bounds", step, -3.0, 2.5) for k in range(2)]
+    standard = [Column(f"c{k}", "standard", grid_step(9.0, ""), mean=0.3, std=1.7) for k in range(2, 4)]
+    return (*bounded, *standard, Column("c4", "none", grid_step(5.0, "")), constant_column(step))
+
+
+def _statistics(engine: Engine) -> list[NDArray[Any] | str]:
+    values, _ = block()
+    results: list[NDArray[Any] | str] = []
+    for kind in (np.float64, np.float32):
+        survey = engine.survey(np.full(_COLUMNS, -3.0), np.full(_COLUMNS, 2.5), moments=True)
+        assert survey.add(values.astype(kind))
+        exact = survey.result()
+        results += [repr(exact.sums + exact.squares), exact.lowest, exact.highest]
+    return results
+
+
+def _rados(engine: Engine) -> list[NDArray[Any]]:
+    values, signs = block()
+    columns, results = _columns(), list[NDArray[Any]]()
+    for kind in (np.float64, np.float32):
+        rows, clipped = engine.snap(values.astype(kind), signs, columns)
+        results += [rows[:, : len(columns)], clipped]
+    for n_rados, quarters in ((_RADOS, 2), (_RADOS, 1), (300, 2)):
+        totals = engine.totals(n_rados, len(columns))
+        engine.sum_rows(rows, _FIRST_ROW, Start(Key(range(32)), n_rados, quarters), totals)
+        results.append(totals[:n_rados, : len(columns)])
+    return results
+
+
+def _on_sphere(engine: Engine) -> list[NDArray[Any]]:
+    values, signs = block()
+    low, high, bad, marks = np.full(_COLUMNS, -3.0), np.full(_COLUMNS, 2.5), values.copy(), signs.copy()
+    bad[5, 0], bad[7, 3], bad[9, 4], marks[11] = np.nan, np.inf, -np.inf, 0
+    results: list[NDArray[Any]] = [*engine.sphere(bad, marks, low, high, 0.5, _GRID)]
+    edges = results[0]
+    # Four components of one size: each is half of the norm, but for rounding.
+    sizes = 1.0 + _numbers(200) / 10007.0
+    equal = np.sign(_numbers(800).reshape(200, 4) + 0.5) * sizes[:, None]
+    four = np.full(4, -2.0), np.full(4, 2.0)
+    results += [*engine.sphere(np.asfortranarray(equal), np.ones(200, np.int8), *four, None, _GRID)]
+    width = _COLUMNS + 1
+    a = np.eye(width) + _numbers(width * width).reshape(width, width) / 2**20
+    white = engine.whiten(edges, a, signs, _GRID)
+    # The same sum in four orders, of numbers that round: whose image is half of the norm, is for rounding to say.
+    turns = np.array([0.7, 0.1, 0.3, 0.9])
+    circulant = np.array([np.roll(turns, k) for k in range(4)])
+    alike = np.ones((4, 1), np.int32) * (1 + np.arange(500, dtype=np.int32) * 13)
+    results += [white, engine.whiten(alike, circulant, np.ones(500, np.int8), _GRID)]
+    for kind in (np.int16, np.int32):
+        results += [*engine.products(np.minimum(white, 2**15 - 1).astype(kind))]
+    wide, its_signs = block(70, 70)  # matrix products
+    on_grid = (np.eye(70) * 2**10 + _numbers(4900).reshape(70, 70) // 64) / 2**10
+    rows, _ = engine.sphere(wide, its_signs, np.full(70, -3.0), np.full(70, 2.5), None, _GRID)
+    return [*results, rows, engine.whiten(rows, on_grid, its_signs, _GRID), *engine.products(rows)]
+
+
+def _tilted(engine: Engine) -> list[NDArray[Any]]:
+    values, signs = block()
+    edges, _ = engine.sphere(values, signs, np.full(_COLUMNS, -3.0), np.full(_COLUMNS, 2.5), 0.5, _GRID)
+    width = len(edges)
+    theta = _numbers(3 * width).reshape(3, width) / 2**11
+    results = [engine.tilt(edges, factor * theta[0], _GRID, 0.5) for factor in (1.0, 2.0**-6, 2.0**14)]
+    results.append(engine.tilt(np.minimum(edges, 2**15 - 1).astype(np.int16), theta[1], _GRID, 0.5))
+    # Two large products that cancel: what is left of them is rounding, and moves a weight of one half.
+    cancelling = np.vstack([*[1 + 2 * np.arange(300)] * 2, np.full(300, 2**14)]).astype(np.int32)
+    pairs = [np.array([large, -large, 0.0]) for large in (2.0**44 / 3, 2.0**43 / 7, -(2.0**44) / 5)]
+    results += [engine.tilt(cancelling, pair, _GRID, 0.5) for pair in pairs]
+    marked = np.vstack([edges, (np.arange(_ROWS) % 4).astype(np.int32)])  # 0 is no class
+    thetas = [factor * theta for factor in (1.0, 2.0**-6, 2.0**18)]
+    results += [engine.tilt_classes(marked, each, _GRID, 2**13, 2**25) for each in thetas]
+    narrow = np.minimum(marked, 2**15 - 1).astype(np.int16)
+    results.append(engine.tilt_classes(narrow, theta * 0.0, _GRID, 2**13, 2**25))
+    # A row has one column of its own, and units are fine: sums are single weights, and all bits of exponentials count.
+    own = np.vstack([np.eye(48, dtype=np.int32), 1 + np.arange(48, dtype=np.int32) % 3])
+    scores = _numbers(3 * 48).reshape(3, 48) / 3001.0
+    thetas = [scores * factor for factor in (0.25, 1.0, 4.0, 16.0)]
+    return [*results, *(engine.tilt_classes(own, each, 1, _FINE, _FINE**2 // 2) for each in thetas)]

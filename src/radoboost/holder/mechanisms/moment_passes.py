@@ -22,6 +22,7 @@ from radoboost.tables.labels import LabelRule
 from radoboost.tables.mapped import value_blocks
 
 GRID = 2**15  # an edge vector has at most this norm, in integers
+MOST_ROWS = 2**33 - 1  # whose products, of at most 2**30 each, add up in 64 bits
 CONSTANT_VALUE = 0.5  # of the constant feature, before rows are projected to the sphere
 CAP = 0.5  # on the logistic weight of a record
 

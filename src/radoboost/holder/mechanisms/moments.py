@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.declared import check_names
+from radoboost.holder.grid import check_size
 from radoboost.holder.mechanisms.claims import (
     COMMON,
     DEFAULT_DELTA,
@@ -23,7 +24,7 @@ from radoboost.holder.mechanisms.claims import (
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question, Secrets
 from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
 from radoboost.holder.mechanisms.moment_columns import check_outlook, planned_columns
-from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, SphereRows
+from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moment_plan import AUTO, LINEAR_ROUNDS, MOST_ROUNDS, WORDS, Outlook
 from radoboost.holder.mechanisms.moment_stages import Stages, check_memory
 from radoboost.holder.mechanisms.person_claims import protected
@@ -130,6 +131,11 @@ class Moments:
             raise ArgumentError(
                 "a promise about persons is about one who is added or removed; leave relation out, or person (--person)"
             )
+        if asked.rows is not None and asked.rows > MOST_ROWS:
+            raise ArgumentError(
+                f"sums of products of {asked.rows:,} rows may not fit 64 bits; at most {MOST_ROWS:,} do: make several "
+                "releases, each of some of the rows"
+            )
         check_declared(replace(asked, columns="linear") if _is_planned(asked) else asked, may_search=True)
         if not asked.declared.all_private:
             self._check_shape(asked, _known_features(asked))
@@ -174,6 +180,8 @@ class Moments:
         searched = asked.declared.searched(names)
         outlook = _outlook(asked, names)
         shape = _shape(asked, names, outlook)
+        if not self.hides_size:
+            check_size(run.source.name, run.source.n_rows or 0, MOST_ROWS)
         # All that the table's columns can be refused for comes before anything is spent.
         check_names(names, asked.intercept)
         check_width(max(shape.n_columns, shape.widest))

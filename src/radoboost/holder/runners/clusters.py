@@ -3,7 +3,8 @@
 The driver cuts a pass into jobs, one for each part, and a cluster does them wherever it likes (`parts`). Rows have the
 numbers that they have on one machine: how many rows each part has is known before rows are summed, and a part that has
 another number when it is read again is refused. What is secret about the rows of a part, the key of their coins,
-travels with that part. Noise on sums is drawn here, once all parts are merged.
+travels with that part (K5). Noise on sums is drawn here, once all parts are merged (K6). Labels K1 .. K8 are steps of
+docs/proofs/clusters.md.
 """
 
 import ipaddress
@@ -156,7 +157,7 @@ class ClusterRunner(ABC):
         return None if None in counts else [int(count) for count in counts if count is not None]
 
     def _checked(self, total: PartSums[S], source: Source | ClusterRows, sizes: list[int] | None) -> list[int]:
-        """How many rows each part had this time; a refusal is raised, and so is another number than before."""
+        """How many rows each part had this time; refusals, lost parts and other numbers than before are raised (K3)."""
         if total.refusal is not None:
             raise self._explained(total.refusal, source)
         if lost := [number for number in range(len(source.pieces)) if number not in total.rows]:

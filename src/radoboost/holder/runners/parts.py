@@ -2,8 +2,8 @@
 
 A worker gets a part, a pass and the number of the part's first row, and gives back small sums, together with how many
 rows it saw. Sums merge in any order. A part may be summed twice, when a worker dies: rows and their order are the same,
-so the sums are. What a worker cannot use comes back as a refusal, a state like any other: a cluster would try a task
-that fails again and again.
+so the sums are (K1, K3). What a worker cannot use comes back as a refusal, a state like any other: a cluster would try
+a task that fails again and again. Labels K1 .. K8 are steps of docs/proofs/clusters.md.
 """
 
 import os
@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.errors import RadoError, TableError
-from radoboost.holder.engines import Engine
-from radoboost.holder.engines.proof import proves_itself
 from radoboost.holder.passes import Pass, RowPass, S
 from radoboost.holder.runners.kept import RowBatch, narrowed
+from radoboost.holder.runners.machines import fault
 from radoboost.tables.cluster_frames import lent
 
 _TWICE = "the cluster counted part {part:,} of the table twice, so these sums are of no table; craft again"
@@ -62,12 +61,12 @@ class PartSums(Generic[S]):
 def sum_part(
     task: Pass[S], part: Any, number: int, first_row: int, rows: int, frames: Iterable[Any] | None = None
 ) -> PartSums[S]:
-    """The sums of one part, a batch of at most `rows` rows at a time; its first row has the number `first_row`.
+    """The sums of one part, a batch of at most `rows` rows at a time; its first row has the number `first_row` (K3).
 
     `frames` is what a partition of a frame on a cluster is made of, in order.
     """
     try:
-        _check_machine(getattr(task, "engine", None), task.worker_bytes)
+        _check_machine(task, part, task.worker_bytes)
         check_reach(part)
         sums, row = task.empty(), first_row
         with lent(frames):
@@ -115,7 +114,7 @@ def _same(array: NDArray[Any]) -> NDArray[Any]:
 def keep_part(task: RowPass, part: Any, rows: int, frames: Iterable[Any] | None = None) -> KeptPart:
     """The rows that `task` makes of one part, or of rows that were kept of it."""
     try:
-        _check_machine(getattr(task, "engine", None), 0)
+        _check_machine(task, part, 0)
         check_reach(part)
         with lent(frames):
             return KeptPart([narrowed(task.rows(batch)) for batch in part.batches(rows) if batch.n_rows])
@@ -158,15 +157,15 @@ def check_reach(part: Any) -> None:
         )
 
 
-def _check_machine(engine: Engine | None, n_bytes: int) -> None:
+def _check_machine(task: Any, part: Any, n_bytes: int) -> None:
     """Refuse work that does not fit into a worker's memory, and a worker that computes other integers than it should.
 
     Sensitivity is a statement about integers, and a release is the same to the last bit everywhere only if these are.
     """
     if n_bytes:
         memory.require(n_bytes, f"this sum on the worker {worker_name()}", "ask for fewer rados or columns")
-    if engine is not None and not proves_itself(engine):
+    if what := fault(task, part):
         raise TableError(
-            f"the worker {worker_name()} computes other integers than it should, so it may not join; leave it "
-            "out of the cluster, or take engine='reference'"
+            f"the worker {worker_name()} computes other integers than it should ({what}), so it may not join; leave it "
+            "out of the cluster, or try engine='reference'"
         )
