@@ -3,12 +3,45 @@
 import pickle
 import random
 
+import pyarrow as pa
+
 from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner
 from radoboost.holder.runners.parts import keep_part, merge_parts, sum_part
 
 
 def sent(thing):
     return pickle.loads(pickle.dumps(thing))
+
+
+class PartsFrame:
+    """A data frame that is nowhere but on workers, who have its partitions in pieces."""
+
+    def __init__(self, table, cuts):
+        ends = sorted(min(cut, table.num_rows) for cut in cuts)
+        bounds = zip([0, *ends], [*ends, table.num_rows], strict=True)
+        self.schema, self.partitions = table.schema, [table.slice(a, b - a) for a, b in bounds]
+
+    def mapInArrow(self):
+        raise NotImplementedError("it is Spark's sign")
+
+    def frames(self, number):
+        partition = self.partitions[number]
+        return [pa.table(batch) for batch in partition.to_batches(max_chunksize=7)]
+
+
+PartsFrame.__module__ = "pyspark.sql"  # by which a frame is known to be on a cluster
+
+
+class PartsFrames:
+    """What the driver knows of such a frame."""
+
+    arrow_schema = staticmethod(lambda frame: frame.schema)
+    partitions = staticmethod(lambda frame, columns: [None] * len(frame.partitions))
+
+
+def lent(source, number):
+    """What a worker has of a partition."""
+    return None if source.frame is None else source.frame.frames(number)
 
 
 class Pickling(ClusterRunner):
@@ -30,7 +63,7 @@ class Pickling(ClusterRunner):
             message = pickle.dumps((task, source.pieces[k], k, firsts[k], rows))
             self.messages.append(message)
             for _ in range(self.random.choice([1, 1, 2])):
-                state = sum_part(*pickle.loads(message))
+                state = sum_part(*pickle.loads(message), frames=lent(source, k))
             states.append(sent(state))
         while len(states) > 1:
             self.random.shuffle(states)
@@ -42,5 +75,8 @@ class Pickling(ClusterRunner):
         return states[0]
 
     def keep_parts(self, task, source, rows):
-        pieces = [sent(keep_part(*sent((task, piece, rows)))) for piece in source.pieces]
+        self.messages.append(pickle.dumps(task))
+        pieces = [
+            sent(keep_part(*sent((task, piece, rows)), frames=lent(source, k))) for k, piece in enumerate(source.pieces)
+        ]
         return ClusterRows(source.name, source.features, source.n_rows, pieces)

@@ -16,6 +16,7 @@ WITH_AN_AIM = (
     "beyond_linear",
     "classes",
     "crafting",
+    "gpu",
     "hospital",
     "learning",
     "polynomials",

@@ -26,6 +26,7 @@ BOTH = {
     "findings",
     "hospital",
     "paper",
+    "predicting",
     "scoring",
     "shells",
     "tuning",

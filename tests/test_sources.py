@@ -522,7 +522,9 @@ def test_wrong_queries(rado, tmp_path):
     assert "two queries" in fails(rado, "craft", f"{address}?FROM visits", "--query", "FROM visits", "-l", "ill")
     assert "is for the address" in fails(rado, "craft", "t.csv", "--query", "SELECT 1", "-l", "ill")
     assert "give it alone" in fails(rado, "craft", address, "t.csv", "--query", "FROM visits", "-l", "ill")
-    assert "addresses begin with" in fails(rado, "craft", "mysql://h/db", "--query", "SELECT 1", "-l", "ill")
+    assert "addresses of databases begin with" in fails(
+        rado, "craft", "mysql://h/db", "--query", "SELECT 1", "-l", "ill"
+    )
     place = address.partition(":")[2]
     assert "it is one of the files" in fails(rado, "craft", f"{address}?FROM visits", "-l", "ill", "-o", place)
     assert rado("craft", f"{address}?FROM visits", "-l", "ill", "-q")[0] == 0

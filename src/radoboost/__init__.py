@@ -18,9 +18,10 @@
 #   progress      a bar for long work
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
-#                 frames, files with named_paths and folders, csv_files, csv_lines; what is read once (queries by their
-#                 addresses, datasets, streams) is kept in a spool; frames on clusters stay there: cluster_frames, with
-#                 dask_frames, spark_frames and spark_jobs; reading it strict or row_by_row; columns, cells,
+#                 frames, files with named_paths and folders, csv_files, csv_lines; files in stores, by store_systems
+#                 and store_files, with read_ahead; what is read once (queries by their addresses, datasets, streams) is
+#                 kept in a spool; frames on clusters stay there: cluster_frames, with dask_frames, spark_frames and
+#                 spark_jobs; reading it strict or row_by_row; columns, cells,
 #                 marks, sparse, labels by class_names, persons; what raw columns mean: schema, with kinds; encoding,
 #                 with raw_columns and dates; json_schema, for editors; raw and carried: cells as they are; mapped: seen
 #                 through a feature map; taken: some rows of a batch; weights: rows repeated
@@ -36,12 +37,12 @@
 #
 #   holder        declared, feature_maps, counts, grid, keystream, subsets, signatures, noise
 #     engines     what is computed for a block of rows: reference with reference_rows, reference_sparse and exact first,
-#                 then kernel, kernel_rows, kernel_classes, kernel_wide, kernel_sparse, kernel_bins and vectors;
-#                 proof: whether it computes what it should on this machine
+#                 then kernel, kernel_rows, kernel_classes, kernel_wide, kernel_sparse, kernel_bins and vectors; cuda,
+#                 on a cuda_device; proof: whether an engine computes what it should on this machine
 #                 passes, class_sums: one sum over rows, as data; sparse_passes: over entries; persons: which rows of
 #                 each contribute
-#     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask;
-#                 spark with spark_sessions and spark_workers
+#     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, by
+#                 dask_clients; spark with spark_sessions and spark_workers
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
@@ -65,6 +66,7 @@
 #
 #   estimators    the learners as scikit-learn classifiers, adaboost over examples, and what they share: shells; tuning:
 #                 folds, and fits that add up
+#   predicting    a table's predictions, on this machine or on a cluster
 #   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
 #   demo          the whole flow on data that ships with scikit-learn, with demo_picture; hospital: a raw table to try

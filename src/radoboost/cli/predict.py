@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from radoboost.cli.shell import (
+    ClusterOption,
     FormatOption,
     JsonFlag,
     QueryOption,
     SeparatorOption,
     TableArgument,
+    TrustNetworkFlag,
     check_output,
     chosen_table,
     default_output,
@@ -43,6 +45,8 @@ def predict(
         str | None,
         typer.Option("--decimal", metavar="MARK", help="The decimal mark of a CSV file; by default the model's."),
     ] = None,
+    cluster: ClusterOption = None,
+    trust_network: TrustNetworkFlag = False,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The scores, .csv or .parquet; STEM.scores.csv by default."),
@@ -62,20 +66,20 @@ def predict(
     Examples:
       rado predict patients.model.json new-patients.csv --keep patient_id
       rado predict patients.model.json test.parquet --label readmitted -o test.scores.parquet
+      rado predict visits.model.json 'visits/*.parquet' --cluster tls://host:8786 -o visits.scores.parquet
       cat new-patients.csv | rado predict patients.model.json - -o new-patients.scores.csv
     """
     from radoboost.learner.model import load_model
-    from radoboost.learner.predict import predict_table
+    from radoboost.predicting import predict_table_on
     from radoboost.progress import show_progress
 
     chosen = chosen_table(table, query, form)
     place = output or default_output(table[0], "scores.csv")
     check_output(place, [str(model), *table])
     classifier = load_model(model)
+    options = {"label": label, "keep": keep or (), "separator": separator, "decimal": decimal}
     with show_progress() as bar:
-        predicted = predict_table(
-            classifier, chosen, place, bar, label=label, keep=keep or (), separator=separator, decimal=decimal
-        )
+        predicted = predict_table_on(cluster, classifier, chosen, place, bar, trust_network=trust_network, **options)
     if words := predicted.filled.sentence():
         say(words)
     if words := predicted.unjudged.sentence(label or ""):

@@ -16,8 +16,8 @@ from radoboost.errors import ArgumentError, OutputError, RadoError, reason
 
 P = ParamSpec("P")
 TABLE_HELP = (
-    "CSV, TSV (also .gz), Parquet or Arrow files, a pattern in quotes, a folder, - for standard input, or the address "
-    "of a database: duckdb:FILE or postgresql://..."
+    "CSV, TSV (also .gz), Parquet or Arrow files, a pattern in quotes, a folder, all of them also in a store such as "
+    "s3://BUCKET/PATH; - for standard input, or the address of a database: duckdb:FILE or postgresql://..."
 )
 TableArgument = Annotated[list[str], typer.Argument(metavar="TABLE", help=TABLE_HELP)]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -69,9 +69,11 @@ def chosen_classes(
 
 
 def _may_be_table(word: str) -> bool:
-    from radoboost.tables.addresses import is_address
+    from radoboost.tables.addresses import address_kind
 
-    return word == "-" or is_address(word) or any(mark in word for mark in "*?[/.") or os.path.exists(word)
+    return (
+        word == "-" or address_kind(word) is not None or any(mark in word for mark in "*?[/.") or os.path.exists(word)
+    )
 
 
 def completing(*words: str) -> Callable[[str], list[str]]:
@@ -245,10 +247,10 @@ def _figures(statement: Any) -> dict[str, Any]:
 
 
 def default_output(source: str, ending: str) -> Path:
-    """STEM.ending, in the working directory; the stem of an address is that of the database."""
-    from radoboost.tables.addresses import address_stem, is_address, masked
+    """STEM.ending, in the working directory; the stem of an address is that of the database, or of the file there."""
+    from radoboost.tables.addresses import address_kind, address_stem, masked
 
-    name = "stdin" if source == "-" else address_stem(source) if is_address(source) else Path(source).name
+    name = "stdin" if source == "-" else Path(source).name if address_kind(source) is None else address_stem(source)
     while name.lower().endswith(_ENDINGS):
         name = name[: name.rindex(".")]
     if name in ("", "..") or any(c in name for c in "*?["):
@@ -277,10 +279,11 @@ def check_page(page: Path, sources: list[str], option: str, beside: Path | None 
 
 
 def _check_place(place: Path, sources: list[str], option: str) -> None:
-    from radoboost.tables.addresses import address_files
+    from radoboost.tables.addresses import address_files, refuse_store
     from radoboost.tables.paths import expand_paths
 
     parent = place.parent
+    refuse_store(place)
     if len(os.fsencode(place.name)) > 255:
         raise OutputError(f"cannot write {place.name[:40]}...: the name is too long; choose another with {option}")
     if not parent.is_dir():

@@ -26,12 +26,12 @@ from radoboost.holder.mechanisms.records import check_person, declared_features
 from radoboost.holder.raw_tables import check_missing, make_plainly
 from radoboost.holder.run import Run
 from radoboost.holder.runners import Runner
-from radoboost.holder.runners.clusters import ClusterRunner, cluster_runner
+from radoboost.holder.runners.clusters import ClusterRunner, check_reach, cluster_runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
 from radoboost.privacy import delta_advice, event_from_dict
 from radoboost.privacy.ledger import Ledger, as_ledger
-from radoboost.progress import Progress, no_progress, show_progress
+from radoboost.progress import no_progress, show_progress
 from radoboost.release import Release
 from radoboost.release.chain import chain
 from radoboost.release.drawn import draw_rados
@@ -202,18 +202,14 @@ def craft(
         earlier=chain(compose),
         weights=weights,
     )
-    machine, n_threads, books = get_engine(engine), check_threads(threads), as_ledger(ledger)
+    machine, threads, books = get_engine(engine), check_threads(threads), as_ledger(ledger)
     _check(protection, asked)
     _advise(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked)
     check_where(counts if protection.private else None)
-    once = protection.private or bool(getattr(protection, "withheld", {}))
-    with (
-        _ready(table, protection.private, progress) as (kept, bar),
-        _runner(cluster, table, bar, threads, trust_network=trust_network, once=once) as found,
-    ):
-        place = found or Threads(n_threads, bar)
+    check_reach(cluster, table)
+    with _ready(table, protection, cluster, threads, trust_network, progress) as (kept, place):
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(Run, engine=machine, runner=place, ledger=book)
         if protection.private:
@@ -222,27 +218,27 @@ def craft(
             options = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, {**options, "engine": machine})
     noted = None if books is None else partial(_note_digest, books, name)
-    query = is_query(table) or bool(cluster_of(table))
-    made = replace(made, circumstances=replace(made.circumstances, query=query, cluster=place.cluster))
+    asked_for = is_query(table) or bool(cluster_of(table))
+    made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=place.cluster))
     return _release(protection, made, name, by_schema, noted, asked.n_rados)
 
 
 @contextmanager
-def _ready(table: Any, private: bool, progress: bool) -> Iterator[tuple[Any, Progress]]:
-    """The table as something that can be read again and again, and a progress bar."""
-    with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=private, bar=bar) as kept:
-        yield kept, bar
-
-
-@contextmanager
-def _runner(cluster: Any, table: Any, bar: Progress, threads: int | None, **options: bool) -> Iterator[Runner | None]:
-    """The runner of a cluster; what was started for it is stopped."""
-    runner = cluster_runner(cluster, table, bar, threads, **options)
-    try:
-        yield runner
-    finally:
-        if runner is not cluster and isinstance(runner, ClusterRunner):
-            runner.close()
+def _ready(
+    table: Any, protection: Mechanism, cluster: Any, threads: int, trust_network: bool, progress: bool
+) -> Iterator[tuple[Any, Runner]]:
+    """The table as something that can be read again and again, and a runner; what was started for it is stopped."""
+    once = protection.private or bool(getattr(protection, "withheld", {}))
+    with (
+        (show_progress if progress else no_progress)() as bar,
+        at_rest(table, row_by_row=protection.private, bar=bar) as kept,
+    ):
+        runner = cluster_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
+        try:
+            yield kept, runner or Threads(threads, bar)
+        finally:
+            if runner is not cluster and isinstance(runner, ClusterRunner):
+                runner.close()
 
 
 def _make_privately(

@@ -49,6 +49,10 @@ class Key(bytes):
         """
         return Key.from_system() if self.fresh else self
 
+    def __getitem__(self, place: Any) -> Any:
+        some = super().__getitem__(place)
+        return Key(some) if isinstance(some, bytes) else some  # a slice is as mute
+
     def shared(self) -> "Key":
         """The same key, for all parts of a table alike: those who sum them need to know one key."""
         return Key(self)

@@ -22,6 +22,7 @@ from radoboost.holder.proposing import propose, settle_schema
 from radoboost.holder.withheld import Withheld, check_withheld, refuse_gaps, withhold, without_gaps
 from radoboost.tables import Source, open_table
 from radoboost.tables.cells import gaps, no_labels
+from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.columns import listed
 from radoboost.tables.kinds import Category, Kind, Number
 from radoboost.tables.labels import CRAFT_ADVICE, class_places, labels_array
@@ -79,6 +80,7 @@ def make_plainly(
     a label are left out, whatever is done about other missing values.
     """
     drops = unlabelled == "drop"
+    _check_where_rows_are(table, asked, missing, drops)
     if drops and np.ma.isMaskedArray(y):
         y = np.array(y.tolist(), dtype=object)  # None where it is masked
     if asked.weights is not None:
@@ -90,7 +92,12 @@ def make_plainly(
         try:
             source, lines = _labelled(open_source(table, y, asked), asked, drops)
             return PlainRelease(make(asked, source), None, [*_separated(table), *lines])
-        except NeedsSchema:
+        except NeedsSchema as error:
+            if cluster_of(table):
+                raise NeedsSchema(
+                    f"{error}; or give schema=, as propose_schema makes one from a sample of the rows, such as the "
+                    "first few: a frame on a cluster is not looked through for it"
+                ) from None
             if hasattr(table, "toarray") or isinstance(asked.declared.limits, np.ndarray):
                 raise  # by position, or too large to be read by column
     if schema is None:
@@ -137,6 +144,20 @@ def make_plainly(
     else:
         source, more = _labelled(source, asked, drops)
     return PlainRelease(make(asked, source), declared.schema, [*lines, *more])
+
+
+def _check_where_rows_are(table: Any, asked: Asked, missing: str, drops: bool) -> None:
+    """Refuse what takes a look at rows on this machine, if they are on a cluster."""
+    if not cluster_of(table):
+        return
+    if missing != "fill" or drops:
+        option = "unlabelled='drop'" if drops else f"missing={missing!r}"
+        raise ArgumentError(
+            f"{option} looks at rows on this machine, and those of a frame on a cluster stay there; drop such rows in "
+            "the frame itself (dropna), and leave the option out"
+        )
+    if asked.weights is not None and not isinstance(asked.weights, str):
+        raise ArgumentError("weights of a frame on a cluster are one of its columns; name it in weights")
 
 
 def _make_repeated(make: Callable[[Asked, Source], Made], asked: Asked, source: Source) -> Made:

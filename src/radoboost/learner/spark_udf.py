@@ -82,7 +82,9 @@ def _udf(model: Model, what: str) -> Any:
 
         function = predict_one
         several = what == "probability" and model.n_classes > 2
-        type_name = _type(schema.field(PREDICTION).type) if what == "class" else "array<double>" if several else "double"
+        type_name = (
+            _type(schema.field(PREDICTION).type) if what == "class" else "array<double>" if several else "double"
+        )
     with quiet():
         return pandas_udf(function, type_name)
 

@@ -462,6 +462,9 @@ def _digest(file: Any, start: int) -> str:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """The path of a draft to write to; it becomes `path` if all goes well, and is removed if not."""
+    from radoboost.tables.addresses import refuse_store
+
+    refuse_store(path)
     try:
         target = Path(os.path.realpath(path))  # a link stays, and its target is replaced
         if target.exists() and not target.is_file():

@@ -1,22 +1,36 @@
-"""Addresses of databases: what they name, without the passwords that may be in them."""
+"""What a text names: a path, a database or an object store; without the passwords that may be in an address."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
-from radoboost.errors import ArgumentError, RadoError, TableError, reason
+from radoboost.errors import ArgumentError, OutputError, RadoError, TableError, reason
 
 _ADDRESS = re.compile(r"(duckdb):(?!//)|(postgres(?:ql)?)://", re.IGNORECASE)
 _OTHER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_FILE = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
+_DATABASE = re.compile(
+    r"(?:duckdb|postgres\w*|mysql|mariadb|sqlite\w*|mssql|sqlserver|oracle|snowflake|bigquery|redshift|mongodb|"
+    r"clickhouse|trino|presto|databricks|db2|cockroachdb|adbc|jdbc|odbc)(?:[+:]\w+)*://",
+    re.IGNORECASE,
+)
 # From the first colon behind the slashes to the last @: a password may hold any character, if only by mistake.
 _BEFORE_HOST = re.compile(r":/+[^:]*:(?P<secret>.*)@", re.DOTALL)
 _NO_HOST = re.compile(r"://(?!\[)[^:/?@]*:(?P<secret>(?!\d*(?:[,/?\s]|$))(?!.*@).*)", re.DOTALL)
+# Of stores, what stands for a user is a key, or a token.
+_KEY = re.compile(r"\b(?:s3[an]?|https?):/+(?P<secret>[^/?#@\s]+)@", re.IGNORECASE)
 _OPTION = re.compile(r"(?P<key>[\w%.-]+?)\s*(?:=|%3D)\s*", re.IGNORECASE)
 _NEXT = re.compile(r"&[\w%.-]+=")
-_SECRET = re.compile(r"pass(?!file)|pwd|secret|token|scram", re.IGNORECASE)
+_SECRET = re.compile(
+    r"pass(?!file)|pwd|secret|token|scram|signature|credential|(?:^|[-_])sig$|(?:access|account|api)_?key|access_?id",
+    re.IGNORECASE,
+)
+_SQUEEZED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # an address after pathlib had it
 _NOT_ENCODED = re.compile(r"\s|%(?![0-9A-Fa-f]{2})")
 
 
@@ -25,41 +39,160 @@ def is_known(address: str) -> bool:
     return bool(_ADDRESS.match(address))
 
 
+def address_kind(table: Any) -> str | None:
+    """What a text is the address of: "database" or "store"; None for a path, and for whatever is no text.
+
+    >>> texts = ("duckdb:clinic.db?SELECT 1", "mysql://host/db", "s3://bucket/t.csv", "C:/t.csv", "file:///t.csv")
+    >>> [address_kind(text) for text in texts]
+    ['database', 'database', 'store', None, None]
+    """
+    if not isinstance(table, str):
+        return None
+    if _ADDRESS.match(table):
+        return "database"
+    if not _OTHER.match(table) or _FILE.match(table) or os.path.exists(table):
+        return None
+    return "database" if _DATABASE.match(table) else "store"
+
+
 def is_address(table: Any) -> bool:
-    """Whether a text is the address of a database, and no path.
+    """Whether a text is the address of a database, and neither a path nor that of a store.
 
     >>> [is_address(text) for text in ("duckdb:clinic.db?SELECT 1", "postgresql://host/db", "duckdb.csv", "C:/t.csv")]
     [True, True, False, False]
     """
-    return isinstance(table, str) and bool(_ADDRESS.match(table) or (_OTHER.match(table) and not Path(table).exists()))
+    return address_kind(table) == "database"
+
+
+def is_store(table: Any) -> bool:
+    """Whether a text is the address of something in an object store, or of another place that is no path.
+
+    >>> [is_store(text) for text in ("s3://bucket/visits/*.parquet", "https://host/t.csv", "postgresql://host/db")]
+    [True, True, False]
+    """
+    return address_kind(table) == "store"
+
+
+def local_path(text: str) -> str:
+    """A path on this machine, which may be written as an address.
+
+    >>> local_path("file:///data/t%201.csv"), local_path("data/t%201.csv")
+    ('/data/t 1.csv', 'data/t%201.csv')
+    """
+    match = _FILE.match(text)
+    return text if match is None else unquote(text[match.end() :])
+
+
+def is_squeezed(path: Path) -> bool:
+    """Whether a path is what pathlib makes of an address: it has one slash of two.
+
+    >>> is_squeezed(Path("s3://bucket/t.csv")), is_squeezed(Path("folder/t.csv"))
+    (True, False)
+    """
+    return bool(_SQUEEZED.match(str(path))) and not path.parents[-2].exists()
+
+
+def refuse_store(path: Path) -> None:
+    """Refuse to write a result to a store."""
+    if is_squeezed(path):
+        raise OutputError(
+            f"cannot write {masked(str(path))[:80]}: results are written on this machine only; choose a path here, and "
+            "copy the file to the store"
+        )
+
+
+def is_secret(option: str) -> bool:
+    """Whether the name of an option says that its value is for nobody's eyes."""
+    return bool(_SECRET.search(unquote(option)))
 
 
 def address_files(address: str) -> list[str]:
-    """The files that an address names: that of DuckDB, or none; a path is its own."""
-    if not is_address(address):
+    """The files on this machine that an address names: that of DuckDB, or none; a path is its own."""
+    if address_kind(address) is None:
         return [address]
     file = address.partition(":")[2].partition("?")[0]
     return [file] if address.lower().startswith("duckdb:") and Path(file).is_file() else []
 
 
 def address_stem(address: str) -> str:
-    """What a database is called.
+    """What a database is called, or a file or a folder in a store.
 
     >>> address_stem("duckdb:data/clinic.duckdb?SELECT 1"), address_stem("postgresql://ann@host/clinic?sslmode=require")
     ('clinic.duckdb', 'clinic')
-    >>> address_stem("duckdb:?SELECT 1")
-    'query'
+    >>> address_stem("duckdb:?SELECT 1"), address_stem("s3://bucket/visits.csv"), address_stem("gs://bucket")
+    ('query', 'visits.csv', 'bucket')
     """
     place = masked(address).partition("?")[0]
+    if is_store(address):
+        store = StoreAddress.of(address)
+        return Path(store.path.rstrip("/") or store.host).name
     path = place.partition(":")[2] if place.lower().startswith("duckdb:") else urlsplit(place).path
     return Path(path).name or "query"
+
+
+@dataclass(frozen=True, repr=False)
+class StoreAddress:
+    """The parts of the address of something in a store; `user`, `password` and some `options` may be secret.
+
+    Paths are taken as they are: `%2F` is part of a name, for other programs write `ward=A%2FB` for a folder.
+
+    >>> address = StoreAddress.of("s3://AKIA:a%2Fb@bucket/year=2024/t.csv?region=eu-west-1&session_token=x")
+    >>> address.password, address.host, address.path, address.public()
+    ('a/b', 'bucket', 'year=2024/t.csv', 's3://bucket/year=2024/t.csv?region=eu-west-1')
+    """
+
+    scheme: str
+    user: str
+    password: str
+    host: str
+    path: str
+    options: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, address: str) -> "StoreAddress":
+        """Take an address apart; a question mark is a wildcard unless options follow, as in ?region=eu-west-1."""
+        scheme, _, rest = address.partition("://")
+        scheme = scheme.lower()
+        mark = re.search(r"\?" if scheme in ("http", "https") else r"\?(?=[\w.%-]+=)", rest)
+        rest, query = (rest, "") if mark is None else (rest[: mark.start()], rest[mark.end() :])
+        authority, _, path = rest.partition("/")
+        before, _, host = authority.rpartition("@")
+        user, _, password = before.partition(":")
+        pairs = tuple((key, value) for key, _, value in (part.partition("=") for part in query.split("&") if part))
+        if not before and re.search(r":(?!\d*$)", host):
+            raise ArgumentError(
+                f"cannot tell the parts of {masked(address)[:80]} apart: within its key and secret write @ as %40 and "
+                "/ as %2F, or leave them to the store's own settings"
+            )
+        return cls(scheme, unquote(user), unquote(password), host, path, pairs)
+
+    def option(self, name: str) -> str | None:
+        """The value of an option."""
+        return next((unquote(value) for key, value in self.options if unquote(key).lower() == name), None)
+
+    def public(self, path: str | None = None) -> str:
+        """The address, or that of another path beside it, with nothing in it that is secret."""
+        keeps_user = self.user and (
+            self.scheme not in ("s3", "s3a", "s3n", "http", "https") or self.user == "anonymous"
+        )
+        user = f"{quote(self.user)}@" if keeps_user else ""
+        options = "&".join(f"{key}={value}" for key, value in self.options if not is_secret(key))
+        path = self.path if path is None else path
+        place = f"{self.scheme}://{user}{self.host}{'/' if path else ''}{path}"
+        return f"{place}?{options}" if options else place
+
+    def secrets(self) -> list[str]:
+        """What may be in no message."""
+        values = [value for key, value in self.options if is_secret(key)]
+        hidden = [self.password, *([] if self.user in self.public() else [self.user]), *values, *map(unquote, values)]
+        return [secret for secret in dict.fromkeys(hidden) if secret]
 
 
 def unknown_address(address: str) -> ArgumentError:
     """The error for an address of another kind."""
     return ArgumentError(
-        f"cannot open {masked(address)[:80]}: addresses begin with duckdb: or postgresql://; for another database pass "
-        "an open connection to rb.query(connection, 'SELECT ...')"
+        f"cannot open {masked(address)[:80]}: addresses of databases begin with duckdb: or postgresql://; for another "
+        "database pass an open connection to rb.query(connection, 'SELECT ...')"
     )
 
 
@@ -70,6 +203,8 @@ def masked(text: str) -> str:
     'cannot reach postgresql://ann:***@host/db?password=***&x=1'
     >>> masked("mysql://ann:p@ss wo/rd@host/db"), masked("postgresql://host:5432/db?p%61ssword=it's"), masked("x://h:pw")
     ('mysql://ann:***@host/db', 'postgresql://host:5432/db?p%61ssword=***', 'x://h:***')
+    >>> masked("s3://AKIA:key@bucket/t.csv?region=eu&secret_key=a/b"), masked("https://h/t.csv?X-Amz-Signature=0a&v=1")
+    ('s3://***@bucket/t.csv?region=eu&secret_key=***', 'https://h/t.csv?X-Amz-Signature=***&v=1')
     """
     line, done = "", 0
     for first, last in sorted(_spans(text)):
@@ -81,7 +216,7 @@ def masked(text: str) -> str:
 
 def _spans(text: str) -> list[tuple[int, int]]:
     """Where secrets are, or may be."""
-    spans = [match.span("secret") for pattern in (_BEFORE_HOST, _NO_HOST) for match in pattern.finditer(text)]
+    spans = [match.span("secret") for pattern in (_BEFORE_HOST, _NO_HOST, _KEY) for match in pattern.finditer(text)]
     for match in _OPTION.finditer(text):
         if _SECRET.search(unquote(match["key"])):
             first = match.end()

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,9 @@ def line_of_row(path: Path, row: int) -> int:
 
     The file is read again up to there, so this is for messages only.
     """
-    open_text: Any = gzip.open if is_gzip(path) else open
     quoted, rows = False, -1  # the header is not a row
     number = 0
-    with open_text(path, "rt", encoding="latin-1") as lines:
+    with open_file(path) as file, TextIOWrapper(_unpacked(path, file), encoding="latin-1") as lines:
         for number, line in enumerate(lines, 1):
             if not quoted and line != "\n":
                 if rows == row:
@@ -125,6 +125,11 @@ def line_of_row(path: Path, row: int) -> int:
                 rows += 1
             quoted ^= line.count('"') % 2 == 1
     return number
+
+
+def _unpacked(path: Path, file: pa.NativeFile) -> Any:
+    """The bytes of a CSV file, as Python reads them."""
+    return gzip.open(file) if is_gzip(path) else BufferedReader(file)
 
 
 def _options(separator: str) -> dict[str, Any]:

@@ -16,8 +16,11 @@ import pyarrow.csv
 from radoboost.errors import TableError
 from radoboost.tables.files import FilePart
 from radoboost.tables.marks import LONGEST_LINE
-from radoboost.tables.paths import csv_stream, is_gzip, open_file, readable, stamp
+from radoboost.tables.paths import csv_stream, file_size, first_stamp, is_gzip, open_file, readable
+from radoboost.tables.read_ahead import read_ahead
 from radoboost.tables.reading import Selection
+from radoboost.tables.store_files import PEEK_BYTES
+from radoboost.tables.stores import StorePath
 
 RANGE_BYTES = 1 << 25  # of a file, for a part
 BLOCK_BYTES = 1 << 22  # read at a time
@@ -26,8 +29,8 @@ TEXT_BYTES = 1 << 24  # of empty rows, given to Arrow at a time
 
 def csv_names(path: Path, separator: str) -> list[str]:
     """The names of the columns, from the first line."""
-    with open_file(path) as file:
-        lines = next(_lines(_whole(csv_stream(path, file))), [b""])
+    with open_file(path, PEEK_BYTES) as file:
+        lines = next(_lines(_whole(csv_stream(path, file), PEEK_BYTES)), [b""])
     names = _cells(lines[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r"), separator)
     if names is None or not any(names):
         raise TableError(f"cannot read {path}: its first line names no columns; give it a header")
@@ -36,7 +39,7 @@ def csv_names(path: Path, separator: str) -> list[str]:
 
 def csv_parts(path: Path, names: Sequence[str], selection: Selection, separator: str) -> list["CsvRange"]:
     """A file as ranges of bytes; a compressed file is one range, for it cannot be cut."""
-    mark, size = stamp(path), path.stat().st_size
+    mark, size = first_stamp(path), file_size(path)
     if is_gzip(path):
         return [CsvRange(path, mark, selection, None, tuple(names), separator, 0, None)]
     ranges = [(start, start + RANGE_BYTES) for start in range(0, size, RANGE_BYTES)]
@@ -63,8 +66,8 @@ class CsvRange(FilePart):
     def count(self) -> int:
         """How many lines it has."""
         n_rows, end = 0, b"\n"
-        with readable(self.path), open_file(self.path) as file:
-            for chunk in self._chunks(file):
+        with readable(self.path):
+            for chunk in self._chunks():
                 n_rows, end = n_rows + chunk.count(b"\n"), chunk[-1:]
         self.check_unchanged()
         return n_rows + (end != b"\n") - (self.start == 0)
@@ -80,42 +83,47 @@ class CsvRange(FilePart):
             column_types=dict.fromkeys(columns, pa.binary()), include_columns=columns, check_utf8=False
         )
         header, most = self.start == 0, max(1, TEXT_BYTES // len(blank))
-        with open_file(self.path) as file:
-            for lines in _lines(self._chunks(file)):
-                rows = lines[1:] if header else lines
-                header = False
-                for start in range(0, len(rows), most):
-                    # An empty row goes first: Arrow strips a byte-order mark from the first row, and no other row
-                    # may be read differently.
-                    block = [
-                        blank,
-                        *(_row(line, len(self.names), separator, blank) for line in rows[start : start + most]),
-                    ]
-                    text = b"\n".join(block) + b"\n"
-                    read.block_size = len(text) + 1  # one block, so that no row is cut in two
-                    table = pa.csv.read_csv(
-                        BytesIO(text), read_options=read, parse_options=parse, convert_options=convert
-                    )
-                    yield from table.slice(1).to_batches()
+        for lines in _lines(self._chunks()):
+            rows = lines[1:] if header else lines
+            header = False
+            for start in range(0, len(rows), most):
+                # An empty row goes first: Arrow strips a byte-order mark from the first row, and no other row may be
+                # read differently.
+                block = [
+                    blank,
+                    *(_row(line, len(self.names), separator, blank) for line in rows[start : start + most]),
+                ]
+                text = b"\n".join(block) + b"\n"
+                read.block_size = len(text) + 1  # one block, so that no row is cut in two
+                table = pa.csv.read_csv(BytesIO(text), read_options=read, parse_options=parse, convert_options=convert)
+                yield from table.slice(1).to_batches()
 
-    def _chunks(self, file: pa.NativeFile) -> Iterator[bytes]:
+    def _chunks(self) -> Iterator[bytes]:
+        """The bytes of its lines, which a store is asked for before they are needed."""
+        return read_ahead(self._bytes(), 2) if isinstance(self.path, StorePath) else self._bytes()
+
+    def _bytes(self) -> Iterator[bytes]:
         """The bytes of its lines; a last line that is too long is cut short, but stays too long."""
         if self.stop is None:
-            return _whole(csv_stream(self.path, file))
-        first = _line_at(file, self.start, self.stop)
-        last = _line_at(file, self.stop, self.stop + LONGEST_LINE + 2) if first < self.stop else first
-        return _between(file, first, last)
+            with open_file(self.path) as file:
+                yield from _whole(csv_stream(self.path, file))
+            return
+        with open_file(self.path, PEEK_BYTES) as file:
+            first = _line_at(file, self.start, self.stop)
+            last = _line_at(file, self.stop, self.stop + LONGEST_LINE + 2) if first < self.stop else first
+        with open_file(self.path, stop=last) as file:
+            yield from _between(file, first, last)
 
 
-def _whole(stream: Any) -> Iterator[bytes]:
+def _whole(stream: Any, at_a_time: int = BLOCK_BYTES) -> Iterator[bytes]:
     """All bytes of a stream."""
-    return iter(lambda: stream.read(BLOCK_BYTES), b"")
+    return iter(lambda: stream.read(at_a_time), b"")
 
 
-def _between(file: pa.NativeFile, first: int, last: int) -> Iterator[bytes]:
+def _between(file: pa.NativeFile, first: int, last: int, at_a_time: int = BLOCK_BYTES) -> Iterator[bytes]:
     """The bytes from `first` up to `last`, without that one."""
     file.seek(min(first, file.size()))
-    while first < last and (chunk := file.read(min(BLOCK_BYTES, last - first))):
+    while first < last and (chunk := file.read(min(at_a_time, last - first))):
         yield chunk
         first += len(chunk)
 
@@ -125,7 +133,7 @@ def _line_at(file: pa.NativeFile, place: int, most: int | None) -> int:
     if place == 0 or most is None:
         return 0
     position = place - 1
-    for chunk in _between(file, place - 1, most):
+    for chunk in _between(file, place - 1, most, PEEK_BYTES):
         end = chunk.find(b"\n")
         if end >= 0:
             return position + end + 1

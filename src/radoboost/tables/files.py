@@ -1,9 +1,13 @@
 """Table files as parts: runs of row groups (Parquet), runs of record batches (Arrow), and CSV as reading cuts it."""
 
+import threading
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,10 +19,13 @@ from radoboost.tables.columns import Choice, column_names, row_place
 from radoboost.tables.encoding import encoded_names
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, as_batches
+from radoboost.tables.named_paths import NamedPath, named_path
 from radoboost.tables.paths import (
     Stamp,
     csv_stream,
     file_kind,
+    file_size,
+    first_stamp,
     is_gzip,
     open_file,
     partition_columns,
@@ -27,8 +34,12 @@ from radoboost.tables.paths import (
 )
 from radoboost.tables.reading import Reading, Selection
 from radoboost.tables.source import Batch, Part, Source, part_rows, whole_tiles
+from radoboost.tables.store_files import PEEK_BYTES, parquet_file
+from radoboost.tables.stores import StorePath
 
 _SAMPLE_BYTES = 1 << 20
+_AT_ONCE = 16  # files in stores that are asked about
+_FEW_BATCHES = 8  # of an Arrow file in a store: each is asked about by itself
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,13 @@ class FilePart(ABC):
     n_rows: int | None  # None if they must be read to know
 
     typed: ClassVar[bool] = True  # whether columns have types
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process may be in another folder; messages name the file as it was named here."""
+        path = self.path
+        if not isinstance(path, NamedPath) and not path.is_absolute():
+            path = named_path(path.absolute(), shown=str(path))
+        return {**self.__dict__, "path": path}
 
     @property
     def has_types(self) -> bool:
@@ -96,15 +114,28 @@ class ParquetRun(_Run):
 
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
         """The features and then the label."""
-        names = self.selection.names
-        with open_file(self.path) as file:
-            # Without pre-buffering, and with a buffered stream for each column, a row group of any size is read in
-            # pieces.
-            footer = _footer(self.path, self.stamp)
-            parquet = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=1 << 20)
-            groups = range(self.first, self.last)
+        names, footer, groups = (
+            self.selection.names,
+            footers.footer(self.path, self.stamp),
+            range(self.first, self.last),
+        )
+        with self._opened(footer, groups) as (file, at_a_time):
+            parquet = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=at_a_time)
             for batch in parquet.iter_batches(batch_size=most_rows, row_groups=groups, columns=names):
                 yield batch.select(names)
+
+    @contextmanager
+    def _opened(self, footer: Any, groups: range) -> Iterator[tuple[Any, int]]:
+        """The file, and how much of each column is read at a time.
+
+        On this machine a row group of any size is read in pieces, with a buffered stream for each column. From a store
+        comes what the row groups hold of the columns that are wanted, in a few requests.
+        """
+        if isinstance(self.path, StorePath):
+            yield parquet_file(self.path, footer, groups, self.selection.names)
+        else:
+            with open_file(self.path) as file:
+                yield file, 1 << 20
 
 
 class ArrowRun(_Run):
@@ -173,11 +204,38 @@ def _in_folders(path: Path, schema: pa.Schema, selection: Selection, folders: Fo
     ]
 
 
-@lru_cache(maxsize=16)
-def _footer(path: Path, _stamp: Stamp) -> Any:
-    """What a Parquet file says about itself; every part of the file needs it."""
-    with open_file(path) as file:
-        return pq.ParquetFile(file).metadata
+class Footers:
+    """What Parquet files say about themselves; every part of a file needs it, and a store is asked only once.
+
+    The latest are kept, up to so many bytes.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self._bytes = most_bytes, 0
+        self._kept: OrderedDict[tuple[Path, Stamp], Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def footer(self, path: Path, mark: Stamp) -> Any:
+        """That of a file in the state that the stamp is of."""
+        with self._lock:
+            if (path, mark) in self._kept:
+                self._kept.move_to_end((path, mark))
+                return self._kept[path, mark]
+        if isinstance(path, StorePath):
+            found = pq.ParquetFile(path.file).metadata
+        else:
+            with open_file(path) as file:
+                found = pq.ParquetFile(file).metadata
+        with self._lock:
+            if (path, mark) not in self._kept:
+                self._kept[path, mark] = found
+                self._bytes += found.serialized_size
+            while self._bytes > self._most and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1].serialized_size
+        return found
+
+
+footers = Footers(1 << 26)
 
 
 def runs(sizes: Sequence[int], most_rows: int) -> Iterator[tuple[int, int, int, int]]:
@@ -206,8 +264,8 @@ def file_schema(path: Path, reading: Reading) -> pa.Schema:
         if kind == "csv":
             return reading.csv_schema(path)
         if kind == "parquet":
-            return _footer(path, stamp(path)).schema.to_arrow_schema()
-        with open_file(path) as file:
+            return footers.footer(path, first_stamp(path)).schema.to_arrow_schema()
+        with open_file(path, PEEK_BYTES) as file:
             return arrow_reader(file).schema
 
 
@@ -222,10 +280,12 @@ def arrow_reader(file: pa.NativeFile) -> Any:
 
 def _arrow_sizes(path: Path, column: str) -> list[int] | None:
     """Rows of each record batch of an Arrow file; None for a stream."""
-    with open_file(path) as file:
+    with open_file(path, PEEK_BYTES) as file:
         reader = arrow_reader(file)
         if not hasattr(reader, "num_record_batches"):
             return None
+        few = reader.num_record_batches <= _FEW_BATCHES
+    with open_file(path, PEEK_BYTES if few else None) as file:
         # One column is enough to count rows, and where the file is compressed the others take time.
         options = pa.ipc.IpcReadOptions(included_fields=[reader.schema.get_field_index(column)])
         reader = pa.ipc.open_file(file, options=options)
@@ -234,13 +294,13 @@ def _arrow_sizes(path: Path, column: str) -> list[int] | None:
 
 def _file_parts(path: Path, schema: pa.Schema, selection: Selection, alone: bool) -> Sequence[Part]:
     """The rows of a file, cut as the file itself is."""
-    kind, mark = file_kind(path), stamp(path)
+    kind, mark = file_kind(path), first_stamp(path)
     if kind == "csv":
         return selection.reading.csv_parts(path, schema, selection)
     n_features = len(selection.features)
     most_rows = part_rows(n_features, whole_tiles(min(BATCH_ROWS, BATCH_VALUES // n_features)))
     if kind == "parquet":
-        footer = _footer(path, mark)
+        footer = footers.footer(path, mark)
         groups = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
         return [ParquetRun(path, mark, selection, *run, alone) for run in runs(groups, most_rows)]
     batches = _arrow_sizes(path, selection.features[0])
@@ -252,6 +312,7 @@ def _file_parts(path: Path, schema: pa.Schema, selection: Selection, alone: bool
 def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Source:
     """Files of one kind or several, as if they were one table; columns are matched by name."""
     name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    _ask_at_once([path for path in paths if isinstance(path, StorePath)])
     schemas = [file_schema(path, reading) for path in paths]
     folders = FolderColumns.of(paths, typed=reading.typed_folders)
     features: tuple[str, ...] = ()
@@ -270,7 +331,27 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
         with readable(path):
             parts += _in_folders(path, schema, selection, folders, len(paths) == 1)
     names_out, guess = encoded_names(reading, features), partial(_guess_rows, parts)
-    return Source(name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema)
+    away = any(isinstance(path, StorePath) for path in paths)
+    return Source(name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema, away=away)
+
+
+def _ask_at_once(paths: Sequence[StorePath]) -> None:
+    """Ask stores about many files at once, and not one after the other."""
+    if len(paths) < 2:
+        return
+    with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as helpers:
+        try:
+            for _ in helpers.map(_ask, paths):
+                pass
+        finally:
+            helpers.shutdown(cancel_futures=True)
+
+
+def _ask(path: StorePath) -> None:
+    with readable(path):
+        mark = first_stamp(path)
+        if file_kind(path) == "parquet":
+            footers.footer(path, mark)
 
 
 def _without_folders(choice: Choice, paths: Sequence[Path], names: Sequence[str]) -> Choice:
@@ -294,7 +375,7 @@ def _guess_rows(parts: Sequence[Part]) -> int | None:
     paths = list(dict.fromkeys(part.path for part in parts if isinstance(part, FilePart) and part.n_rows is None))
     with readable(paths[0]):
         rows, size = _sample(paths[0])
-        total = sum(path.stat().st_size for path in paths)
+        total = sum(map(file_size, paths))
     return known_rows + round(rows * total / size) if size else None
 
 

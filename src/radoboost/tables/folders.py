@@ -12,6 +12,7 @@ import pyarrow as pa
 from radoboost.errors import TableError
 from radoboost.tables.columns import NO_VALUE
 from radoboost.tables.named_paths import NamedPath, folder_columns, named_path
+from radoboost.tables.stores import Listed, StorePath
 
 _PARTITION = re.compile(r"([^=]+)=(.*)")
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # what Hive, Spark and Arrow write for a missing value
@@ -54,31 +55,62 @@ def folder_files(folder: Path, kind_of: Callable[[Path], str]) -> list[NamedPath
     their notes there.
     """
     if (folder / "_delta_log").is_dir():
-        raise TableError(
-            f"{folder} is a Delta table, whose files also hold rows that were deleted; pass what "
-            "deltalake.DeltaTable(...).to_pyarrow_dataset() gives"
-        )
+        raise _delta_table(str(folder))
     found = sorted(_files(folder))
+    _check_kinds(str(folder), found, [kind_of(folder.joinpath(*parts)) for parts in found])
+    return [named_path(folder.joinpath(*parts), folders=folder_values(parts[:-1])) for parts in found]
+
+
+def store_files(address: str, kind_of: Callable[[Path], str]) -> list[StorePath]:
+    """The file, the files of the folder, or those that match the pattern, at the address of a store."""
+    listed = Listed(address)
+    if listed.file is not None:
+        return [listed.file]
+    if listed.is_pattern:
+        if not listed.found:
+            raise TableError(f"no file matches {listed.shown!r}; check the pattern")
+        return [listed.path(parts, folder_values(parts[:-1])) for parts in listed.found]
+    if any(parts[0] == "_delta_log" for parts in listed.found):
+        raise _delta_table(listed.shown)
+    found = [parts for parts in listed.found if _is_shown(parts)]
+    files = [listed.path(parts, folder_values(parts[:-1])) for parts in found]
+    _check_kinds(listed.shown, found, [kind_of(path) for path in files])
+    return files
+
+
+def _delta_table(folder: str) -> TableError:
+    return TableError(
+        f"{folder} is a Delta table, whose files also hold rows that were deleted; pass what "
+        "deltalake.DeltaTable(...).to_pyarrow_dataset() gives"
+    )
+
+
+def _check_kinds(folder: str, found: Sequence[tuple[str, ...]], kinds: Sequence[str]) -> None:
+    """Refuse a folder without table files, or with files of several kinds."""
     if not found:
         raise TableError(f"{folder} is a folder without table files; name one that has some")
-    kinds: dict[str, tuple[str, ...]] = {}
-    for parts in found:
-        kinds.setdefault(kind_of(folder.joinpath(*parts)), parts)
-    if len(kinds) > 1:
-        names = " and ".join("/".join(parts) for parts in list(kinds.values())[:2])
+    first = {kind: parts for kind, parts in zip(reversed(kinds), reversed(found), strict=True)}
+    if len(first) > 1:
+        names = " and ".join("/".join(parts) for parts in sorted(first.values())[:2])
         raise TableError(
             f"{folder} holds files of several kinds, such as {names}; say which of them are the table, for instance "
             f"'{folder}/**/*.parquet'"
         )
-    return [named_path(folder.joinpath(*parts), folders=folder_values(parts[:-1])) for parts in found]
+
+
+def _is_shown(parts: Sequence[str]) -> bool:
+    """Whether neither a file nor one of its folders begins with a point or an underscore; columns may."""
+    *folders, name = parts
+    hidden = [folder for folder in folders if folder.startswith((".", "_")) and not _PARTITION.fullmatch(folder)]
+    return not hidden and not name.startswith((".", "_"))
 
 
 def _files(folder: Path) -> Iterator[tuple[str, ...]]:
     """The files in a folder, each as its folders within this one and its name."""
     for place, folders, names in os.walk(folder, onerror=_refuse):
-        folders[:] = [name for name in folders if not name.startswith((".", "_")) or _PARTITION.fullmatch(name)]
         within = Path(place).relative_to(folder).parts
-        yield from ((*within, name) for name in names if not name.startswith((".", "_")))
+        folders[:] = [name for name in folders if _is_shown((name, "file"))]
+        yield from ((*within, name) for name in names if _is_shown((name,)))
 
 
 def _refuse(error: OSError) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from radoboost.errors import ArgumentError
 from radoboost.tables.paths import csv_stream, is_tsv, open_file
+from radoboost.tables.store_files import PEEK_BYTES
 
 SEPARATORS = (",", ";", "\t", "|")
 LONGEST_LINE = 1 << 20  # a longer line is no header, and as a row it has no values
@@ -74,7 +75,7 @@ def file_separator(path: Path, marks: Marks) -> str:
 
 def header_line(path: Path) -> bytes:
     """The first line of a CSV file that is not empty, without its ending and a byte-order mark; at most 1 MiB."""
-    with open_file(path) as file:
+    with open_file(path, PEEK_BYTES) as file:
         stream = csv_stream(path, file)
         line = b""
         while len(line) <= LONGEST_LINE and (chunk := stream.read(1 << 16)):

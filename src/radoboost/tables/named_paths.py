@@ -43,7 +43,7 @@ class NamedPath(_Base):
         return hash(self.place)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return named_path, (self.place, self.shown, self.kind, dict(self.folders))
+        return named_path, (os.path.abspath(self.place), self.shown, self.kind, dict(self.folders))
 
 
 def named_path(

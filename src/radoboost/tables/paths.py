@@ -11,9 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from radoboost.errors import RadoError, TableError, reason
-from radoboost.tables.addresses import masked
-from radoboost.tables.folders import folder_files, pattern_files
+from radoboost.tables.addresses import is_squeezed, is_store, local_path, masked
+from radoboost.tables.folders import folder_files, pattern_files, store_files
 from radoboost.tables.named_paths import NamedPath
+from radoboost.tables.store_files import WindowedFile, store_stamp
+from radoboost.tables.stores import StorePath
 
 KINDS = {
     ".csv": "csv",
@@ -51,7 +53,13 @@ def expand_paths(paths: Any) -> list[Path]:
 def _expand(items: Sequence[Any]) -> list[Path]:
     files: list[Path] = []
     for item in items:
-        path = item if isinstance(item, Path) else Path(item)
+        if isinstance(item, StorePath):
+            files.append(item)
+            continue
+        if is_store(item):
+            files += store_files(item, file_kind)
+            continue
+        path = item if isinstance(item, Path) else Path(item := local_path(item))
         if path.is_dir():
             files += folder_files(path, file_kind)
         elif path.exists():
@@ -61,18 +69,28 @@ def _expand(items: Sequence[Any]) -> list[Path]:
             if not matches:
                 raise TableError(f"no file matches {masked(str(item))!r}; check the pattern")
             files += pattern_files(str(item), matches)
+        elif isinstance(item, Path) and is_squeezed(item):
+            raise TableError(f"no such file: {masked(str(item))}; pass an address as a text, not as a Path")
         else:
             raise TableError(f"no such file: {masked(str(item))}")
     for path in files:
+        if isinstance(path, StorePath):
+            _check_size(path)
+            continue
         if path.is_dir():
             raise TableError(f"{path} is a directory; name it alone, or its files, for instance '{path}/*.parquet'")
         if not path.is_file():
             raise TableError(
                 f"{path} is a pipe or a device, and a table is read more than once; save it as a file first"
             )
-        if path.stat().st_size == 0:
-            raise TableError(f"{path} is empty")
+        _check_size(path)
     return files
+
+
+def _check_size(path: Path) -> None:
+    with readable(path):
+        if file_size(path) == 0:
+            raise TableError(f"{path} is empty")
 
 
 def partition_columns(paths: Sequence[Path]) -> dict[str, str]:
@@ -85,7 +103,8 @@ def partition_columns(paths: Sequence[Path]) -> dict[str, str]:
     """
     folders: dict[str, dict[str, str]] = {}
     for path in paths:
-        for folder in () if isinstance(path, NamedPath) else path.parts[:-1]:
+        found = isinstance(path, NamedPath) and not (isinstance(path, StorePath) and path.named)
+        for folder in () if found else path.parts[:-1]:
             if match := _PARTITION.fullmatch(folder):
                 folders.setdefault(match[1], {})[match[2]] = folder
     return {name: list(values.values())[-1] for name, values in folders.items() if len(values) > 1}
@@ -111,8 +130,13 @@ def is_gzip(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
-def open_file(path: Path) -> pa.NativeFile:
-    """A file to read from. Arrow's own format is mapped, so that a record batch of any size takes no memory."""
+def open_file(path: Path, window: int | None = None, stop: int | None = None) -> pa.NativeFile:
+    """A file to read from. Arrow's own format is mapped, so that a record batch of any size takes no memory.
+
+    A file in a store is read through windows of that size, and not beyond `stop`; on this machine both are ignored.
+    """
+    if isinstance(path, StorePath):
+        return pa.PythonFile(WindowedFile(path, window, stop), mode="r")
     place = os.fsencode(path)  # as bytes: the name of a folder may not be UTF-8
     return pa.memory_map(place) if file_kind(path) == "arrow" else pa.OSFile(place)
 
@@ -122,11 +146,25 @@ def csv_stream(path: Path, file: pa.NativeFile) -> Any:
     return pa.CompressedInputStream(file, "gzip") if is_gzip(path) else file
 
 
-Stamp = tuple[int, int, int]
+Stamp = tuple[Any, ...]
+
+
+def file_size(path: Path) -> int:
+    """How many bytes a file has."""
+    if not isinstance(path, StorePath):
+        return path.stat().st_size
+    return int(path.file.size()) if path.size is None else path.size
+
+
+def first_stamp(path: Path) -> Stamp:
+    """The stamp of a file that is being opened; a store that was asked already is not asked again."""
+    return path.version_seen if isinstance(path, StorePath) and path.version_seen else stamp(path)
 
 
 def stamp(path: Path) -> Stamp:
-    """Numbers that change when the file does."""
+    """What changes when the file does: numbers, and for a file in a store its version."""
+    if isinstance(path, StorePath):
+        return store_stamp(path)
     state = os.stat(path)
     return state.st_ino, state.st_size, state.st_mtime_ns
 
@@ -138,7 +176,12 @@ def readable(path: Path | str) -> Iterator[None]:
         yield
     except RadoError:
         raise
-    except OSError as error:
-        raise TableError(f"cannot read {path}: {reason(error)}") from None
-    except (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
-        raise TableError(f"cannot read {path}: {(str(error) or type(error).__name__).splitlines()[0]}") from None
+    except (OSError, pa.ArrowException, ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
+        raise TableError(f"cannot read {path}: {_said(path, error)}") from None
+
+
+def _said(path: Path | str, error: Exception) -> str:
+    """What a library says, in one line; of a store without credentials."""
+    if isinstance(path, StorePath):
+        return path.store.said(error)
+    return reason(error) if isinstance(error, OSError) else (str(error) or type(error).__name__).splitlines()[0]

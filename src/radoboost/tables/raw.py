@@ -23,7 +23,7 @@ from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, sliced
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import PLAIN, Marks, file_separator, header_line
 from radoboost.tables.named_paths import folder_columns
-from radoboost.tables.paths import csv_stream, expand_paths, file_kind, is_paths, open_file, readable, stamp
+from radoboost.tables.paths import csv_stream, expand_paths, file_kind, first_stamp, is_paths, open_file, readable
 from radoboost.tables.raw_columns import array_cells, named_columns, raw_cells, spelled
 from radoboost.tables.reading import Selection
 from radoboost.tables.source import Part, Source
@@ -141,7 +141,7 @@ class Raw(Strict):
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
         """The file as one part."""
-        return [TextFile(path, stamp(path), selection, None, file_separator(path, self.marks))]
+        return [TextFile(path, first_stamp(path), selection, None, file_separator(path, self.marks))]
 
 
 def is_object(column: tuple[str, Any]) -> bool:

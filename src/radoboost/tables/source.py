@@ -14,10 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import NeedsSchema, TableError
+from radoboost.tables.read_ahead import parts_ahead
 from radoboost.tables.schema import Schema
 from radoboost.tables.sparse import SparseRows
 
 TILE_ROWS = 64  # one word of the keystream has a bit for each: batches of whole tiles save work at both ends
+BATCHES_AHEAD = 4  # of a part in a store: about all of it
 PART_VALUES = 1 << 23  # in a part, about: small enough to be sent around, large enough to be worth it
 
 
@@ -97,6 +99,7 @@ class Source:
     number of rows of a table that does not know it. With a `schema`, the features are its encoded columns. Where rows
     are sparse, `sparse_rows` is how many of them a batch should have if nobody makes them dense; it is None elsewhere.
     `frame` is the data frame on a cluster that parts are partitions of; None where parts can be read by themselves.
+    Rows that are `away`, in a store, are read ahead.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Source:
     schema: Schema | None = None
     sparse_rows: int | None = None
     frame: Any = None
+    away: bool = False
 
     def __post_init__(self) -> None:
         if not self.features:
@@ -136,8 +140,15 @@ class Source:
 
     def batches(self, rows: int | None = None) -> Iterator[Batch]:
         """All rows, in order, at most `rows` at a time; by default `batch_rows`."""
-        for part in self.pieces:
-            yield from part.batches(self.batch_rows if rows is None else rows)
+        most_rows = self.batch_rows if rows is None else rows
+        if not self.away:
+            return (batch for part in self.pieces for batch in part.batches(most_rows))
+        whole = PART_VALUES / len(self.features)
+
+        def size(part: Part) -> float:
+            return 1.0 if part.n_rows is None else part.n_rows / whole
+
+        return parts_ahead(self.pieces, lambda part: part.batches(most_rows), size, BATCHES_AHEAD)
 
     def expected_rows(self, rows_read: int) -> int | None:
         """How many rows there are, by a guess where need be, after `rows_read` of them; for a progress bar."""

@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.progress import Progress, silent
-from radoboost.tables.addresses import explained, is_address, withheld
+from radoboost.tables.addresses import explained, is_address, is_store, withheld
 from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.datasets import dataset_files, dataset_reader, is_dataset
 from radoboost.tables.kinds import Category
 from radoboost.tables.marks import PLAIN
 from radoboost.tables.named_paths import NamedPath
+from radoboost.tables.paths import expand_paths
 from radoboost.tables.queries import (
     Answer,
     Query,
@@ -199,6 +200,8 @@ def spooled(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> 
     """
     if isinstance(table, StandardInput):
         return [table.spooled(bar)]
+    if is_store(table) or (isinstance(table, list | tuple) and any(map(is_store, table))):
+        return expand_paths(table)  # the store is asked what is there only once
     if is_dataset(table):
         with explained(name="the dataset"), withheld(row_by_row, "the dataset"):
             files = dataset_files(table, row_by_row=row_by_row)

@@ -19,7 +19,7 @@ from radoboost.tables.csv_files import CsvFile, csv_schema
 from radoboost.tables.frames import coalesced
 from radoboost.tables.labels import labels_array
 from radoboost.tables.marks import PLAIN, Marks, file_separator
-from radoboost.tables.paths import readable, stamp
+from radoboost.tables.paths import first_stamp, readable
 from radoboost.tables.raw_columns import each_label, named_columns, raw_cells, shown
 from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.schema import Schema
@@ -158,7 +158,7 @@ class Strict:
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
         """The file as one part."""
-        return [CsvFile(path, stamp(path), selection, None, schema, file_separator(path, self.marks))]
+        return [CsvFile(path, first_stamp(path), selection, None, schema, file_separator(path, self.marks))]
 
     def check_opened(self, source: Source) -> None:
         """Refuse a table that is known to have no rows."""

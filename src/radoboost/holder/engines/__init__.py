@@ -24,8 +24,10 @@ from radoboost.release.columns import Column
 from radoboost.tables.sparse import SparseRows
 
 _CLASSES = {"kernel": ("radoboost.holder.engines.kernel", "Kernel"),
-            "reference": ("radoboost.holder.engines.reference", "Reference")}  # fmt: skip
-ENGINES = tuple(_CLASSES)
+            "reference": ("radoboost.holder.engines.reference", "Reference"),
+            "cuda": ("radoboost.holder.engines.cuda", "Cuda")}  # fmt: skip
+ENGINES = ("kernel", "reference")  # those that run on any machine
+NAMES = ("auto", *_CLASSES)
 
 
 class Survey(Protocol):
@@ -149,18 +151,23 @@ def get_engine(engine: str | Engine) -> Engine:
     """
     if not isinstance(engine, str):
         if not all(callable(getattr(engine, name, None)) for name in ("survey", "snap", "sum_rows", "totals")):
-            raise ArgumentError(f"engine must be 'auto', one of {', '.join(ENGINES)}, or an engine; it is {engine!r}")
+            raise ArgumentError(f"engine must be 'auto', one of {', '.join(_CLASSES)}, or an engine; it is {engine!r}")
         return engine
     if engine == "auto":
-        engine = "kernel" if has_numba() else "reference"
+        return cpu_engine()
     if engine not in _CLASSES:
-        raise ArgumentError(f"engine must be 'auto' or one of {', '.join(ENGINES)}; it is {engine!r}")
+        raise ArgumentError(f"engine must be 'auto' or one of {', '.join(_CLASSES)}; it is {engine!r}")
     module, name = _CLASSES[engine]
     prepare_cache()
     try:
         return cast(Engine, getattr(importlib.import_module(module), name)())
     except ImportError as error:
         raise ArgumentError(f"the engine {engine!r} cannot be loaded ({error}); use engine='reference'") from None
+
+
+def cpu_engine() -> Engine:
+    """The fastest engine that needs no device: the kernel, or the reference where there is no numba."""
+    return get_engine("kernel" if has_numba() else "reference")
 
 
 def has_numba() -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.mechanisms.contract import Circumstances
+from radoboost.holder.mechanisms.contract import Circumstances, Secrets
 from radoboost.privacy import Event, NotPrivate, accountant_name, best_guess, epsilon_at, event_to_dict
 from radoboost.release import Statement, percent_up
 from radoboost.release.chain import composed_with
@@ -14,9 +14,8 @@ DEFAULT_DELTA = 1e-6
 SHOWN_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8)
 TRUST_MODEL = "central: whoever crafts the release sees the whole table, and is trusted with it"
 ON_A_CLUSTER = (
-    "; so are the machines of {cluster}, its scheduler, its network and its disks: they see the rows of the parts that "
-    "they sum, partial sums, and the keys of coins, and of noise on examples, of these parts (of all parts, where "
-    "signatures have a seed or a prescribed size). Noise on sums is drawn by whoever crafts"
+    "; so are the machines of {cluster}, its scheduler, its network and its disks: they see rows, and sums over parts "
+    "of the table before any noise. {keys}"
 )
 FROM_SYSTEM = "ChaCha20, under keys that come from the operating system and are forgotten"
 FROM_SEED = "ChaCha20, signatures under a key that follows from a seed; noise, if any, under a key from the system"
@@ -58,13 +57,41 @@ SCHEMAS = {
 }
 
 
-def trust_model(cluster: str) -> str:
-    """Who is trusted with the table.
+def trust_model(circumstances: Circumstances, secrets: Secrets) -> str:
+    """Who is trusted with the table, and on a cluster with which keys (K6, K7 of docs/proofs/clusters.md).
 
-    >>> trust_model("")
+    >>> trust_model(Circumstances("bounds", False, 0, 3, None), Secrets(coins=False, row_noise=False))
     'central: whoever crafts the release sees the whole table, and is trusted with it'
     """
-    return TRUST_MODEL + (ON_A_CLUSTER.format(cluster=cluster) if cluster else "")
+    if not circumstances.cluster:
+        return TRUST_MODEL
+    return TRUST_MODEL + ON_A_CLUSTER.format(cluster=circumstances.cluster, keys=_keys(circumstances, secrets))
+
+
+def _keys(circumstances: Circumstances, secrets: Secrets) -> str:
+    """Which keys machines of a cluster get, in sentences.
+
+    >>> _keys(Circumstances("bounds", False, 0, 3, None), Secrets(coins=False, row_noise=False))
+    'They get no key. Noise on sums is drawn by whoever crafts, and its key stays there'
+    """
+    own, common = [], []
+    if secrets.coins:
+        if circumstances.seeded:
+            common.append("all signatures, which follows from the seed")
+        elif circumstances.drawn_together:
+            common.append("all signatures, for each is drawn from all rows")
+        else:
+            own.append("coins")
+    if secrets.row_noise:
+        own.append("noise")
+    if circumstances.person is not None:
+        common.append("the choice among rows of a person")
+    sentences = [
+        f"A worker gets keys for the {' and the '.join(own)} of the rows that it sums, and of no others"
+    ] * bool(own)
+    sentences += [f"All of them get the key of {', and that of '.join(common)}"] * bool(common)
+    sentences += ["Noise on sums is drawn by whoever crafts, and its key stays there"] * secrets.sum_noise
+    return ". ".join(sentences if own or common else ["They get no key", *sentences])
 
 
 def make_statement(
@@ -77,8 +104,12 @@ def make_statement(
     promises: Sequence[str],
     not_protected: Sequence[str],
     adversary: str = "An adversary who knows everything else",
+    secrets: Secrets = Secrets(),  # noqa: B008 - it is frozen
 ) -> Statement:
-    """A statement about an event; with a seed every epsilon is infinite. It bounds the best guess of `adversary`."""
+    """A statement about an event; with a seed every epsilon is infinite. It bounds the best guess of `adversary`.
+
+    `secrets` says which keys there are, for where a cluster gets some.
+    """
     relation = event.relation
     assert relation is not None
     if circumstances.seeded:
@@ -106,7 +137,7 @@ def make_statement(
         promises=tuple(promises),
         not_protected=tuple(not_protected),
         unit_of_privacy=unit,
-        trust_model=trust_model(circumstances.cluster),
+        trust_model=trust_model(circumstances, secrets),
         random_source=FROM_SEED if circumstances.seeded else FROM_SYSTEM,
         best_guess=guess,
         epsilon_at=tuple((other, epsilon_at(event, other)) for other in SHOWN_DELTAS),

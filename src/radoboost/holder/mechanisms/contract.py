@@ -133,7 +133,8 @@ class Circumstances:
     schema came from: "declared" beforehand, or from the "table"; it is empty where there is none. With `mapped`, the
     columns were made by a feature map. `shape` is what the noise of `moments` depends on. `n_classes` counts the
     classes of a plain release. With `query`, rows are those of the answer to a query. `cluster` names the machines that
-    saw the table's rows, where it was not this one alone.
+    saw the table's rows, where it was not this one alone. Signatures that are `drawn_together` have one key for all
+    rows: those of a prescribed size.
     """
 
     scale: str
@@ -152,6 +153,19 @@ class Circumstances:
     n_classes: int = 2
     query: bool = False
     cluster: str = ""
+    drawn_together: bool = False
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Which keys a mechanism has: those of coins by which rows join rados, of noise on rows, and of noise on sums.
+
+    Where a cluster sums rows, workers get the first two, and the last stays with whoever crafts: statements say so.
+    """
+
+    coins: bool = True
+    row_noise: bool = True
+    sum_noise: bool = True
 
 
 @dataclass(frozen=True)

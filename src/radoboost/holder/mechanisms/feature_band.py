@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.grid import EXACT_UNIT, ExactSums, grid_step, make_columns
 from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, check_epsilon, make_statement
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question, Secrets
 from radoboost.holder.mechanisms.plain import exposed_by_scale
 from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey
 from radoboost.holder.run import Run
@@ -56,6 +56,7 @@ class FeatureBand:
     name: ClassVar[str] = "feature-band"
     private: ClassVar[bool] = False
     law: ClassVar[str] = "banded sums"
+    secrets: ClassVar[Secrets] = Secrets(row_noise=False, sum_noise=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.feature, str):
@@ -173,6 +174,7 @@ class FeatureBand:
                 ),
             ),
             adversary=f"Anyone who sees the column {name} of the rados and no other, knows everything else",
+            secrets=self.secrets,
         )
 
     @classmethod

@@ -20,7 +20,7 @@ from radoboost.holder.mechanisms.claims import (
     check_epsilon,
     make_statement,
 )
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question, Secrets
 from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
 from radoboost.holder.mechanisms.moment_columns import check_outlook, planned_columns
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, SphereRows
@@ -73,6 +73,7 @@ class Moments:
     name: ClassVar[str] = "moments"
     private: ClassVar[bool] = True
     law: ClassVar[str] = "noisy moments"
+    secrets: ClassVar[Secrets] = Secrets(coins=False, row_noise=False)
     default_rados: ClassVar[int] = 0
     takes_seed: ClassVar[bool] = False
 
@@ -317,6 +318,7 @@ class Moments:
             unit=whom.unit if record or shape.n_classes == 2 else f"{whom.unit}; {_FLIPPED.format(shape.n_classes)}",
             promises=[words(promise) for promise in promises],
             not_protected=[*map(words, exposed), *whom.not_protected, words(declared), *COMMON],
+            secrets=self.secrets,
         )
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, OFF_THE_TABLE, make_statement
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question, Secrets
 from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
 from radoboost.holder.mechanisms.noisy_rados import check_noise, noise_scale
 from radoboost.holder.mechanisms.person_claims import protected
@@ -61,6 +61,7 @@ class NoisyExamples:
     name: ClassVar[str] = "noisy-examples"
     private: ClassVar[bool] = True
     law: ClassVar[str] = "sums of noisy rows"
+    secrets: ClassVar[Secrets] = Secrets(sum_noise=False)
     noise_on: ClassVar[str] = "examples"
     neighbours: ClassVar[Relation] = Relation.EDGE
     hides_size: ClassVar[bool] = False
@@ -139,6 +140,7 @@ class NoisyExamples:
                 *(() if self.clip is None else whom.not_protected),
                 *COMMON,
             ),
+            secrets=self.secrets,
         )
 
     @classmethod

@@ -18,7 +18,7 @@ from radoboost.holder.mechanisms.claims import (
     check_epsilon,
     make_statement,
 )
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question, Secrets
 from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
 from radoboost.holder.mechanisms.person_claims import protected
 from radoboost.holder.mechanisms.records import (
@@ -61,6 +61,7 @@ class NoisyRados:
     name: ClassVar[str] = "noisy-rados"
     private: ClassVar[bool] = True
     law: ClassVar[str] = "noisy sums"
+    secrets: ClassVar[Secrets] = Secrets(row_noise=False)
     noise_on: ClassVar[str] = "rados"
     neighbours: ClassVar[Relation] = Relation.RECORD
     hides_size: ClassVar[bool] = True
@@ -132,6 +133,7 @@ class NoisyRados:
                 "The number of examples is protected in the same sense, and is not in the release.",
             ),
             not_protected=(*_NOT_PROTECTED, *whom.not_protected, *COMMON),
+            secrets=self.secrets,
         )
 
     @classmethod

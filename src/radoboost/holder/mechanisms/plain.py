@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from radoboost.holder.grid import make_columns
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, make_statement
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made
+from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Secrets
 from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey, through_map
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import check_enough_examples
@@ -58,6 +58,7 @@ class Plain:
     name: ClassVar[str] = "plain"
     private: ClassVar[bool] = False
     law: ClassVar[str] = "sums"
+    secrets: ClassVar[Secrets] = Secrets(row_noise=False, sum_noise=False)
 
     def check(self, asked: Asked) -> None:
         """Refuse a scale that cannot be used."""
@@ -83,5 +84,6 @@ class Plain:
             unit="none: nothing is promised",
             promises=(),
             not_protected=(*first, *exposed, *_NOT_PROTECTED[3:]),
+            secrets=self.secrets,
         )
         return replace(statement, neighbours="any two tables", delta=0.0, epsilon_at=())

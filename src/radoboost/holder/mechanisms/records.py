@@ -268,7 +268,7 @@ def sum_records(
         raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=sums.counts.n_rows))
     circumstances = Circumstances(
         "bounds", asked.seeded, n_rados, len(columns), n_rows, asked.earlier, person=asked.person,
-        max_rows=asked.max_rows, mapped=through is not None,
+        max_rows=asked.max_rows, mapped=through is not None, drawn_together=not asked.subsets.by_coins,
     )  # fmt: skip
     return Made(
         blocks={RADOS: sums.totals * np.float64(plan.step)},

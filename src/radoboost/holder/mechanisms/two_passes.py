@@ -128,6 +128,7 @@ def sum_rados(
             asked.earlier,
             mapped=through is not None,
             n_classes=facts.rule.n_classes,
+            drawn_together=not subsets.by_coins,
         ),
         parameters=parameters,
         signatures={"name": subsets.name, **subsets.parameters(n_rows)},

@@ -8,7 +8,7 @@ travels with that part. Noise on sums is drawn here, once all parts are merged.
 
 import ipaddress
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 from radoboost.errors import ArgumentError, RadoError, TableError
 from radoboost.holder.passes import CountRows, Pass, Readable, RowPass, S
 from radoboost.holder.runners import Runner
-from radoboost.holder.runners.parts import MadePart, PartSums, Refusal
+from radoboost.holder.runners.parts import MadePart, PartSums, Refusal, innermost
 from radoboost.holder.runners.threads import check_threads
 from radoboost.progress import Progress, silent
 from radoboost.tables import Source
 from radoboost.tables.cluster_frames import cluster_of, placed
+from radoboost.tables.streams import is_query
 
 DASK_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
 SPARK_SCHEMES = ("spark", "sc", "yarn", "k8s")
@@ -78,14 +79,18 @@ class ClusterRunner(ABC):
     def keep_parts(self, task: RowPass, source: Source | ClusterRows, rows: int) -> ClusterRows:
         """The rows that `task` makes of each part, kept where they are: `keep_part` of each."""
 
+    def map_parts(self, work: Callable[[Any], Any], source: Source) -> Iterator[Any]:
+        """What `work`, which can be pickled, makes of each part of the source, in order: for predictions."""
+        raise ArgumentError(f"{self.name} makes no predictions; leave the cluster out (--cluster)")
+
     def by_part(
         self, task: Any, source: Source, firsts: Sequence[int], sizes: Sequence[int]
     ) -> Pass[Any] | Sequence[Pass[Any]]:
         """The pass of each part, with what is secret about that part's rows."""
         return [task.for_part(first, size) for first, size in zip(firsts, sizes, strict=True)]
 
-    def close(self) -> None:
-        """Stop whatever was started for this runner alone."""
+    def close(self) -> None:  # noqa: B027 (there may be nothing)
+        """Close what was opened for this runner; whoever made it calls this, also after a failure."""
 
     def expect(self, passes: int) -> None:
         """Announce how many passes there will be in all."""
@@ -104,8 +109,7 @@ class ClusterRunner(ABC):
         """How many rows each part of the source has, counted on the cluster if need be."""
         known = self._known(source)
         if known is None:
-            pieces = source.parts()
-            counted = self.sum_parts(CountRows(), source, [0] * len(pieces), source.batch_rows)
+            counted = self._summed(CountRows(), source, [0] * len(source.pieces), source.batch_rows)
             known = self._checked(counted, source, None)
         return known
 
@@ -115,12 +119,12 @@ class ClusterRunner(ABC):
         sizes = self._known(source)
         tasks: Pass[S] | Sequence[Pass[S]] = task
         firsts = [0] * len(source.pieces)
-        if (for_part := getattr(task, "for_part", None)) is not None:
+        if hasattr(task, "for_part"):
             assert isinstance(source, Source), "kept rows have no numbers"
             sizes = self.sizes(source)
             firsts = [0, *accumulate(sizes)][:-1]
             tasks = self.by_part(task, source, firsts, sizes)
-        total = self.sum_parts(tasks, source, firsts, _batch_rows(task, source))
+        total = self._summed(tasks, source, firsts, _batch_rows(task, source))
         self._checked(total, source, sizes)
         self._done += 1
         return task.empty() if total.sums is None else total.sums
@@ -128,12 +132,20 @@ class ClusterRunner(ABC):
     def keep(self, source: Readable, task: RowPass, n_rows: int | None) -> Readable:
         """The rows on the workers that made them, or made again whenever they are read, if there is one pass only."""
         assert isinstance(source, Source | ClusterRows)
-        if n_rows is None:
-            pieces = [MadePart(piece, task) for piece in source.pieces]
-            return ClusterRows(source.name, source.features, source.n_rows, pieces, source.frame)
-        kept = self.keep_parts(task, source, _batch_rows(task, source))
-        self._done += 1
+        pieces, known = [MadePart(piece, task) for piece in source.pieces], self._known(source)
+        kept = ClusterRows(source.name, source.features, source.n_rows, pieces, source.frame)
+        if n_rows is not None and pieces:
+            kept = self.keep_parts(task, source, _batch_rows(task, source))
+            self._done += 1
+        if known is not None:  # every part gives as many rows as it has
+            self._sizes.append((kept, known))
         return kept
+
+    def _summed(
+        self, tasks: Pass[S] | Sequence[Pass[S]], source: Source | ClusterRows, firsts: Sequence[int], rows: int
+    ) -> PartSums[S]:
+        """As `sum_parts`; a table without parts needs no cluster."""
+        return self.sum_parts(tasks, source, firsts, rows) if source.pieces else PartSums(None)
 
     def _known(self, source: Readable) -> list[int] | None:
         """How many rows each part has, if that was said; None if it was not."""
@@ -147,6 +159,8 @@ class ClusterRunner(ABC):
         """How many rows each part had this time; a refusal is raised, and so is another number than before."""
         if total.refusal is not None:
             raise self._explained(total.refusal, source)
+        if lost := [number for number in range(len(source.pieces)) if number not in total.rows]:
+            raise TableError(f"the cluster lost part {lost[0] + 1:,} of {source.name}; craft again")
         found = [total.rows[number] for number in range(len(source.pieces))]
         if sizes is not None and found != sizes:
             number = next(k for k, (one, other) in enumerate(zip(found, sizes, strict=True)) if one != other)
@@ -167,13 +181,6 @@ class ClusterRunner(ABC):
             return sum(self.sizes(replace(source, pieces=[innermost(piece) for piece in source.pieces]))[:part])
 
         return type(refusal.error)(placed(str(refusal.error), first_row))
-
-
-def innermost(part: Any) -> Any:
-    """The part of the table itself, without what it is seen through."""
-    while (within := getattr(part, "part", None)) is not None:
-        part = within
-    return part
 
 
 def _batch_rows(task: Any, source: Source | ClusterRows) -> int:
@@ -211,10 +218,20 @@ def cluster_runner(
     if kind == "dask":
         from radoboost.holder.runners.dask import dask_runner
 
-        return dask_runner(cluster, bar, threads, trust_network=trust_network)
+        return dask_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
     from radoboost.holder.runners.spark import spark_runner
 
     return spark_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
+
+
+def check_reach(cluster: Any, table: Any) -> None:
+    """Refuse a table that comes to this machine alone, and once, where a cluster is to read it."""
+    here = cluster is None or getattr(cluster, "cluster", None) == ""  # a runner of this machine
+    if not here and is_query(table):
+        raise ArgumentError(
+            "queries, streams and standard input come to this machine alone, and no worker of a cluster can read them; "
+            "write the rows to files that all workers can read, and craft these, or leave cluster out (--cluster)"
+        )
 
 
 def _kind(cluster: Any) -> str:

@@ -6,10 +6,12 @@ so the sums are. What a worker cannot use comes back as a refusal, a state like 
 that fails again and again.
 """
 
+import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Generic
 
 from numpy.typing import NDArray
@@ -21,6 +23,8 @@ from radoboost.holder.engines.proof import proves_itself
 from radoboost.holder.passes import Pass, RowPass, S
 from radoboost.holder.runners.kept import RowBatch, narrowed
 from radoboost.tables.cluster_frames import lent
+
+_TWICE = "the cluster counted part {part:,} of the table twice, so these sums are of no table; craft again"
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,19 @@ class PartSums(Generic[S]):
     refusal: Refusal | None = None
 
     def merge(self, other: "PartSums[S]") -> "PartSums[S]":
-        """Those of both; of two refusals, the one of the earlier part."""
+        """Those of both; of two refusals, the one of the earlier part. A part that is in both is refused (K2)."""
+        rows = {**self.rows, **other.rows}
+        if twice := self.rows.keys() & other.rows.keys():
+            return PartSums(None, rows, Refusal(min(twice), TableError(_TWICE.format(part=min(twice) + 1))))
         refusals = [one.refusal for one in (self, other) if one.refusal is not None]
-        first = min(refusals, key=lambda refusal: refusal.part, default=None)
-        if first is not None or self.sums is None or other.sums is None:
-            sums = None if first is not None else other.sums if self.sums is None else self.sums
-        else:
-            sums = self.sums.merge(other.sums)
-        return PartSums(sums, {**self.rows, **other.rows}, first)
+        if refusals:
+            return PartSums(None, rows, min(refusals, key=lambda refusal: refusal.part))
+        if self.sums is None or other.sums is None:
+            return PartSums(other.sums if self.sums is None else self.sums, rows)
+        try:
+            return PartSums(self.sums.merge(other.sums), rows)
+        except RadoError as error:  # what no part shows by itself, such as too many classes
+            return PartSums(None, rows, Refusal(max(rows), error))
 
 
 def sum_part(
@@ -59,6 +68,7 @@ def sum_part(
     """
     try:
         _check_machine(getattr(task, "engine", None), task.worker_bytes)
+        check_reach(part)
         sums, row = task.empty(), first_row
         with lent(frames):
             for batch in part.batches(rows):
@@ -87,6 +97,9 @@ class KeptPart:
     arrays: Sequence[NDArray[Any]] = field(default=(), repr=False)
     refusal: RadoError | None = None
 
+    def __sizeof__(self) -> int:  # what a cluster plans its memory by
+        return sum(array.nbytes for array in self.arrays)
+
     def batches(self, rows: int) -> Iterator[RowBatch]:
         """All rows, as they were kept."""
         if self.refusal is not None:
@@ -103,6 +116,7 @@ def keep_part(task: RowPass, part: Any, rows: int, frames: Iterable[Any] | None 
     """The rows that `task` makes of one part, or of rows that were kept of it."""
     try:
         _check_machine(getattr(task, "engine", None), 0)
+        check_reach(part)
         with lent(frames):
             return KeptPart([narrowed(task.rows(batch)) for batch in part.batches(rows) if batch.n_rows])
     except RadoError as error:
@@ -122,15 +136,37 @@ class MadePart:
             yield RowBatch(batch.n_rows, partial(self.task.rows, batch))
 
 
+def innermost(part: Any) -> Any:
+    """The part of the table itself, without what it is seen through."""
+    while (within := getattr(part, "part", None)) is not None:
+        part = within
+    return part
+
+
+def worker_name() -> str:
+    """What messages call this worker."""
+    return socket.gethostname()
+
+
+def check_reach(part: Any) -> None:
+    """Refuse a file that this worker cannot read."""
+    path = getattr(innermost(part), "path", None)
+    if isinstance(path, Path) and os.path.isabs(place := os.fspath(path)) and not os.access(place, os.R_OK):
+        raise TableError(
+            f"the worker {worker_name()} cannot read {path}: each worker reads files itself; put them where all "
+            "machines of the cluster see them under that name, or craft on this machine alone"
+        )
+
+
 def _check_machine(engine: Engine | None, n_bytes: int) -> None:
     """Refuse work that does not fit into a worker's memory, and a worker that computes other integers than it should.
 
     Sensitivity is a statement about integers, and a release is the same to the last bit everywhere only if these are.
     """
     if n_bytes:
-        memory.require(n_bytes, f"this sum on the worker {socket.gethostname()}", "ask for fewer rados or columns")
+        memory.require(n_bytes, f"this sum on the worker {worker_name()}", "ask for fewer rados or columns")
     if engine is not None and not proves_itself(engine):
         raise TableError(
-            f"the worker {socket.gethostname()} computes other integers than it should, so it may not join; leave it "
+            f"the worker {worker_name()} computes other integers than it should, so it may not join; leave it "
             "out of the cluster, or take engine='reference'"
         )

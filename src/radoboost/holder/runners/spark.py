@@ -18,8 +18,8 @@ import pyarrow as pa
 from radoboost.errors import RadoError, TableError
 from radoboost.holder.keystream import pickled_without_fresh
 from radoboost.holder.passes import Pass, Readable, RowPass, S
-from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner, innermost
-from radoboost.holder.runners.parts import PartSums, Refusal
+from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner
+from radoboost.holder.runners.parts import PartSums, Refusal, innermost
 from radoboost.holder.runners.spark_sessions import spark_session
 from radoboost.holder.runners.spark_workers import (
     KEPT,

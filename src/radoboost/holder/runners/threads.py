@@ -8,7 +8,8 @@ bit.
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from typing import TypeVar
 
 from radoboost import memory
@@ -52,8 +53,8 @@ class Threads:
         def add(sums: S, job: tuple[int, Batch]) -> None:
             task.add(sums, *job)
 
-        batches = self._numbered(source, task.title, task.rows_at_a_time)
-        total = merged(share_out(batches, [task.empty() for _ in range(threads)], add))
+        with closing(self._numbered(source, task.title, task.rows_at_a_time)) as batches:
+            total = merged(share_out(batches, [task.empty() for _ in range(threads)], add))
         self._done += 1
         return total
 
@@ -71,12 +72,14 @@ class Threads:
             if found is None:
                 return again
             place = found
-        batches = self._numbered(source, task.title, task.rows_at_a_time)
-        rows = keep_rows(again, place, lambda add: share_out(batches, [None] * self.threads, add))
+        with closing(self._numbered(source, task.title, task.rows_at_a_time)) as batches:
+            rows = keep_rows(again, place, lambda add: share_out(batches, [None] * self.threads, add))
         self._done += 1
         return rows
 
-    def _numbered(self, source: Readable, title: str, rows_at_a_time: int | None) -> Iterator[tuple[int, Batch]]:
+    def _numbered(
+        self, source: Readable, title: str, rows_at_a_time: int | None
+    ) -> Generator[tuple[int, Batch], None, None]:
         """Batches with the number of their first row; the bar shows how far they are."""
         first = 0
         for batch in source.batches(rows_at_a_time):

@@ -1,0 +1,443 @@
+"""Sums of rados on a GPU, against PyTorch on the same one: from float32 arrays there to exact sums.
+
+    python benchmarks/gpu.py [--rows 11000000] [--repeats 20] [--variants] [--out FOLDER]
+
+First the engine `cuda` is compared with the engine `reference` on shapes that cross tiles, slabs and panels, then timed
+on 28 columns of several laws, standardised by what they are, and the constant. Some rados of the timed sums are
+computed again in NumPy. The peers draw bits with PyTorch's generator and multiply in bfloat16, in pieces of several
+sizes of which the fastest counts: (a) `bernoulli_`, (b) random words that compiled code unpacks. They neither
+standardise nor snap, and their sums are rounded. Exits with 1 where we are slower than we mean to be, or sums differ.
+
+`--variants` times other constants of the kernels too. It needs CuPy and PyTorch, and of our own libraries NumPy,
+pyarrow and psutil only (`PYTHONPATH=src` will do): where `cryptography` is not installed, ChaCha20 in NumPy stands in.
+"""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import re
+import statistics
+import sys
+import time
+import types
+from pathlib import Path
+
+import numpy as np
+
+import measuring
+from measuring import keep, shortfalls
+
+N_FEATURES = 28
+MOST_MS = {1000: 8.0, 10_000: 60.0}
+LEAST_RATIO = 3.0
+PIECES = (1 << 16, 1 << 18, 1 << 20)  # rows that a peer takes at a time
+LAST_TILE = 65536 * 64
+SHAPES = [  # rows, columns, rados, first row: ends of tiles, slabs, panels of columns and blocks of rados
+    (1, 1, 1, 0),
+    (63, 1, 1, 1),
+    (64, 29, 2, 0),
+    (65, 30, 513, 63),
+    (700, 40, 7, LAST_TILE - 330),
+    (640, 10, 1003, LAST_TILE - 320),
+    (500, 59, 17, 3 * LAST_TILE + 17),
+    (10_003, 29, 1003, LAST_TILE - 4999),
+    (5000, 200, 100, 12),
+]
+VARIANTS = [  # constants of cuda_sums.cu
+    {"HEIGHT": 2, "WARPS": 16},
+    {"HEIGHT": 2, "WARPS": 8, "BLOCKS": 2},
+    {"HEIGHT": 3, "WARPS": 8},
+    {"STAGES": 4, "STAGE_TILES": 2},
+    {"STAGES": 3, "STAGE_TILES": 4},
+    {"STAGES": 2, "STAGE_TILES": 8},
+    {"WARPS": 4, "BLOCKS": 2},
+    {"STAGES": 6, "STAGE_TILES": 1},
+]
+
+
+# ---- ChaCha20 in NumPy
+
+
+def chacha_blocks(key, nonce, blocks):
+    """Blocks of the keystream by their numbers, 16 words of 32 bits each."""
+    start = np.empty((16, len(blocks)), np.uint32)
+    start[:4] = np.frombuffer(b"expand 32-byte k", "<u4")[:, None]
+    start[4:12], start[13:] = np.frombuffer(key, "<u4")[:, None], np.frombuffer(nonce, "<u4")[:, None]
+    start[12] = np.asarray(blocks).astype(np.uint32)
+    x = list(start.copy())
+    quarters = [(0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
+                (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)]  # fmt: skip
+    for _ in range(10):
+        for a, b, c, d in quarters:
+            for p, q, r, turn in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+                x[p] = x[p] + x[q]
+                mixed = x[r] ^ x[p]
+                x[r] = mixed << np.uint32(turn) | mixed >> np.uint32(32 - turn)
+    return np.ascontiguousarray((np.array(x) + start).T)
+
+
+def stand_in_for_cryptography():
+    """The few names that radoboost takes from cryptography, in NumPy."""
+
+    class Stream:
+        def __init__(self, key, nonce):
+            self._key = key
+            self.reset_nonce(nonce)
+
+        def reset_nonce(self, nonce):
+            self._block, self._nonce, self._rest = int.from_bytes(nonce[:4], "little"), nonce[4:], b""
+
+        def update(self, zeros):
+            missing = -(-(len(zeros) - len(self._rest)) // 64)
+            if missing > 0:
+                numbers = np.arange(self._block, self._block + missing)
+                self._rest += chacha_blocks(self._key, self._nonce, numbers).astype("<u4").tobytes()
+                self._block += missing
+            out, self._rest = self._rest[: len(zeros)], self._rest[len(zeros) :]
+            return out
+
+        def update_into(self, zeros, target):
+            target[: len(zeros)] = self.update(zeros)
+
+    ciphers, algorithms = types.ModuleType("ciphers"), types.ModuleType("algorithms")
+    algorithms.ChaCha20 = lambda key, nonce: (key, nonce)
+    ciphers.Cipher = lambda algorithm, mode: types.SimpleNamespace(encryptor=lambda: Stream(*algorithm))
+    ciphers.CipherContext, ciphers.algorithms = Stream, algorithms
+    path = "cryptography.hazmat.primitives.ciphers"
+    for name in ("cryptography", "cryptography.hazmat", "cryptography.hazmat.primitives"):
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules[path], sys.modules[f"{path}.algorithms"] = ciphers, algorithms
+
+
+if importlib.util.find_spec("cryptography") is None:
+    stand_in_for_cryptography()
+try:
+    importlib.metadata.version("radoboost")
+except importlib.metadata.PackageNotFoundError:  # not installed: the checkout's folder src is enough here
+    of_others = importlib.metadata.version
+    importlib.metadata.version = lambda name: "of a checkout" if name == "radoboost" else of_others(name)
+
+from radoboost.holder.engines import cuda, cuda_device, get_engine  # noqa: E402
+from radoboost.holder.grid import edge_integers, grid_step  # noqa: E402
+from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS, make_key  # noqa: E402
+from radoboost.holder.passes import Within  # noqa: E402
+from radoboost.holder.subsets import Everything, Start  # noqa: E402
+from radoboost.release.columns import Column, constant_column  # noqa: E402
+
+KEY = make_key(0)
+
+
+# ---- the same integers
+
+
+def check_shapes(engine):
+    """What differs from the reference, in words; nothing should."""
+    reference, rng, wrong = get_engine("reference"), np.random.default_rng(1), []
+    for m, d, n, first in SHAPES:
+        rows = rng.integers(-(2**22), 2**22, (m, d), endpoint=True).astype(np.int32)
+        rows[rng.random((m, d)) < 0.1] = -(2**22)
+        coins = Start(KEY, n, 2)
+        sets = {"coins": coins, "within": Within.over(coins, first, rng.random(m) < 0.5), "all": Everything(),
+                "quarters": Start(KEY, n, 1), "three quarters": Start(KEY, n, 3)}  # fmt: skip
+        for name, prepared in sets.items():
+            totals = [each.totals(n, d) for each in (reference, engine)]
+            for each, total in zip((reference, engine), totals, strict=True):
+                each.sum_rows(rows, first, prepared, total)
+            if not np.array_equal(*totals):
+                wrong.append(f"sums of {m} x {d} x {n} from row {first} with {name}")
+    return wrong + check_snapping(engine, reference, rng) + check_rows(engine, reference, rng)
+
+
+def check_snapping(engine, reference, rng):
+    wrong = []
+    for kind in (np.float32, np.float64):
+        for bounds in ((None, None), (-1.5, 2.0)):
+            values = made_values(rng, 5003, 40).astype(kind)
+            signs = rng.choice(np.array([-1, 1], np.int8), len(values))
+            columns = columns_of(np.clip(values, *bounds) if bounds[0] else values, *bounds)
+            sums, counts = [], []
+            for each in (reference, engine):
+                total, (rows, clipped) = each.totals(70, len(columns)), each.snap(values, signs, columns)
+                each.sum_rows(rows, 64, Start(KEY, 70, 2), total)
+                sums.append(total)
+                counts.append(clipped)
+            if not np.array_equal(*sums) or not np.array_equal(*counts):
+                wrong.append(f"snapped values of {kind.__name__} within {bounds}")
+    return wrong
+
+
+def check_rows(engine, reference, rng):
+    """The row kernels of moments."""
+    n, f, grid, wrong = 10_007, 45, 1 << 15, []
+    values, signs = rng.normal(size=(n, f)) * 3, rng.choice(np.array([-1, 0, 1], np.int8), n)
+    values[rng.random((n, f)) < 0.001] = np.nan
+    low, high = np.full(f, -3.0), np.linspace(1.0, 4.0, f)
+    a, theta = rng.normal(size=(f + 1, f + 1)), rng.normal(size=f + 1) * 3
+    for kind in (np.float32, np.float64):
+        made = [each.sphere(values.astype(kind), signs, low, high, 0.5, grid) for each in (reference, engine)]
+        if not all(np.array_equal(x, y) for x, y in zip(*made, strict=True)):
+            wrong.append(f"rows on the sphere, of {kind.__name__}")
+    rows = made[0][0]
+    white = [each.whiten(rows, a, signs, grid) for each in (reference, engine)]
+    if not np.array_equal(*white):
+        wrong.append("whitened rows")
+    for rows in (white[0], np.minimum(white[0], 2**15 - 1).astype(np.int16)):
+        if not np.array_equal(*(each.tilt(rows, theta, grid, 0.5) for each in (reference, engine))):
+            wrong.append(f"mean rados of {rows.dtype}")
+        made = [each.products(rows) for each in (reference, engine)]
+        if not all(np.array_equal(x, y) for x, y in zip(*made, strict=True)):
+            wrong.append(f"products of {rows.dtype}")
+    return wrong
+
+
+# ---- the table
+
+
+def made_values(rng, m, d):
+    """Columns of several laws and sizes, as float32."""
+    values = rng.standard_normal((m, d), dtype=np.float32)
+    values[:, 1::4] = np.exp(values[:, 1::4])
+    values[:, 2::4] = np.rint(3 * values[:, 2::4])
+    values[:, 3::4] = 1000 + 25 * values[:, 3::4]
+    return values
+
+
+def columns_of(values, low=None, high=None):
+    """Columns standardised by their means and deviations, whose steps hold all values, and the constant."""
+    columns = []
+    for k in range(values.shape[1]):
+        x = values[:, k].astype(np.float64)
+        mean, std = float(x.mean()), float(x.std()) or 1.0
+        bound = max(abs(x.min() - mean), abs(x.max() - mean)) / std
+        columns.append(Column(f"x{k}", "standard", grid_step(float(bound), f"x{k}"), low, high, mean, std))
+    return (*columns, constant_column(2.0**-22))
+
+
+def rados_by_numpy(values, signs, columns, n_rados, rados):
+    """Some rados of the whole table: integers by `edge_integers`, bits by ChaCha20 in NumPy."""
+    total, step = np.zeros((len(rados), len(columns)), np.int64), SLAB_TILES * TILE_ROWS // 16
+    for start in range(0, len(values), step):
+        rows = edge_integers(values[start : start + step], signs[start : start + step], columns).astype(np.int64)
+        slab, first = divmod(start // TILE_ROWS, SLAB_TILES)
+        place = (first + np.arange(-(-len(rows) // TILE_ROWS)))[:, None] * n_rados + np.asarray(rados)
+        nonce = bytes(4) + slab.to_bytes(8, "little")
+        words = chacha_blocks(KEY, nonce, place.ravel() // 8).astype("<u4").view("<u8")
+        words = words[np.arange(place.size), place.ravel() % 8].reshape(place.shape)
+        bits = np.unpackbits(np.ascontiguousarray(words.T).view(np.uint8), bitorder="little").reshape(len(rados), -1)
+        for k in range(len(rados)):
+            total[k] += rows[bits[k, : len(rows)] == 1].sum(axis=0)
+    return total
+
+
+# ---- times
+
+
+def median_ms(work, repeats):
+    """Each time until the device is done; the first two, which compile and allocate, do not count."""
+    import torch
+
+    times = []
+    for turn in range(repeats + 2):
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        if turn >= 2:
+            times.append(1000 * (time.perf_counter() - begun))
+    return statistics.median(times)
+
+
+class Watched:
+    """A device that notes how long each kernel takes."""
+
+    def __init__(self, device):
+        self._device, self._events = device, []
+
+    def __getattr__(self, name):
+        return getattr(self._device, name)
+
+    def launch(self, name, *arguments):
+        import cupy
+
+        events = cupy.cuda.Event(), cupy.cuda.Event()
+        events[0].record()
+        self._device.launch(name, *arguments)
+        events[1].record()
+        self._events.append((re.sub(r"_\d+$", "", name), *events))
+
+    def milliseconds(self):
+        import cupy
+
+        cupy.cuda.Device().synchronize()
+        total = {}
+        for name, begun, ended in self._events:
+            total[name] = total.get(name, 0.0) + cupy.cuda.get_elapsed_time(begun, ended)
+        self._events.clear()
+        return {name: round(ms, 3) for name, ms in total.items()}
+
+
+def ours(engine, x, y, columns, n_rados):
+    rows, _ = engine.snap(x, y, columns)
+    totals = engine.totals(n_rados, len(columns))
+    engine.sum_rows(rows, 0, Start(KEY, n_rados, 2), totals)
+    return totals
+
+
+def by_bernoulli(x, y, n_rados, piece):
+    import torch
+
+    member = torch.empty((n_rados, piece), dtype=torch.bfloat16, device=x.device)
+    total = torch.zeros((n_rados, x.shape[1]), device=x.device)
+    for start in range(0, len(x), piece):
+        edges = (x[start : start + piece] * y[start : start + piece, None]).to(torch.bfloat16)
+        total += member[:, : len(edges)].bernoulli_(0.5) @ edges
+    return total
+
+
+def by_words(unpack, x, y, n_rados, piece):
+    import torch
+
+    words = torch.empty((n_rados, piece // 32), dtype=torch.int32, device=x.device)
+    total = torch.zeros((n_rados, x.shape[1]), device=x.device)
+    for start in range(0, len(x), piece):
+        edges = (x[start : start + piece] * y[start : start + piece, None]).to(torch.bfloat16)
+        total += unpack(words.random_(-(2**31), 2**31 - 1))[:, : len(edges)] @ edges
+    return total
+
+
+def unpacked(words):
+    import torch
+
+    bits = words[:, :, None] >> torch.arange(32, dtype=torch.int32, device=words.device)
+    return (bits & 1).to(torch.bfloat16).flatten(1)
+
+
+def peers(x, y, n_rados, repeats):
+    """The fastest piece of each peer, in milliseconds, and by how many deviations the mean of its sums is off."""
+    import torch
+
+    signs, unpack = y.to(torch.float32), torch.compile(unpacked, dynamic=False)
+    works = {"bernoulli_ and bf16 product": lambda piece: by_bernoulli(x, signs, n_rados, piece),
+             "compiled unpacking of words": lambda piece: by_words(unpack, x, signs, n_rados, piece)}  # fmt: skip
+    times, expected = {}, (x * signs[:, None]).sum(axis=0, dtype=torch.float64) / 2
+    spread = ((x.to(torch.float64) ** 2).sum(axis=0) / 4).sqrt()
+    for name, work in works.items():
+        pieces = {}
+        for piece in PIECES:
+            pieces[piece] = median_ms(lambda work=work, piece=piece: work(piece), max(3, repeats // 4))
+        best = min(pieces, key=pieces.get)
+        off = ((work(best).to(torch.float64).mean(axis=0) - expected).abs() / spread).max()
+        ms = median_ms(lambda work=work, best=best: work(best), repeats)
+        times[name] = {"ms": round(ms, 3), "rows at a time": best, "off by deviations": round(float(off), 3)}
+    return times
+
+
+# ---- other constants of the kernels
+
+
+def variant(numbers, device):
+    """An engine whose kernels were compiled with other constants; the module's own numbers follow."""
+    source = cuda_device.kernel_source()
+    for name, value in numbers.items():
+        source, count = re.subn(rf"(?m)^#define {name} \d+", f"#define {name} {value}", source)
+        assert count == 1, name
+    has = {name: int(re.search(rf"(?m)^#define {name} (\d+)", source)[1])
+           for name in ("WARPS", "HEIGHT", "STAGES", "STAGE_TILES", "BLOCKS")}  # fmt: skip
+    cuda._BLOCK_RADOS, cuda._BLOCK_THREADS = 16 * has["WARPS"] * has["HEIGHT"], 32 * has["WARPS"]
+    cuda._STAGES, cuda._STAGE_TILES, cuda._BLOCKS = has["STAGES"], has["STAGE_TILES"], has["BLOCKS"]
+    import cupy
+
+    other = object.__new__(cuda_device.CupyDevice)
+    other.__dict__.update(device.__dict__)
+    other._module, other._kernels = cupy.RawModule(code=source, options=cuda_device.OPTIONS), {}
+    return cuda.Cuda(other)
+
+
+def time_variants(x, y, columns, n_rados, expected, repeats):
+    found, device = [], cuda_device.current_device()
+    for numbers in [{}, *VARIANTS]:
+        try:
+            engine = variant(numbers, device)
+            right = bool(np.array_equal(ours(engine, x, y, columns, n_rados), expected))
+            ms = median_ms(lambda engine=engine: ours(engine, x, y, columns, n_rados), repeats)
+        except Exception as error:  # too much shared memory, say: that is a finding too
+            found.append({"constants": numbers, "failed": str(error)[:200]})
+        else:
+            found.append({"constants": numbers, "ms": round(ms, 3), "right": right})
+        print("  ", found[-1], flush=True)
+    variant({}, device)
+    for megabytes in (32, 128, 512, 1536, 4096):
+        device.scratch_bytes, before = megabytes << 20, device.scratch_bytes
+        ms = median_ms(lambda: ours(cuda.Cuda(), x, y, columns, n_rados), repeats)
+        device.scratch_bytes = before
+        found.append({"scratch MB": megabytes, "ms": round(ms, 3)})
+        print("  ", found[-1], flush=True)
+    return found
+
+
+# ---- all of it
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=11_000_000)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--variants", action="store_true", help="time other constants of the kernels too")
+    parser.add_argument("--out", default=os.environ.get("OUT"), help="a folder for gpu.json")
+    options = parser.parse_args()
+    import cupy
+    import torch
+
+    if options.out:
+        measuring.RESULTS = Path(options.out)
+    begun = time.perf_counter()
+    engine = cuda.Cuda()
+    compiled = time.perf_counter() - begun
+    name = torch.cuda.get_device_name()
+    print(f"{name}, CuPy {cupy.__version__}, PyTorch {torch.__version__}; compiling took {compiled:.1f} s", flush=True)
+    wrong = check_shapes(engine)
+    print("against the reference:", "; ".join(wrong) or "all sums and rows are equal", flush=True)
+
+    rng = np.random.default_rng(0)
+    values = made_values(rng, options.rows, N_FEATURES)
+    signs = rng.choice(np.array([-1, 1], np.int8), options.rows)
+    columns = columns_of(values)
+    x, y = torch.from_numpy(values).cuda(), torch.from_numpy(signs).cuda()
+    results = {"device": name, "rows": options.rows, "compile seconds": round(compiled, 2), "times": {}}
+    watched, short = cuda.Cuda(Watched(cuda_device.current_device())), []
+    for n_rados, most in MOST_MS.items():
+        totals = ours(engine, x, y, columns, n_rados)
+        some = sorted(rng.choice(n_rados, 6, replace=False).tolist())
+        if not np.array_equal(totals[some], rados_by_numpy(values, signs, columns, n_rados, some)):
+            wrong.append(f"{options.rows} rows, {n_rados} rados: NumPy has others")
+        ms = median_ms(lambda n=n_rados: ours(engine, x, y, columns, n), options.repeats)
+        ours(watched, x, y, columns, n_rados)
+        watched._given.milliseconds()
+        ours(watched, x, y, columns, n_rados)
+        found = {"ours ms": round(ms, 3), "kernels ms": watched._given.milliseconds()}
+        print(f"{n_rados} rados: {ms:.2f} ms (at most {most}); by kernel {found['kernels ms']}", flush=True)
+        if ms > most and options.rows >= 11_000_000:
+            short.append(f"{n_rados} rados take {ms:.2f} ms, not {most}")
+        results["times"][n_rados] = found
+    n_rados = min(MOST_MS)
+    found = results["times"][n_rados]
+    if options.variants:
+        totals = ours(engine, x, y, columns, n_rados)
+        found["variants"] = time_variants(x, y, columns, n_rados, totals, max(5, options.repeats // 2))
+    keep("gpu", results)  # should a peer fail
+    found["peers"] = peers(x, y, n_rados, options.repeats)
+    best = min(peer["ms"] for peer in found["peers"].values())
+    ratio = found["times faster than the faster peer"] = round(best / found["ours ms"], 2)
+    for peer, its in found["peers"].items():
+        print(f"  {peer}: {its['ms']:.2f} ms in pieces of {its['rows at a time']} rows", flush=True)
+    print(f"{ratio} times faster than the faster one (at least {LEAST_RATIO})", flush=True)
+    if ratio < LEAST_RATIO:
+        short.append(f"{ratio} times faster than PyTorch, not {LEAST_RATIO}")
+    results["wrong"] = wrong
+    keep("gpu", results)
+    shortfalls([f"wrong: {each}" for each in wrong] + short)
+
+
+if __name__ == "__main__":
+    main()

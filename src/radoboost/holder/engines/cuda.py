@@ -1,0 +1,341 @@
+"""The engine on a CUDA device: snapping, keystream and sums there, and the row kernels of `moments`.
+
+Integers of rows become bytes, and rados their bits: sums are byte products of the matrix unit (tensor cores), exact in
+32 bits, or dot products of bytes on a device that has none. What does not pay there is done by the engine of this
+machine: the survey, sparse rows, class weights, and words of signatures that are not plain coins. Sums come back as
+NumPy arrays, once for each block of rows, so that the caller's sums are like those of any engine.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.holder.engines import SparseEngine, SparseSurvey, Survey, cpu_engine, sparse_engine
+from radoboost.holder.engines.cuda_device import Device, current_device
+from radoboost.holder.grid import snapping_constants
+from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS
+from radoboost.holder.signatures import Prepared
+from radoboost.holder.subsets import Start
+from radoboost.release.columns import Column
+from radoboost.tables.sparse import SparseRows
+
+# These are those of cuda_sums.cu and cuda_rows.cu.
+_GROUPS = (2, 4, 6, 8, 10, 11)  # of 8 lines of digits in a panel of columns: a kernel for each
+_BLOCK_RADOS, _BLOCK_THREADS, _BLOCKS, _STAGES, _STAGE_TILES = 512, 256, 1, 2, 4
+_DOT_GROUPS, _DOT_THREADS, _SNAP_THREADS, _ROW_THREADS = 3, 128, 128, 256
+_SUM_COLUMNS, _SUM_ROWS = 16, 64
+
+_GROUP_BYTES = 512  # digits of 8 lines and a tile
+_PANEL_COLUMNS = 8 * _GROUPS[-1] // 3
+_MOST_BLOCK_TILES = 1 << 17  # sums of 2**23 digits, below 2**31
+_LEAST_BLOCK_TILES = 16
+_FAST_DIVISORS = 2.0**-400, 2.0**400  # divided by multiplying with their inverses, and correcting that
+_WHITEN_BYTES = 1 << 28  # of images at a time
+_PRODUCT_ROWS = 1 << 14  # of a block
+_i32, _i64, _u32, _u64, _f64 = np.int32, np.int64, np.uint32, np.uint64, np.float64
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Columns in panels of `width`, each with so many groups of lines."""
+
+    count: int
+    width: int
+    groups: int
+
+    @classmethod
+    def of(cls, n_columns: int) -> "Panels":
+        """As few as possible, all as wide.
+
+        >>> Panels.of(29), Panels.of(40)
+        (Panels(count=1, width=29, groups=11), Panels(count=2, width=20, groups=8))
+        """
+        count = max(1, -(-n_columns // _PANEL_COLUMNS))
+        width = max(1, -(-n_columns // count))
+        return cls(count, width, next(groups for groups in _GROUPS if 8 * groups >= 3 * width))
+
+    @property
+    def tile_bytes(self) -> int:
+        """What a tile of a panel takes."""
+        return self.groups * _GROUP_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows:
+    """Rows of integers on the device, as digits: what `snap` gives and `sum_rows` takes."""
+
+    lines: Any
+    n_rows: int
+    n_columns: int
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+
+class Cuda:
+    """The engine; a device other than CuPy's current one is for tests."""
+
+    def __init__(self, device: Device | None = None) -> None:
+        self._given = device
+        self._device  # noqa: B018 - what is missing should be said now
+
+    @property
+    def _device(self) -> Device:
+        return current_device() if self._given is None else self._given
+
+    # ---- on the device
+
+    def snap(self, values: Any, signs: NDArray[np.int8], columns: Sequence[Column]) -> tuple[Any, NDArray[np.int64]]:
+        device, n_rows, panels = self._device, len(values), Panels.of(len(columns))
+        n_features = sum(column.scale != "constant" for column in columns)
+        clipped = np.zeros(len(columns), dtype=np.int64)
+        n_tiles = -(-n_rows // TILE_ROWS)
+        lines = device.empty((panels.count, n_tiles, panels.tile_bytes), np.uint8)
+        if n_rows:
+            constants, bounded = _constants(columns[:n_features])
+            counts = device.zeros((len(columns),), np.int64)
+            there, kind = self._there(values), np.dtype(str(values.dtype).rpartition(".")[2])
+            shared = TILE_ROWS * panels.width * kind.itemsize + TILE_ROWS + 4 * panels.width
+            device.launch(
+                f"snap_{kind.name}", (n_tiles, panels.count, 1), _SNAP_THREADS, shared,
+                there, self._there(signs), _i64(n_rows), _i32(n_features), _i32(len(columns)), _i32(panels.width),
+                _i32(panels.tile_bytes), device.put(constants), _i32(bounded), lines, counts,
+            )  # fmt: skip
+            if bounded:
+                clipped = device.get(counts)
+        return DeviceRows(lines, n_rows, len(columns)), clipped
+
+    def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
+        return np.zeros((n_rados, n_columns), dtype=np.int64)
+
+    def sum_rows(self, rows: Any, first_row: int, prepared: Prepared, totals: NDArray[np.int64]) -> None:
+        if not len(rows):
+            return
+        device, (n_rados, n_columns) = self._device, totals.shape
+        lines = rows.lines if isinstance(rows, DeviceRows) else self._packed(rows, n_columns)
+        there = device.zeros(totals.shape, np.int64)
+        pitch = n_rados + n_rados % 2  # lines of words begin at multiples of 16 bytes
+        at_a_time = max(1, device.scratch_bytes // (8 * pitch))
+        first_tile, skip = divmod(first_row, TILE_ROWS)
+        n_tiles, end_tile = -(-len(rows) // TILE_ROWS), -(-(first_row + len(rows)) // TILE_ROWS)
+        for start in range(0, n_tiles, at_a_time):
+            count = min(at_a_time, n_tiles - start)
+            tile = first_tile + start
+            words = device.empty((count + (skip > 0), pitch), np.uint64)
+            _make_words(device, prepared, tile, min(count + (skip > 0), end_tile - tile), n_rados, words)
+            if skip:
+                words, unshifted = device.empty((count, pitch), np.uint64), words
+                device.launch("shift_words", (count, 1, 1), 256, 0, unshifted, _u32(pitch), _i32(skip), words)
+            self._sum_tiles(lines, start, count, words, there)
+        totals += device.get(there)
+
+    def _sum_tiles(self, lines: Any, start: int, count: int, words: Any, totals: Any) -> None:
+        """Add the rows of some tiles; `words` are theirs."""
+        device, panels = self._device, Panels.of(totals.shape[1])
+        (n_rados, n_columns), pitch = totals.shape, words.shape[1]
+        panel_bytes = _i64(lines.shape[1] * panels.tile_bytes)
+        lines = lines.reshape(-1)[start * panels.tile_bytes :]  # the same tile in every panel
+        last = _i32(n_rados), _i32(n_columns), _i32(panels.width), totals
+        if device.matrix_unit:
+            blocks, name = -(-n_rados // _BLOCK_RADOS), f"sum_tiles_{panels.groups}"
+            splits, tiles = _split(count, blocks * panels.count, _BLOCKS * device.n_processors)
+            shared = _STAGES * _STAGE_TILES * (panels.tile_bytes + 8 * _BLOCK_RADOS)
+            grid = splits, blocks, panels.count
+            device.launch(name, grid, _BLOCK_THREADS, shared,
+                          lines, panel_bytes, words, _u32(pitch), _i64(count), _i64(tiles), *last)  # fmt: skip
+            return
+        blocks, parts = -(-n_rados // _DOT_THREADS), -(-panels.groups // _DOT_GROUPS)
+        splits, tiles = _split(count, blocks * panels.count * parts, 8 * device.n_processors)
+        grid = splits, blocks, panels.count * parts
+        device.launch("sum_dots", grid, _DOT_THREADS, _DOT_GROUPS * _GROUP_BYTES,
+                      lines, panel_bytes, _i32(panels.tile_bytes), _i32(parts), words, _u32(pitch), _i64(count),
+                      _i64(tiles), *last)  # fmt: skip
+
+    def _packed(self, rows: NDArray[np.int32], n_columns: int) -> Any:
+        """Rows of integers that were made here, as digits there."""
+        device, panels, n_tiles = self._device, Panels.of(n_columns), -(-len(rows) // TILE_ROWS)
+        lines = device.empty((panels.count, n_tiles, panels.tile_bytes), np.uint8)
+        there = device.put(np.asarray(rows, dtype=np.int32))
+        device.launch("pack_rows", (n_tiles, panels.count, 1), _SNAP_THREADS, 0,
+                      there, _i64(len(rows)), _i32(rows.shape[1]), _i32(n_columns), _i32(panels.width),
+                      _i32(panels.tile_bytes), lines)  # fmt: skip
+        return lines
+
+    def _there(self, array: Any) -> Any:
+        return self._device.take(array) if self._device.holds(array) else self._device.put(array)
+
+    def _here(self, array: Any) -> Any:
+        return self._device.get(self._device.take(array)) if self._device.holds(array) else array
+
+    def sphere(
+        self,
+        values: Any,
+        signs: NDArray[np.int8],
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+        constant: float | None,
+        grid: int,
+    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        device, (n, f) = self._device, values.shape
+        d = f + (constant is not None)
+        by_column = isinstance(values, np.ndarray) and values.flags.f_contiguous and not values.flags.c_contiguous
+        steps = (1, n) if by_column else (f, 1)
+        there, kind = self._there(values.T if by_column else values), str(values.dtype).rpartition(".")[2]
+        rows, good = device.empty((d, n), np.int32), device.empty((n,), np.uint8)
+        if n:
+            device.launch(f"sphere_{kind}", _row_grid(n), _ROW_THREADS, 0,
+                          there, _i64(steps[0]), _i64(steps[1]), self._there(signs), _i64(n), _i32(f), _i32(d),
+                          device.put(low), device.put(high), _f64(constant or 0.0), _f64(grid), rows, good)  # fmt: skip
+        return device.get(rows), device.get(good).astype(np.bool_)
+
+    def whiten(
+        self, rows: NDArray[Any], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int
+    ) -> NDArray[np.int32]:
+        device, (d, n) = self._device, rows.shape
+        edges = np.empty((d, n), dtype=np.int32)
+        matrix, at_a_time = device.put(a), max(_ROW_THREADS, _WHITEN_BYTES // (8 * max(d, 1)))
+        for start in range(0, n, at_a_time):
+            part = slice(start, min(start + at_a_time, n))
+            count = part.stop - start
+            images, made = device.empty((d, count), np.float64), device.empty((d, count), np.int32)
+            device.launch(f"whiten_{rows.dtype.name}", _row_grid(count), _ROW_THREADS, 0,
+                          device.put(rows[:, part]), _i64(count), _i32(d), matrix, device.put(signs[part]),
+                          _f64(grid), images, made)  # fmt: skip
+            edges[:, part] = device.get(made)
+        return edges
+
+    def tilt(self, rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) -> NDArray[np.int64]:
+        device, (d, n) = self._device, rows.shape
+        total = device.zeros((d,), np.int64)
+        if n:
+            device.launch(f"tilt_{rows.dtype.name}", _row_grid(n), _ROW_THREADS, 0,
+                          device.put(rows), _i64(n), _i32(d), device.put(theta), _f64(grid), _f64(cap),
+                          _f64(int(cap * grid)), total)  # fmt: skip
+        return device.get(total)
+
+    def products(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        device, (d, n) = self._device, rows.shape
+        total, sums = device.zeros((d, d), np.int64), device.zeros((d,), np.int64)
+        if n:
+            squares, shared = -(-d // _SUM_COLUMNS), 8 * _SUM_COLUMNS * (_SUM_ROWS + 1)
+            device.launch(f"products_{rows.dtype.name}", (-(-n // _PRODUCT_ROWS), squares, squares), _SUM_COLUMNS**2,
+                          shared, device.put(rows), _i64(n), _i32(d), _i64(_PRODUCT_ROWS), total, sums)  # fmt: skip
+        return device.get(total), device.get(sums)
+
+    # ---- on this machine
+
+    def survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> Survey:
+        return _SurveyHere(cpu_engine().survey(low, high, moments=moments), self)
+
+    def worker_bytes(self, n_rados: int, n_columns: int) -> int:
+        """Totals, twice while they are put together, and what the survey needs."""
+        return 16 * n_rados * n_columns + cpu_engine().worker_bytes(1, n_columns)
+
+    def tilt_classes(
+        self, rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit: int, most: int
+    ) -> NDArray[np.int64]:
+        return cpu_engine().tilt_classes(rows, theta, grid, unit, most)
+
+    def sparse_survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> SparseSurvey:
+        return _sparse().sparse_survey(low, high, moments=moments)
+
+    def sum_sparse(
+        self,
+        rows: SparseRows,
+        signs: NDArray[np.int8],
+        constants: NDArray[np.float64],
+        first_row: int,
+        prepared: Prepared,
+        differences: NDArray[np.int64],
+        label_sums: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        return _sparse().sum_sparse(rows, signs, constants, first_row, prepared, differences, label_sums)
+
+
+class _SurveyHere:
+    """The survey of this machine's engine, of rows that may lie on the device."""
+
+    def __init__(self, survey: Survey, engine: Cuda) -> None:
+        self._survey, self._engine = survey, engine
+        self.result = survey.result
+
+    def add(self, values: Any) -> bool:
+        return self._survey.add(self._engine._here(values))
+
+
+def _sparse() -> SparseEngine:
+    able = sparse_engine(cpu_engine())
+    assert able is not None
+    return able
+
+
+def _constants(columns: Sequence[Column]) -> tuple[NDArray[np.float64], bool]:
+    """What snaps each column, with the inverse of its divisor where that may be used, and whether any is clipped."""
+    constants = snapping_constants(columns).reshape(-1, 7)
+    divisors = constants[:, 4]
+    fast = (np.abs(divisors) >= _FAST_DIVISORS[0]) & (np.abs(divisors) <= _FAST_DIVISORS[1])
+    inverses = np.divide(1.0, divisors, out=np.zeros_like(divisors), where=fast)
+    return np.column_stack([constants, inverses]), bool(np.isfinite(constants[:, :2]).any())
+
+
+def _row_grid(n: int) -> tuple[int, int, int]:
+    return -(-n // _ROW_THREADS), 1, 1
+
+
+def _split(n_tiles: int, others: int, places: int) -> tuple[int, int]:
+    """Into how many blocks to split tiles, where `others` blocks share each piece, and how many tiles one has.
+
+    All blocks take as long, so that they should fill the places a whole number of times, or nearly.
+
+    >>> _split(171_875, 2, 132), _split(171_875, 20, 132)
+    ((66, 2605), (13, 13222))
+    """
+    fills = [(places * turns // others, turns) for turns in range(1, 9)]
+    full = [(pieces * others / (turns * places), -turns, pieces) for pieces, turns in fills if pieces]
+    best = max(full, default=(1.0, -1, 1))
+    pieces = next((pieces for share, _, pieces in full if share > 0.97), best[2])
+    pieces = max(min(pieces, -(-n_tiles // _LEAST_BLOCK_TILES)), -(-n_tiles // _MOST_BLOCK_TILES), 1)
+    tiles = -(-n_tiles // pieces)
+    return -(-n_tiles // tiles), tiles
+
+
+def _make_words(device: Device, prepared: Any, first_tile: int, n_tiles: int, n_rados: int, words: Any) -> None:
+    """Write the words of some tiles; `words` has an even number of places for each."""
+    from radoboost.holder.passes import Turned, Within
+
+    pitch = words.shape[1]
+    if isinstance(prepared, Turned | Within):
+        _make_words(device, prepared.prepared, first_tile, n_tiles, n_rados, words)
+        bits = device.put(prepared.bits_of(first_tile, n_tiles)[:, 0])
+        how = _i32(isinstance(prepared, Within))
+        device.launch("join_bits", (n_tiles, 1, 1), 256, 0, words, _u32(pitch), bits, how)
+    elif isinstance(prepared, Start):
+        _make_stream(device, prepared.key, 0, 0, first_tile, n_tiles, n_rados, words)
+        if prepared.quarters != 2:
+            _make_stream(
+                device, prepared.key, 1, 1 if prepared.quarters == 1 else 2, first_tile, n_tiles, n_rados, words
+            )
+    else:
+        here = np.zeros((n_tiles, pitch), dtype=np.uint64)
+        here[:, :n_rados] = prepared.words(first_tile, n_tiles, np.empty((n_tiles, n_rados), dtype=np.uint64))
+        words[:n_tiles] = device.put(here)
+
+
+def _make_stream(
+    device: Device, key: bytes, plane: int, how: int, first_tile: int, n_tiles: int, n_rados: int, words: Any
+) -> None:
+    """The keystream of some tiles, slab by slab, stored (0), or joined by and (1) or or (2)."""
+    parts = [_u64(part) for part in np.frombuffer(key, dtype="<u8").tolist()]
+    done = 0
+    while done < n_tiles:
+        slab, tile = divmod(first_tile + done, SLAB_TILES)
+        count = min(n_tiles - done, SLAB_TILES - tile)
+        first, total = tile * n_rados, count * n_rados
+        blocks = -(-(first + total) // 8) - first // 8
+        device.launch("keystream", (-(-blocks // 256), 1, 1), 256, 0,
+                      *parts, _u32(plane), _u64(slab), _u64(first), _u64(total), _u32(n_rados), _u32(words.shape[1]),
+                      _i32(how), words[done:])  # fmt: skip
+        done += count

@@ -1,0 +1,118 @@
+"""Dask clients: how one is found, opened and checked, and what goes wrong on a cluster, in one line."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from radoboost.errors import ArgumentError, ClusterError, RadoError
+from radoboost.holder.runners.clusters import check_network
+
+_ENCRYPTED = ("tls://", "wss://", "gateway://")
+_ON_A_CLUSTER = "a Dask cluster"
+
+
+def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[Any, str, Sequence[Any]]:
+    """A client, what statements call its machines, and what must be closed afterwards.
+
+    `cluster` is a client, a cluster of Dask's, an address, or None: then it is the current client, or one that is
+    started in this process for this call.
+    """
+    try:
+        import distributed
+    except ImportError:
+        raise ArgumentError("Dask is not installed; run: pip install 'radoboost[dask]'") from None
+    if isinstance(cluster, str) and not cluster.startswith("inproc"):
+        check_network(cluster, encrypted=cluster.startswith(_ENCRYPTED), trust_network=trust_network)
+    opened: tuple[Any, ...] = ()
+    try:
+        if isinstance(cluster, distributed.Client):
+            client, name = cluster, _ON_A_CLUSTER
+        elif cluster is not None:
+            client = distributed.Client(cluster, set_as_default=False)
+            name, opened = _ON_A_CLUSTER, (client,)
+        else:
+            client, name, opened = _current(threads)
+        if client.asynchronous:
+            raise ArgumentError("the Dask client is asynchronous; give one that is not, or its address")
+        addresses = [address_of(client), *client.nthreads()]
+    except RadoError:
+        raise
+    except Exception as error:
+        raise explained(error, cluster if isinstance(cluster, str) else "its address") from None
+    try:
+        for address in addresses:
+            check_network(address, encrypted=address.startswith(_ENCRYPTED), trust_network=trust_network)
+    except RadoError:
+        for thing in opened:
+            thing.close()
+        raise
+    return client, name, opened
+
+
+def _current(threads: int) -> tuple[Any, str, tuple[Any, ...]]:
+    """The current client, or else one of this process alone."""
+    import distributed
+
+    try:
+        return distributed.get_client(), _ON_A_CLUSTER, ()
+    except ValueError:  # there is none
+        options = {"processes": False, "n_workers": 1, "threads_per_worker": threads, "dashboard_address": None}
+        client = distributed.Client(**options, set_as_default=False)
+        return client, "", (client,)
+
+
+def address_of(client: Any) -> str:
+    """Where the scheduler is."""
+    return str(getattr(client.scheduler, "address", "") or "the scheduler")
+
+
+def explained(error: BaseException, address: str) -> ClusterError:
+    """What a Dask cluster raised, in one line that says what to do.
+
+    >>> str(explained(ModuleNotFoundError("No module named 'radoboost'", name="radoboost"), "tcp://127.0.0.1:8786"))
+    "the Dask cluster has no radoboost; install it on the scheduler and all workers: pip install 'radoboost[dask]'"
+    """
+    chain = _causes(error)
+    lacking = next((one for one in chain if isinstance(one, ImportError)), None)
+    if lacking is not None:
+        name = (lacking.name or str(lacking)).partition(".")[0]
+        extra = " 'radoboost[dask]'" if name == "radoboost" else f" {name}"
+        return ClusterError(
+            f"the Dask cluster has no {name}; install it on the scheduler and all workers: pip install{extra}"
+        )
+    names = {type(one).__name__ for one in chain}
+    if "KilledWorker" in names:
+        return ClusterError(
+            "workers of the Dask cluster died again and again over one part, most often for lack of memory; give them "
+            "more (dask worker --memory-limit), or fewer threads each, and look at their logs"
+        )
+    if names & {"FutureCancelledError", "CancelledError", "FuturesCancelledError"}:
+        return ClusterError(
+            f"the Dask cluster at {address} dropped the work: it was restarted, closed or lost; check it, and try again"
+        )
+    if names & {"SSLError", "SSLCertVerificationError"} or any("ssl" in str(one).lower() for one in chain):
+        return ClusterError(
+            f"no TLS connection to the Dask cluster at {address}: name the files of the certificates in Dask's "
+            "configuration, distributed.comm.tls, or in DASK_DISTRIBUTED__COMM__TLS__CA_FILE and its like"
+        )
+    if any(isinstance(one, OSError) for one in chain):
+        return ClusterError(
+            f"cannot reach the Dask cluster at {address}; check that its scheduler and workers run there"
+        )
+    if any(isinstance(one, MemoryError) for one in chain):
+        return ClusterError(
+            "a worker of the Dask cluster has too little memory for a part; give it more, or fewer threads"
+        )
+    last = chain[-1]
+    words = (" ".join(str(last).split()) or type(last).__name__)[:200]
+    return ClusterError(
+        f"the Dask cluster failed: {type(last).__name__}: {words}; look at the workers' logs, and check that they have "
+        "the same versions as this machine"
+    )
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """An error and what it came from, the first cause last."""
+    chain = [error]
+    while (before := chain[-1].__cause__ or chain[-1].__context__) is not None and before not in chain:
+        chain.append(before)
+    return chain

@@ -1,0 +1,209 @@
+"""Files in object stores: what an address there names, as paths that any process can read by its own credentials."""
+
+import fnmatch
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from radoboost.errors import RadoError, TableError, reason
+from radoboost.tables.addresses import StoreAddress, is_secret, masked
+from radoboost.tables.named_paths import NamedPath
+
+WILDCARDS = "*?["
+
+
+class Store:
+    """A file system that an address led to. Its repr and its pickle say nothing, for it may hold credentials."""
+
+    def __init__(self, address: StoreAddress) -> None:
+        from radoboost.tables.store_systems import file_system
+
+        self._secrets = address.secrets()
+        with self.explained(address.public()):
+            self.system, self.key = file_system(address)  # what an address is called there
+
+    def __repr__(self) -> str:
+        return "Store()"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a store holds credentials and does not travel; its paths do")
+
+    @contextmanager
+    def explained(self, shown: str) -> Iterator[None]:
+        """Turn whatever a library raises into one line that names the address, without credentials."""
+        try:
+            yield
+        except (RadoError, MemoryError):
+            raise
+        except FileNotFoundError:
+            raise TableError(f"no such file: {shown}") from None
+        except Exception as error:
+            raise TableError(f"cannot read {shown}: {self.said(error)}") from None
+
+    def said(self, error: BaseException) -> str:
+        """What a library says, in one line; nothing if it repeats a secret."""
+        text = reason(error) if isinstance(error, OSError) else str(error) or type(error).__name__
+        if any(secret in text for secret in (*self._secrets, *_secrets_around())):
+            return "the library's words repeat a credential, so they are not shown"
+        return " ".join(masked(text).split())[:400]
+
+
+def _secrets_around() -> list[str]:
+    """What the environment holds that is for nobody's eyes."""
+    names = [name for name in os.environ if (is_secret(name) or "KEY" in name) and not name.endswith("PWD")]
+    return [os.environ[name] for name in names if len(os.environ[name]) >= 8]
+
+
+class StorePath(NamedPath):
+    """The path of a file in a store; its place is an address without credentials.
+
+    Where it was unpickled, the store is opened by the credentials of that process.
+
+    >>> path = store_path("s3://bucket/visits/t.csv.gz?region=eu-west-1")
+    >>> str(path), path.name, path.owner
+    ('s3://bucket/visits/t.csv.gz', 't.csv.gz', None)
+    """
+
+    key: str  # what the store calls it, which may hold a signature
+    named: bool  # the caller named the file itself, and no folder or pattern
+    size: int | None  # in bytes, by a listing or by the store's last answer
+    version_seen: tuple[Any, ...]  # what the store answered last
+    _file: Any
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return store_path, (self.place, dict(self.folders))
+
+    @property
+    def store(self) -> Store:
+        """Where it is."""
+        if self.owner is None:
+            address = StoreAddress.of(self.place)
+            store = opened_store(replace(address, path=""))
+            self.key = store.key(address)
+            self.owner = store  # last: another thread may look at it
+        return self.owner  # type: ignore[no-any-return]
+
+    @property
+    def file(self) -> pa.NativeFile:
+        """The file as it was when the store was last asked about it."""
+        if self._file is None:
+            self.version()
+        return self._file
+
+    def version(self) -> tuple[Any, ...]:
+        """Ask the store what changes when the file does: its version or ETag, or else its size and time."""
+        system = self.store.system
+        file = system.open_input_file(self.key)
+        handler = getattr(system, "handler", None)
+        self.version_seen = self._version(file) if handler is None else handler.version(self.key)
+        self._file, self.size = file, int(file.size())
+        return self.version_seen
+
+    def _version(self, file: pa.NativeFile) -> tuple[Any, ...]:
+        about = {name.lower(): value for name, value in (file.metadata() or {}).items()}
+        known = [about[name] for name in ("etag", "versionid", "generation") if about.get(name)]
+        if not known:
+            info = self.store.system.get_file_info(self.key)
+            known = [about.get("last-modified") or info.mtime_ns]
+        return (file.size(), *(value.decode() if isinstance(value, bytes) else value for value in known))
+
+
+def store_path(place: str, folders: Mapping[str, str | None] | None = None, store: Store | None = None) -> StorePath:
+    """The path of a file at an address that holds no credentials."""
+    path = StorePath(place.partition("?")[0])
+    path.place, path.shown, path.kind = place, place.partition("?")[0], None
+    path.folders, path.owner, path.key = dict(folders or {}), store, ""
+    path.named, path.size, path.version_seen, path._file = False, None, (), None
+    return path
+
+
+@lru_cache(maxsize=64)
+def opened_store(address: StoreAddress) -> Store:
+    """The store of paths that came without credentials."""
+    return Store(address)
+
+
+# ---- what an address names
+
+
+class Listed:
+    """What an address names: one file, the files of a folder, or those that match a pattern.
+
+    `file` is the one file; otherwise `found` are the files, each as its folders and its name, below the folder `top`.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._address = StoreAddress.of(text)
+        self.shown = self._address.public().partition("?")[0]
+        self._store, self._sizes = Store(self._address), dict[tuple[str, ...], int]()
+        web = self._address.scheme in ("http", "https")
+        self.is_pattern = _is_wild(self._address.path) and not web
+        with self._store.explained(self.shown):
+            self.file = None if self.is_pattern else self._one_file(web)
+            self.top = self._top()
+            self.found = [] if self.file is not None else self._list()
+
+    def _one_file(self, must: bool) -> StorePath | None:
+        is_bucket = self._address.scheme != "memory" and not self._address.path
+        if is_bucket or self._address.path.endswith("/"):
+            return None
+        path = store_path(self._address.public(), store=self._store)
+        path.key, path.named = self._store.key(self._address), True
+        try:
+            path.version()
+        except (FileNotFoundError, IsADirectoryError):
+            if must:
+                raise
+            return None
+        return path
+
+    def _top(self) -> str:
+        """The folder to list: the address itself, or what is before its first wildcard."""
+        parts = self._address.path.rstrip("/").split("/")
+        fixed = next((k for k, part in enumerate(parts) if self.is_pattern and _is_wild(part)), len(parts))
+        return "/".join(parts[:fixed])
+
+    def _list(self) -> list[tuple[str, ...]]:
+        from pyarrow.fs import FileSelector, FileType
+
+        root = self._store.key(replace(self._address, path=self.top)).rstrip("/")
+        prefix = f"{root.strip('/')}/".lstrip("/")
+        for info in self._store.system.get_file_info(FileSelector(root or "/", recursive=True)):
+            if info.type == FileType.File:
+                self._sizes[tuple(info.path.lstrip("/").removeprefix(prefix).split("/"))] = info.size
+        if not self.is_pattern:
+            return sorted(self._sizes)
+        patterns = self._address.path.rstrip("/")[len(self.top) :].lstrip("/").split("/")
+        return sorted(parts for parts in self._sizes if _matches(parts, patterns))
+
+    def path(self, parts: tuple[str, ...], folders: Mapping[str, str | None]) -> StorePath:
+        """The path of one of the files that were found."""
+        place = "/".join(([self.top] if self.top else []) + list(parts))
+        path = store_path(self._address.public(place), folders, self._store)
+        path.key, path.size = self._store.key(replace(self._address, path=place)), self._sizes[parts]
+        return path
+
+
+def _is_wild(part: str) -> bool:
+    return any(c in part for c in WILDCARDS)
+
+
+def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether folders and a name match a pattern, taken apart alike: ** stands for any folders, as in `glob`.
+
+    >>> [_matches(name.split("/"), ["**", "*.csv"]) for name in ("a.csv", "x/y/a.csv", "x/.a.csv", "a.txt")]
+    [True, True, False, False]
+    """
+    if not patterns:
+        return not names
+    if patterns[0] == "**":
+        shown = next((k for k, name in enumerate(names) if name.startswith(".")), len(names))
+        return any(_matches(names[k:], patterns[1:]) for k in range(shown + 1))
+    if not names or (names[0].startswith(".") and not patterns[0].startswith(".")):
+        return False
+    return fnmatch.fnmatchcase(names[0], patterns[0]) and _matches(names[1:], patterns[1:])

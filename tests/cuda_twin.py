@@ -1,0 +1,91 @@
+"""The CUDA kernels compiled by g++, with NumPy's memory in place of a device's: the engine's integers without a GPU."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+from radoboost.holder.engines.cuda_device import KERNEL_FILES, kernel_source
+
+SHIM = Path(__file__).parent / "cuda_shim.hpp"
+FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fPIC", "-shared", "-w")
+QUOTIENTS = """
+extern "C" void quotients(const double* a, const double* d, double* q, long n) {
+    for (long i = 0; i < n; i++) q[i] = is_extreme(a[i]) ? divide_plainly(a[i], d[i]) : divide(a[i], d[i], 1.0 / d[i]);
+}
+"""
+
+
+def compiler():
+    return shutil.which("g++")
+
+
+def build(folder):
+    """Compile the shim and the kernels, and a function that launches one by its name."""
+    source = kernel_source(KERNEL_FILES[1:])  # the first file is what the shim stands in for
+    defined = "SUM_KERNEL|SPHERE_KERNEL|WHITEN_KERNEL|TILT_KERNEL|PRODUCTS_KERNEL"
+    names = re.findall(r"__global__ void __launch_bounds__\([^)]*\)\s+(\w+)\(", source)
+    names = [name for name in names if name not in ("NAME", "sum_tiles_")]
+    names += [f"sum_tiles_{call}" if call.isdigit() else call
+              for call in re.findall(rf"^(?:{defined})\((\w+)", source, re.MULTILINE)]  # fmt: skip
+    cases = "\n".join(
+        f'    if (!std::strcmp(name, "{name}")) return launch_kernel({name}, grid, threads, arguments), 0;'
+        for name in names
+    )
+    entry = f'\nextern "C" int launch(const char* name, const int* grid, int threads, void** arguments) {{\n{cases}\n'
+    path = folder / "twin.cpp"
+    path.write_text(f'#include "{SHIM}"\n{source}\n{entry}    return 1;\n}}\n{QUOTIENTS}')
+    library = folder / "twin.so"
+    subprocess.run([compiler(), *FLAGS, str(path), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library)), names
+
+
+class Twin:
+    """A device that is this process: what `cuda_device.CupyDevice` does, with NumPy arrays."""
+
+    n_processors, matrix_unit, scratch_bytes = 3, True, 1 << 20
+
+    def __init__(self, library):
+        self._launch = library.launch
+
+    def holds(self, array):
+        return isinstance(array, Held)
+
+    def take(self, array):
+        return array
+
+    def put(self, array):
+        return np.array(array, order="C").view(Held)
+
+    def empty(self, shape, dtype):
+        array = np.empty(shape, dtype)
+        array.view(np.uint8).fill(0xA5)  # what nobody wrote must not matter
+        return array.view(Held)
+
+    def zeros(self, shape, dtype):
+        return np.zeros(shape, dtype).view(Held)
+
+    def get(self, array):
+        return np.array(array)
+
+    def launch(self, name, grid, threads, shared_bytes, *arguments):
+        assert min(grid) > 0 and shared_bytes <= 1 << 18
+        pointers, kept = (ctypes.c_void_p * len(arguments))(), []
+        for i, argument in enumerate(arguments):
+            if isinstance(argument, np.ndarray):
+                assert isinstance(argument, Held) and argument.flags.c_contiguous, f"{name}: argument {i}"
+                argument = np.array(argument.ctypes.data, np.uint64)
+            else:
+                assert isinstance(argument, np.generic), f"{name}: argument {i} has no type"
+                argument = np.array(argument)
+            kept.append(argument)
+            pointers[i] = argument.ctypes.data
+        sizes = (ctypes.c_int * 3)(*grid)
+        assert self._launch(name.encode(), sizes, threads, pointers) == 0, f"no kernel {name}"
+
+
+class Held(np.ndarray):
+    """An array that lies on the twin of a device."""
