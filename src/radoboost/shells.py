@@ -15,6 +15,7 @@ from radoboost.errors import ArgumentError
 from radoboost.learner.boost import Boosted, boost
 from radoboost.learner.model import Model
 from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest, WeakOracle
+from radoboost.tables.cluster_frames import refuse_cluster_frame
 from radoboost.tables.labels import MOST_CLASSES
 
 
@@ -86,6 +87,7 @@ class LinearShell(ClassifierMixin, BaseEstimator):
 
     def _check_examples(self, X: Any, y: Any) -> tuple[Any, NDArray[Any], NDArray[Any], list[str]]:
         """X and y as scikit-learn checks them, the classes, and the names of the features."""
+        refuse_cluster_frame(X, "fitting here")
         X, y = validate_data(self, X, y, accept_sparse="csr")
         y, classes = self._check_labels(y, getattr(self, "classes", None))
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
