@@ -226,7 +226,14 @@ def test_no_plan_or_log_shows_a_key(spark, logs, folder, frame, constant_keys, m
     assert "Finished task" in said
     assert "SparkListenerTaskEnd" in said
     key = bytes(range(32))
-    for spelling in (key.decode("latin-1"), key.hex(), key.hex(" "), key.hex().upper(), str(list(key))[1:-1], repr(key)[2:-1]):
+    for spelling in (
+        key.decode("latin-1"),
+        key.hex(),
+        key.hex(" "),
+        key.hex().upper(),
+        str(list(key))[1:-1],
+        repr(key)[2:-1],
+    ):
         assert spelling not in said
 
 
