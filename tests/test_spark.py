@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -121,7 +122,7 @@ def table():
 @pytest.fixture(scope="session")
 def folder(table, tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
-    for k, (start, end) in enumerate(zip(CUTS, CUTS[1:], strict=False)):
+    for k, (start, end) in enumerate(pairwise(CUTS)):
         pq.write_table(table.slice(start, end - start), folder / f"p{k}.parquet", row_group_size=200)
     return folder
 
@@ -272,7 +273,7 @@ def test_a_worker_dies(spark, folder, frame, constant_keys, monkeypatch, tmp_pat
 
 def test_a_worker_dies_each_time(spark, folder, monkeypatch, tmp_path):
     monkeypatch.setattr(runner_module, "sum_jobs", dying(runner_module.sum_jobs, tmp_path / "no", 99))
-    with pytest.raises(ClusterError, match="^a Python worker of the Spark cluster died each time") as caught:
+    with pytest.raises(ClusterError, match=r"^a Python worker of the Spark cluster died each time") as caught:
         crafted(f"{folder}/*.parquet", drop=["id", "z"], cluster=spark)
     assert "\n" not in str(caught.value)
     assert caught.value.__suppress_context__
@@ -344,7 +345,7 @@ def test_a_value_that_cannot_be_used_is_refused_as_on_one_machine(spark, table, 
     column = table.column("c1").to_numpy().copy()
     column[1100] = np.inf
     wrong = table.set_column(1, "c1", pa.array(column))
-    for k, (start, end) in enumerate(zip(CUTS, CUTS[1:], strict=False)):
+    for k, (start, end) in enumerate(pairwise(CUTS)):
         pq.write_table(wrong.slice(start, end - start), tmp_path / f"p{k}.parquet")
     paths = sorted(map(str, tmp_path.iterdir()))
     frame = spark.read.parquet(*paths)
@@ -547,7 +548,8 @@ Key.from_system = classmethod(lambda cls: Key(range(32)))
 here = frame.toArrow()
 for name in ("plain", "noisy rados", "moments of hats"):
     same(crafted(here, **CASES[name]), crafted(frame, **CASES[name]))
-    same(crafted({folder!r} + "/*.parquet", **CASES[name]), crafted({folder!r} + "/*.parquet", **CASES[name], cluster=spark))
+    paths = {folder!r} + "/*.parquet"
+    same(crafted(paths, **CASES[name]), crafted(paths, **CASES[name], cluster=spark))
 for doubtful in (frame.orderBy("id"), frame.selectExpr("*", "rand() as r"), frame.localCheckpoint()):
     try:
         crafted(doubtful, **CASES["noisy rados"])

@@ -54,7 +54,7 @@ def predict_udf(model: Model, what: str = "probability") -> Callable[..., Any]:
                 f"the model has {len(names):,} columns, and {len(columns):,} were given; give all of them in order, "
                 "one struct that has them by name, or none to take them by name"
             )
-        chosen = [functions.col("`" + name.replace("`", "``") + "`") for name in names] if not columns else columns
+        chosen = columns or [functions.col("`" + name.replace("`", "``") + "`") for name in names]
         pairs = zip(names, chosen, strict=True)
         cells = [(functions.col(one) if isinstance(one, str) else one).alias(name) for name, one in pairs]
         return _udf(model, what)(functions.struct(*cells))
@@ -65,7 +65,7 @@ def predict_udf(model: Model, what: str = "probability") -> Callable[..., Any]:
 def _udf(model: Model, what: str) -> Any:
     """The function as Spark has it: from batches of rows, as pandas frames, to batches of predictions."""
     import pandas as pd
-    from pyspark.sql.functions import pandas_udf
+    from pyspark.sql.pandas.functions import pandas_udf
 
     schema = written_schema(model)
     if what == "all":
@@ -85,8 +85,9 @@ def _udf(model: Model, what: str) -> Any:
         type_name = (
             _type(schema.field(PREDICTION).type) if what == "class" else "array<double>" if several else "double"
         )
+    make: Any = pandas_udf
     with quiet():
-        return pandas_udf(function, type_name)
+        return make(function, type_name)
 
 
 def _column(model: Model, what: str, table: pa.Table) -> Any:

@@ -96,7 +96,7 @@ class SparkRunner(ClusterRunner):
             self.session.stop()
 
     def by_part(self, task: Any, source: Source, firsts: Sequence[int], sizes: Sequence[int]) -> Any:
-        """For files a pass for each part, which travels with it; for frames one, which workers cut (K2)."""
+        """For files a pass for each part, which travels with it; for frames one, which workers cut (S4)."""
         if source.frame is not None:
             return ByPart(task, sizes)
         return super().by_part(task, source, firsts, sizes)
@@ -161,7 +161,7 @@ class SparkRunner(ClusterRunner):
     # ---- the jobs
 
     def _over_frame(self, work: Work, source: Any, over_rows: Any, over_kept: Any, schema: str) -> Any:
-        """A job over partitions of a frame, or over rows that are kept; no fresh key goes along (K2)."""
+        """A job over partitions of a frame, or over rows that are kept; no fresh key goes along (S4)."""
         with explained(withheld=self._withheld):
             if isinstance(source.frame, Kept):
                 content = pickled_without_fresh(work)
@@ -171,7 +171,7 @@ class SparkRunner(ClusterRunner):
             return mapped_batches(selected(source.frame, columns), partial(over_rows, content), schema)
 
     def _jobs(self, tasks: Any, source: Any, firsts: Sequence[int], rows: int, function: Any, schema: str) -> Any:
-        """A job over parts that workers can read: what each needs travels with it, and with no other (K1)."""
+        """A job over parts that workers can read: what each needs travels with it, and with no other (S5)."""
         own = tasks if isinstance(tasks, list) else [None] * len(source.pieces)
         shared = None if isinstance(tasks, list) else tasks
         jobs = zip(own, source.pieces, firsts, strict=True)

@@ -1,12 +1,13 @@
 """What a Python worker of Spark does: the jobs of `parts`, for partitions of frames, rows that were kept, and files.
 
 Spark sends a function to all workers alike, so nothing secret is in it. Where each part needs a key that others need
-not know, the worker draws it (K2 of docs/proofs/spark.md), or it comes in the row that is about that part.
+not know, the worker draws it (S4 of docs/proofs/spark.md), or it comes in the row that is about that part.
 """
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -82,9 +83,10 @@ def keep_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def joined(batches: Batches, names: Sequence[str]) -> Iterator[pa.Table]:
-    """The same rows in larger batches, with the columns' own names: Spark sends 10,000 rows at a time, and larger ones are summed faster.
+    """The same rows in larger batches, with the columns' own names.
 
-    No value decides whether they can be joined: Spark's columns have one type each, and their bytes are few enough.
+    Spark sends 10,000 rows at a time, and more are summed faster. No value decides whether they can be joined: Spark's
+    columns have one type each, and their bytes are few enough.
     """
     pieces: list[pa.RecordBatch] = []
     rows = size = 0
@@ -174,7 +176,7 @@ class KeptThere:
     def batches(self, rows: int) -> Iterator[RowBatch]:
         """All of them, as they were kept."""
         for array in borrowed():
-            yield RowBatch(array.shape[1], lambda array=array: array)
+            yield RowBatch(array.shape[1], partial(np.asarray, array))
 
 
 def sum_kept(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -233,6 +235,3 @@ def _row(number: int, rows: int, width: int, kept: bytes, refusal: bytes | None)
             "refusal": pa.array([refusal], pa.binary()),
         }
     )
-
-
-Function = Callable[[bytes, Batches], Iterator[pa.RecordBatch]]
