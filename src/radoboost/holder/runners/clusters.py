@@ -8,6 +8,7 @@ docs/proofs/clusters.md.
 """
 
 import ipaddress
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from itertools import accumulate
 from typing import Any
 from urllib.parse import urlsplit
 
-from radoboost.errors import ArgumentError, RadoError, TableError
+from radoboost.errors import ArgumentError, ClusterError, RadoError, TableError, reason
 from radoboost.holder.passes import CountRows, Pass, Readable, RowPass, S
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.parts import MadePart, PartSums, Refusal, innermost
@@ -27,6 +28,7 @@ from radoboost.tables.streams import is_query
 
 DASK_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
 SPARK_SCHEMES = ("spark", "sc", "yarn", "k8s")
+_PATIENCE = 10.0  # seconds for a host to answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +248,8 @@ def _kind(cluster: Any) -> str:
         if scheme in SPARK_SCHEMES or cluster.startswith("local"):
             return "spark"
         raise ArgumentError(
-            f"cluster {cluster!r} is no address that is known; give tls://HOST:8786 (Dask), spark://HOST:7077 or "
-            "sc://HOST:15002 (Spark), a Dask client or a Spark session"
+            f"cluster {shown_address(cluster)!r} is no address that is known; give tls://HOST:8786 (Dask), "
+            "spark://HOST:7077 or sc://HOST:15002 (Spark), a Dask client or a Spark session"
         )
     library = type(cluster).__module__.partition(".")[0]
     kinds = {"distributed": "dask", "dask": "dask", "pyspark": "spark"}
@@ -267,6 +269,41 @@ def check_network(address: str, *, encrypted: bool, trust_network: bool) -> None
         f"{address} is not encrypted, and rows, sums and keys would go through the network for anyone to read; set up "
         "TLS, or say trust_network=True (--trust-network) if nobody else can listen"
     )
+
+
+def check_answers(address: str, port: int) -> None:
+    """Refuse an address at which nobody answers, at once: libraries try for minutes. `port` is taken if it has none.
+
+    Several hosts may stand in one address, with commas between them; one that answers is enough.
+    """
+    shown, failures = shown_address(address), []
+    for host in shown.partition("://")[2].split(","):
+        try:
+            place = urlsplit(f"//{host}")
+            name, number = place.hostname or "", place.port or port
+        except ValueError:
+            name = ""
+        if not name:
+            scheme = shown.partition(":")[0]
+            raise ArgumentError(
+                f"the address {shown!r} names no host and port; give one such as {scheme}://HOST:{port}"
+            )
+        try:
+            socket.create_connection((name, number), _PATIENCE).close()
+            return
+        except OSError as error:
+            failures.append(reason(error))
+    raise ClusterError(f"nobody answers at {shown} ({failures[0]}); check the address, and that the cluster runs")
+
+
+def shown_address(address: str) -> str:
+    """An address as messages may have it: without a user, a password or a token.
+
+    >>> shown_address("sc://me:secret@host:15002/;token=abc")
+    'sc://host:15002'
+    """
+    scheme, mark, rest = address.partition("://")
+    return f"{scheme}{mark}{rest.partition('/')[0].partition(';')[0].rpartition('@')[2]}"
 
 
 def is_loopback(address: str) -> bool:

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from radoboost.errors import ArgumentError, ClusterError, RadoError
-from radoboost.holder.runners.clusters import check_network
+from radoboost.holder.runners.clusters import check_answers, check_network
 
 _ENCRYPTED = ("tls://", "wss://", "gateway://")
 _ON_A_CLUSTER = "a Dask cluster"
+_NO_TLS = (
+    "no TLS connection to the Dask cluster at {address}: name the files of the certificates in Dask's configuration, "
+    "distributed.comm.tls, or in DASK_DISTRIBUTED__COMM__TLS__CA_FILE and its like"
+)
 
 
 def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[Any, str, Sequence[Any]]:
@@ -22,6 +26,10 @@ def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[A
         raise ArgumentError("Dask is not installed; run: pip install 'radoboost[dask]'") from None
     if isinstance(cluster, str) and not cluster.startswith("inproc"):
         check_network(cluster, encrypted=cluster.startswith(_ENCRYPTED), trust_network=trust_network)
+        if cluster.startswith(("tcp:", "tls:")):
+            check_answers(cluster, port=8786)
+        if cluster.startswith("tls:") and distributed.Security().get_connection_args("client")["ssl_context"] is None:
+            raise ClusterError(_NO_TLS.format(address=cluster))  # a client would wait for a minute
     opened: tuple[Any, ...] = ()
     try:
         if isinstance(cluster, distributed.Client):
@@ -90,10 +98,7 @@ def explained(error: BaseException, address: str) -> ClusterError:
             f"the Dask cluster at {address} dropped the work: it was restarted, closed or lost; check it, and try again"
         )
     if names & {"SSLError", "SSLCertVerificationError"} or any("ssl" in str(one).lower() for one in chain):
-        return ClusterError(
-            f"no TLS connection to the Dask cluster at {address}: name the files of the certificates in Dask's "
-            "configuration, distributed.comm.tls, or in DASK_DISTRIBUTED__COMM__TLS__CA_FILE and its like"
-        )
+        return ClusterError(_NO_TLS.format(address=address))
     if any(isinstance(one, OSError) for one in chain):
         return ClusterError(
             f"cannot reach the Dask cluster at {address}; check that its scheduler and workers run there"

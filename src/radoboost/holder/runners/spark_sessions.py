@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from radoboost.errors import ArgumentError, ClusterError
-from radoboost.holder.runners.clusters import check_network
+from radoboost.holder.runners.clusters import check_answers, check_network
 from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.spark_jobs import explained, is_connect, quiet
 
@@ -17,6 +17,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
 }
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")  # which know more about where hosts are
 
 
 def spark_session(cluster: Any, table: Any = None, *, trust_network: bool) -> tuple[Any, bool]:
@@ -58,6 +59,10 @@ def _started(address: str) -> tuple[Any, bool]:
         from pyspark.sql import SparkSession
     except ImportError:
         raise ArgumentError("a Spark cluster needs the library pyspark: pip install 'radoboost[spark]'") from None
+    if address.startswith("spark:"):
+        check_answers(address, port=7077)
+    elif address.startswith("sc:") and not any(os.environ.get(name) for name in _PROXIES):
+        check_answers(address, port=15002)
     with explained(), quiet():
         if address.startswith("sc:"):
             return SparkSession.builder.remote(address).config("spark.app.name", "radoboost").create(), True
