@@ -54,7 +54,7 @@ def digest(engine: Engine) -> str:
     totals = engine.totals(_RADOS, len(columns))
     first_row = 64 * 65536 - 100  # the rows lie on both sides of a slab's end
     engine.sum_rows(rows, first_row, Start(Key(range(32)), _RADOS, quarters=2), totals)
-    take(rows[:, : len(columns)], clipped, totals[:_RADOS, : len(columns)])
+    take(np.asarray(rows)[:, : len(columns)], clipped, totals[:_RADOS, : len(columns)])
     width = _COLUMNS + 1
     edges, good = engine.sphere(values, signs, low, high, 0.5, _GRID)
     a = np.eye(width) + _numbers(width * width).reshape(width, width) / 2**20
