@@ -8,6 +8,12 @@ computed again in NumPy. The peers draw bits with PyTorch's generator and multip
 sizes of which the fastest counts: (a) `bernoulli_`, (b) random words that compiled code unpacks. They neither
 standardise nor snap, and their sums are rounded. Exits with 1 where we are slower than we mean to be, or sums differ.
 
+Then the two passes of a plain release run through the runner `Threads`, from a tensor on the device and, for the
+second, from an array in memory, whose rows go through pinned buffers; their sums are compared with the engine's own,
+and the exact statistics of two columns with those of the engine `reference`. `rb.craft` itself is timed where all that
+it imports is installed. The engine `kernel` is timed beside it where numba is, from memory: the number of rados from
+which on a GPU pays can be read off there.
+
 `--variants` times other constants of the kernels too. It needs CuPy and PyTorch, and of our own libraries NumPy,
 pyarrow and psutil only (`PYTHONPATH=src` will do): where `cryptography` is not installed, ChaCha20 in NumPy stands in.
 """
@@ -118,12 +124,16 @@ except importlib.metadata.PackageNotFoundError:  # not installed: the checkout's
     of_others = importlib.metadata.version
     importlib.metadata.version = lambda name: "of a checkout" if name == "radoboost" else of_others(name)
 
-from radoboost.holder.engines import cuda, cuda_device, get_engine  # noqa: E402
-from radoboost.holder.grid import edge_integers, grid_step  # noqa: E402
+from radoboost.holder.engines import cuda, cuda_device, get_engine, has_numba  # noqa: E402
+from radoboost.holder.engines.exact import exact_sums  # noqa: E402
+from radoboost.holder.grid import edge_integers, grid_step, make_columns  # noqa: E402
 from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS, make_key  # noqa: E402
-from radoboost.holder.passes import Within  # noqa: E402
+from radoboost.holder.passes import SumRados, SurveyRows, Within  # noqa: E402
+from radoboost.holder.runners.threads import Threads  # noqa: E402
 from radoboost.holder.subsets import Everything, Start  # noqa: E402
 from radoboost.release.columns import Column, constant_column  # noqa: E402
+from radoboost.tables import open_table  # noqa: E402
+from radoboost.tables.labels import LabelsSeen  # noqa: E402
 
 KEY = make_key(0)
 
@@ -146,7 +156,27 @@ def check_shapes(engine):
                 each.sum_rows(rows, first, prepared, total)
             if not np.array_equal(*totals):
                 wrong.append(f"sums of {m} x {d} x {n} from row {first} with {name}")
+    wrong += check_survey(engine, reference, rng)
     return wrong + check_snapping(engine, reference, rng) + check_rows(engine, reference, rng)
+
+
+def check_survey(engine, reference, rng):
+    """Exact statistics of values on the device, of many sizes, so that not all of them fit digits."""
+    wrong = []
+    for kind, d in ((np.float32, 40), (np.float64, 40), (np.float64, 300)):
+        values = (rng.normal(size=(3001, d)) * 2.0 ** rng.integers(-30, 4, (3001, d))).astype(kind)
+        low, high = np.full(d, -np.inf), np.full(d, 4.0)
+        found = []
+        for each, its in ((reference, values), (engine, engine._device.put(values))):
+            survey = each.survey(low, high, moments=True)
+            assert survey.add(its)
+            found.append(survey.result())
+        one, other = found
+        if (one.n_rows, one.sums, one.squares) != (other.n_rows, other.sums, other.squares) or not (
+            np.array_equal(one.lowest, other.lowest) and np.array_equal(one.highest, other.highest)
+        ):
+            wrong.append(f"exact statistics of {d} columns of {kind.__name__}")
+    return wrong
 
 
 def check_snapping(engine, reference, rng):
@@ -284,6 +314,50 @@ def ours(engine, x, y, columns, n_rados):
     return totals
 
 
+# ---- passes over a table
+
+
+def survey(engine, source):
+    """The first pass of a plain release, and what it says of columns and labels."""
+    endless = np.full(len(source.features), np.inf)
+    labels = LabelsSeen("y", None)
+    sums = Threads().run(SurveyRows(engine, -endless, endless, labels, True, source.features), source)
+    return sums.exact, make_columns(source.features, "standard", {}, sums.exact, intercept=True), sums.labels.settle()
+
+
+def summed(engine, source, columns, rule, n_rados):
+    """The second pass."""
+    return Threads().run(SumRados(engine, columns, rule, n_rados, Start(KEY, n_rados, 2)), source).totals
+
+
+def time_passes(engine, x, values, signs, all_rados, repeats):
+    """Both passes from the device, the second from memory too: milliseconds, and what is wrong with their sums."""
+    there, here, wrong = open_table(x, signs), open_table(values, signs), []
+    exact, columns, rule = survey(engine, there)
+    right = [(exact.sums[k], exact.squares[k]) == exact_sums(values[:, k].astype(np.float64)) for k in (0, 1)]
+    if not all(right):
+        wrong.append("exact sums of the first columns")
+    found = {"survey from the device": round(median_ms(lambda: survey(engine, there), repeats), 3), "sums": {}}
+    for n_rados in all_rados:
+        works = {"from the device": lambda n=n_rados: summed(engine, there, columns, rule, n),
+                 "from memory": lambda n=n_rados: summed(engine, here, columns, rule, n)}  # fmt: skip
+        if has_numba():
+            works["kernel, from memory"] = lambda n=n_rados: summed(get_engine("kernel"), here, columns, rule, n)
+        expected, times = ours(engine, x, signs, columns, n_rados), {}
+        for name, work in works.items():
+            if not np.array_equal(work(), expected):
+                wrong.append(f"sums of {n_rados} rados {name} by the runner")
+            times[name] = round(median_ms(work, repeats), 3)
+        found["sums"][n_rados] = times
+    try:
+        import radoboost
+
+        found["rb.craft from the device"] = round(median_ms(lambda: radoboost.craft(x, signs), repeats), 3)
+    except ImportError as error:
+        found["rb.craft from the device"] = f"not timed: {error}"
+    return found, wrong
+
+
 def by_bernoulli(x, y, n_rados, piece):
     import torch
 
@@ -413,13 +487,16 @@ def main():
             wrong.append(f"{options.rows} rows, {n_rados} rados: NumPy has others")
         ms = median_ms(lambda n=n_rados: ours(engine, x, y, columns, n), options.repeats)
         ours(watched, x, y, columns, n_rados)
-        watched._given.milliseconds()
+        watched._device.milliseconds()
         ours(watched, x, y, columns, n_rados)
-        found = {"ours ms": round(ms, 3), "kernels ms": watched._given.milliseconds()}
+        found = {"ours ms": round(ms, 3), "kernels ms": watched._device.milliseconds()}
         print(f"{n_rados} rados: {ms:.2f} ms (at most {most}); by kernel {found['kernels ms']}", flush=True)
         if ms > most and options.rows >= 11_000_000:
             short.append(f"{n_rados} rados take {ms:.2f} ms, not {most}")
         results["times"][n_rados] = found
+    results["passes"], more = time_passes(engine, x, values, signs, MOST_MS, max(3, options.repeats // 4))
+    print("a table's passes, in ms:", results["passes"], flush=True)
+    wrong += more
     n_rados = min(MOST_MS)
     found = results["times"][n_rados]
     if options.variants:

@@ -18,10 +18,10 @@
 #   progress      a bar for long work
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
-#                 frames, files with named_paths and folders, csv_files, csv_lines; files in stores, by store_systems
-#                 and store_files, with read_ahead; what is read once (queries by their addresses, datasets, streams) is
-#                 kept in a spool; frames on clusters stay there: cluster_frames, with dask_frames, spark_frames and
-#                 spark_jobs; reading it strict or row_by_row; columns, cells,
+#                 device_arrays, frames, files with named_paths and folders, csv_files, csv_lines; files in stores, by
+#                 store_systems and store_files, with read_ahead; what is read once (queries by their addresses,
+#                 datasets, streams) is kept in a spool; frames on clusters stay there: cluster_frames, with
+#                 dask_frames, spark_frames and spark_jobs; reading it strict or row_by_row; columns, cells,
 #                 marks, sparse, labels by class_names, persons; what raw columns mean: schema, with kinds; encoding,
 #                 with raw_columns and dates; json_schema, for editors; raw and carried: cells as they are; mapped: seen
 #                 through a feature map; taken: some rows of a batch; weights: rows repeated
@@ -38,7 +38,7 @@
 #   holder        declared, feature_maps, counts, grid, keystream, subsets, signatures, noise
 #     engines     what is computed for a block of rows: reference with reference_rows, reference_sparse and exact first,
 #                 then kernel, kernel_rows, kernel_classes, kernel_wide, kernel_sparse, kernel_bins and vectors; cuda,
-#                 on a cuda_device; proof: whether an engine computes what it should on this machine
+#                 on a cuda_device, with cuda_survey; proof: whether an engine computes what it should on this machine
 #                 passes, class_sums: one sum over rows, as data; sparse_passes: over entries; persons: which rows of
 #                 each contribute
 #     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, by

@@ -167,7 +167,13 @@ def craft(
     ] = None,
     ledger: LedgerOption = None,
     ledger_table: TableOption = None,
-    engine: Annotated[str, typer.Option(help="auto, kernel or reference; all give the same bits.")] = "auto",
+    engine: Annotated[
+        str,
+        typer.Option(
+            autocompletion=completing("auto", "kernel", "reference", "cuda"),
+            help="auto, kernel, reference or cuda (a GPU); all give the same bits.",
+        ),
+    ] = "auto",
     threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
     cluster: ClusterOption = None,
     trust_network: TrustNetworkFlag = False,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.holder.counts import RowCounts, beyond_bounds
-from radoboost.holder.passes import RadoPass, Within, counted_columns, rows_to_sum
+from radoboost.holder.passes import RadoPass, Within, counted_columns, engine_values, rows_there, rows_to_sum
 from radoboost.tables import Batch
 
 
@@ -34,7 +34,12 @@ class SumClasses(RadoPass):
     @property
     def rows_at_a_time(self) -> int | None:
         """Few enough that an interrupt does not wait long."""
-        return rows_to_sum(self.n_rados, len(self.columns) * self.rule.n_classes)
+        return rows_to_sum(self.n_rados, len(self.columns) * self.rule.n_classes, self.engine)
+
+    @property
+    def rows_on_device(self) -> int | None:
+        """As the engine likes it."""
+        return rows_there(self.engine, self.n_rados, len(self.columns) * self.rule.n_classes)
 
     @property
     def worker_bytes(self) -> int:
@@ -49,7 +54,7 @@ class SumClasses(RadoPass):
 
     def add(self, sums: ClassSums, first_row: int, batch: Batch) -> None:
         """Snap, and sum class by class."""
-        values, places = batch.values(), self.rule.places(batch.labels, batch.place)
+        values, places = engine_values(batch, self.engine), self.rule.places(batch.labels, batch.place)
         rows, clipped = self.engine.snap(values, np.ones(batch.n_rows, np.int8), self.columns)
         for place in np.unique(places):
             own = Within.over(self.prepared, first_row, places == place)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, DeltaWarning, LedgerError, SchemaWarning
 from radoboost.holder.counts import Where, check_where, tell_holder
 from radoboost.holder.declared import Bounds, declaration, written
-from radoboost.holder.engines import Engine, get_engine
+from radoboost.holder.engines import Engine, auto_engine, get_engine
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.guessing import taken_for_numbers
 from radoboost.holder.keystream import make_key
@@ -29,7 +29,7 @@ from radoboost.holder.runners import Runner
 from radoboost.holder.runners.clusters import ClusterRunner, check_reach, cluster_runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_n_rados
-from radoboost.privacy import delta_advice, event_from_dict
+from radoboost.privacy import Event, delta_advice, event_from_dict
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import Release
@@ -37,6 +37,7 @@ from radoboost.release.chain import chain
 from radoboost.release.drawn import draw_rados
 from radoboost.tables import Source, open_table
 from radoboost.tables.cluster_frames import cluster_of
+from radoboost.tables.device_arrays import ONLY_HERE
 from radoboost.tables.kinds import Date, Number
 from radoboost.tables.schema import Schema
 from radoboost.tables.streams import at_rest, is_query
@@ -89,7 +90,8 @@ def craft(
         The table. Files may be CSV, TSV (also .gz), Parquet or Arrow, and are read as a stream, once or more often;
         folders such as `year=2024` within a folder are columns. A `query`, an address such as
         "duckdb:FILE?SELECT ...", a DuckDB relation, a LazyFrame, a dataset of pyarrow or a record batch reader may be
-        larger than memory, too. The features of an array are called x0, x1, ...
+        larger than memory, too. The features of an array are called x0, x1, ... An array of CuPy or a tensor of PyTorch
+        on a GPU is used there.
     y, label : array-like or str
         The labels, or the name of their column in the table.
     classes : (negative, positive), or all of more than two, optional
@@ -164,7 +166,9 @@ def craft(
         values were clipped: on stderr if that is a terminal, in a file, or nowhere. These counts are exact, so they are
         for the holder alone, and in no release or warning.
     engine, threads : str or Engine, int, optional
-        How it is computed; neither changes a bit of the result. All cores by default.
+        How it is computed; neither changes a bit of the result. All cores by default. The engine is "kernel",
+        "reference" or, on a GPU, "cuda"; "auto" takes a GPU for arrays that lie there, and from 10,000 rados on where
+        that pays.
     cluster : Dask client, Spark session, or address such as "tls://host:8786" or "spark://host:7077", optional
         Where it is computed, to the same bits: on this machine by default, and a Dask or Spark data frame where it is.
         Workers must be able to read the files. The statement says who is trusted with what.
@@ -211,7 +215,7 @@ def craft(
     check_reach(cluster, table)
     with _ready(table, protection, cluster, threads, trust_network, progress) as (kept, place):
         book = None if books is None else partial(books.book, release=name)
-        run_on = partial(Run, engine=machine, runner=place, ledger=book)
+        run_on = partial(_run_on, partial(_suited, engine, machine, asked, place, protection.private), place, book)
         if protection.private:
             made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress)
         else:
@@ -221,6 +225,30 @@ def craft(
     asked_for = is_query(table) or bool(cluster_of(table))
     made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=place.cluster))
     return _release(protection, made, name, by_schema, noted, asked.n_rados)
+
+
+def _run_on(
+    choose: Callable[[Source], Engine], runner: Runner, ledger: Callable[[Event], object] | None, source: Source
+) -> Run:
+    """The run over a table, which may have to stay on this machine."""
+    if runner.cluster and hasattr(next(iter(source.parts()), None), "on_device"):
+        raise ArgumentError(ONLY_HERE)
+    return Run(source, choose(source), runner, ledger=ledger)
+
+
+def _suited(
+    engine: str | Engine, machine: Engine, asked: Asked, runner: Runner, private: bool, source: Source
+) -> Engine:
+    """The engine for a table: `machine`, or one on a device where "auto" may choose, and rows are dense.
+
+    What protects records goes by what was declared, and not by how many rows there are.
+    """
+    if engine != "auto" or runner.cluster or source.sparse_rows is not None:
+        return machine
+    n_rows = asked.rows if private else source.expected_rows(0) or 0
+    additions = None if n_rows is None else n_rows * len(source.features) * asked.n_rados // runner.threads
+    n_rados = asked.n_rados if getattr(asked.subsets, "by_coins", False) else 0  # others are corrected on a CPU
+    return auto_engine(on_device=source.on_device, n_rados=n_rados, additions=additions)
 
 
 @contextmanager

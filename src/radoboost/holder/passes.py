@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.holder.counts import RowCounts, beyond_bounds
-from radoboost.holder.engines import Engine
+from radoboost.holder.engines import Engine, device_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.signatures import Prepared
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, refuse_not_finite
+from radoboost.tables.device_arrays import on_host
 from radoboost.tables.labels import LabelRule, LabelsSeen
 
 MOST_ROWS = 65536  # in a batch that is read through Arrow
@@ -39,8 +40,9 @@ S = TypeVar("S", bound=Sums)
 class Pass(Protocol[S]):
     """A sum over rows: frozen data that can be pickled.
 
-    One in which rows have numbers has `for_part(first_row, n_rows)`: the pass for one part that is summed elsewhere,
-    with what is secret about the rows of that part alone.
+    One that can use values on a device has `rows_on_device`, how many rows a batch of them should have; it is None
+    where its engine cannot. One in which rows have numbers has `for_part(first_row, n_rows)`: the pass for one part
+    that is summed elsewhere, with what is secret about the rows of that part alone.
     """
 
     @property
@@ -113,6 +115,13 @@ def merged(parts: Iterable[S]) -> S:
     for other in others:
         first = first.merge(other)
     return first
+
+
+def engine_values(batch: Batch, engine: Engine) -> Any:
+    """The values of a batch: on the device that they lie on, if the engine takes them there, or else in memory."""
+    if batch.device_values is not None and device_engine(engine) is not None:
+        return batch.device_values()
+    return batch.values()
 
 
 # ---- counting
@@ -192,6 +201,11 @@ class SurveyRows:
         """As much as for a small sum."""
         return self.engine.worker_bytes(1, len(self.low))
 
+    @property
+    def rows_on_device(self) -> int | None:
+        """As the engine likes it."""
+        return rows_there(self.engine, 1, len(self.low))
+
     def empty(self) -> Surveyed:
         """Nothing seen."""
         survey = self.engine.survey(self.low, self.high, moments=self.moments)
@@ -200,10 +214,9 @@ class SurveyRows:
     def add(self, sums: Surveyed, first_row: int, batch: Batch) -> None:
         """See labels and values."""
         sums.labels.see(batch.labels, batch.place)
-        values = batch.values()
         assert sums.survey is not None
-        if not sums.survey.add(values):
-            refuse_not_finite(self.features, batch, values)
+        if not sums.survey.add(values := engine_values(batch, self.engine)):
+            refuse_not_finite(self.features, batch, on_host(values))
 
 
 # ---- sums of rados
@@ -233,14 +246,24 @@ def check_memory(engine: Engine, n_rados: int, n_columns: int) -> None:
     )
 
 
-def rows_to_sum(n_rados: int, n_columns: int) -> int | None:
+def rows_to_sum(n_rados: int, n_columns: int, engine: Engine | None = None) -> int | None:
     """How many rows a batch should have, in whole tiles, if a usual one would take long to sum; else None.
+
+    An engine on a device says how many it likes.
 
     >>> rows_to_sum(1000, 30), rows_to_sum(524_288, 500)
     (None, 128)
     """
+    if engine is not None and (there := device_engine(engine)) is not None:
+        return there.rows_here(n_rados, n_columns)
     rows = max(TILE_ROWS, _MOST_WORK // (n_rados * n_columns) // TILE_ROWS * TILE_ROWS)
     return rows if rows < MOST_ROWS else None
+
+
+def rows_there(engine: Engine, n_rados: int, n_columns: int) -> int | None:
+    """How many rows on a device a batch should have; None where the engine does not take them there."""
+    there = device_engine(engine)
+    return None if there is None else there.rows_there(n_rados, n_columns)
 
 
 def counted_columns(columns: tuple[Column, ...], inputs: tuple[Column, ...] | None) -> tuple[Column, ...]:
@@ -272,7 +295,7 @@ class RadoPass:
     @property
     def rows_at_a_time(self) -> int | None:
         """Few enough that an interrupt does not wait long."""
-        return rows_to_sum(self.n_rados, len(self.columns))
+        return rows_to_sum(self.n_rados, len(self.columns), self.engine)
 
     @property
     def worker_bytes(self) -> int:
@@ -299,13 +322,18 @@ class SumRados(RadoPass):
 
     turned: tuple[int, tuple[float, float]] | None = None
 
+    @property
+    def rows_on_device(self) -> int | None:
+        """As the engine likes it."""
+        return rows_there(self.engine, self.n_rados, len(self.columns))
+
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
         """Snap and sum."""
-        values, signs = batch.values(), self.rule.signs(batch.labels, batch.place)
+        values, signs = engine_values(batch, self.engine), self.rule.signs(batch.labels, batch.place)
         prepared = self.prepared
         if self.turned is not None:
             place, coding = self.turned
-            prepared = Turned.over(prepared, first_row, column_bits(values[:, place], signs, coding))
+            prepared = Turned.over(prepared, first_row, column_bits(on_host(values[:, place]), signs, coding))
         rows, clipped = self.engine.snap(values, signs, self.columns)
         self.engine.sum_rows(rows, first_row, prepared, sums.totals)
         if batch.inputs is not None and self.inputs is not None:

@@ -24,6 +24,7 @@ from radoboost.tables import Source, open_table
 from radoboost.tables.cells import gaps, no_labels
 from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.columns import listed
+from radoboost.tables.device_arrays import on_host
 from radoboost.tables.kinds import Category, Kind, Number
 from radoboost.tables.labels import CRAFT_ADVICE, class_places, labels_array
 from radoboost.tables.labels import unlabelled as without_label
@@ -79,7 +80,7 @@ def make_plainly(
     that are `withheld` it has what was declared, and nothing from the table. Where `unlabelled` is "drop", rows without
     a label are left out, whatever is done about other missing values.
     """
-    drops = unlabelled == "drop"
+    drops, y = unlabelled == "drop", on_host(y)
     _check_where_rows_are(table, asked, missing, drops)
     if drops and np.ma.isMaskedArray(y):
         y = np.array(y.tolist(), dtype=object)  # None where it is masked
@@ -100,6 +101,7 @@ def make_plainly(
                 ) from None
             if hasattr(table, "toarray") or isinstance(asked.declared.limits, np.ndarray):
                 raise  # by position, or too large to be read by column
+    table = on_host(table)  # raw columns are read here
     if schema is None:
         proposal = propose(
             table,

@@ -56,7 +56,7 @@ class MappedPart:
         """The rows in the same batches; their values are mapped when they are asked for."""
         for batch in self.part.batches(most_rows):
             values = MappedValues(batch, self.feature_map, self.places)
-            yield batch._replace(values=values, inputs=values.inputs, sparse=None)
+            yield batch._replace(values=values, inputs=values.inputs, sparse=None, device_values=None)
 
 
 class MappedValues:

@@ -10,6 +10,7 @@ from radoboost.errors import ArgumentError
 from radoboost.tables.arrays import array_columns, open_array
 from radoboost.tables.cluster_frames import cluster_of, cluster_schema, open_cluster_frame, refuse_cluster_frame
 from radoboost.tables.columns import Choice, column_names, storage
+from radoboost.tables.device_arrays import is_on_device, on_host, open_device_array
 from radoboost.tables.files import file_schema, open_files
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import open_frame
@@ -44,10 +45,10 @@ def open_table(
 ) -> Source:
     """Open a table in any form, ready to be read.
 
-    `table` is an array, a sparse matrix, a data frame, a dict of columns, a path, a list of paths, a folder, a glob
-    pattern, or something that is read once, which is kept in a spool: a query, a lazy frame, a record batch reader. A
-    frame on a cluster is opened with `on_cluster`, and then only workers of that cluster can read its parts; otherwise
-    it is refused, for its rows would have to come here.
+    `table` is an array, in memory or on a CUDA device, a sparse matrix, a data frame, a dict of columns, a path, a list
+    of paths, a folder, a glob pattern, or something that is read once, which is kept in a spool: a query, a lazy frame,
+    a record batch reader. A frame on a cluster is opened with `on_cluster`, and then only workers of that cluster can
+    read its parts; otherwise it is refused, for its rows would have to come here.
     The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
     the column that says whose row it is: it is read beside the features, and is none of them. In its place `weights`
     may name one. With `row_by_row`, no value decides how another is read and none is refused, as private mechanisms
@@ -100,7 +101,11 @@ def _open(table: Any, y: Any, choice: Choice, reading: Reading) -> Source:
         if y is not None:
             raise ArgumentError("labels of a file are one of its columns; name it in label")
         return open_files(expand_paths(table), choice, reading)
-    labels = None if y is None else reading.labels(y)
+    labels = None if y is None else reading.labels(on_host(y))
+    if is_on_device(table):
+        if reading.schema is None:
+            return open_device_array(table, labels, choice, reading)
+        table = on_host(table)  # to be read as raw columns
     if reading.is_frame(table):
         return open_frame(table, labels, choice, reading)
     if reading.schema is not None:

@@ -59,7 +59,8 @@ class Batch(NamedTuple):
     it is None if nobody asked for either. Where a schema says how raw columns are read, `gaps()` says where their cells
     are missing or unknown, and `unread()` names those that are there and are no number or date. `inputs()` gives what
     values were made of by a feature map; None without one. `sparse()` gives the same values as entries of sparse rows,
-    for those who can use them; None where rows are dense.
+    for those who can use them; None where rows are dense. `device_values()` gives the same values on the CUDA device
+    that they lie on, for engines that take them there; None where they do not lie on one.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the
@@ -75,6 +76,7 @@ class Batch(NamedTuple):
     inputs: Callable[[], NDArray[Any]] | None = None
     unread: Callable[[], Mapping[str, Unread]] | None = None
     sparse: Callable[[], SparseRows] | None = None
+    device_values: Callable[[], Any] | None = None
 
 
 class Part(Protocol):
@@ -128,6 +130,11 @@ class Source:
     def groups(self) -> Mapping[str, str]:
         """The group of every feature that is a slot of a category, or says where a value is missing."""
         return {} if self.schema is None else self.schema.groups
+
+    @property
+    def on_device(self) -> bool:
+        """Whether all rows lie on a CUDA device, in a type that engines take there."""
+        return bool(getattr(next(iter(self.pieces), None), "on_device", False))  # such an array is one part
 
     @property
     def batch_rows(self) -> int:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.tables.columns import row_place
+from radoboost.tables.device_arrays import on_host
 from radoboost.tables.labels import comparable
 from radoboost.tables.source import Batch, Part, Source
 from radoboost.tables.taken import taken
@@ -48,6 +49,7 @@ def beside(source: Source, weights: Any) -> Source:
 
 def _column(weights: Any) -> pa.Array:
     """Weights in any container, as an Arrow array."""
+    weights = on_host(weights)
     numbers = np.ma.filled(weights.astype(np.float64), np.nan) if np.ma.isMaskedArray(weights) else np.asarray(weights)
     if numbers.ndim != 1:
         raise ArgumentError(

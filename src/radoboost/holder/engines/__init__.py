@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
+from radoboost.holder.engines import cuda_device
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.signatures import Prepared
 from radoboost.numba_cache import prepare_cache
@@ -28,6 +29,8 @@ _CLASSES = {"kernel": ("radoboost.holder.engines.kernel", "Kernel"),
             "cuda": ("radoboost.holder.engines.cuda", "Cuda")}  # fmt: skip
 ENGINES = ("kernel", "reference")  # those that run on any machine
 NAMES = ("auto", *_CLASSES)
+DEVICE_RADOS = 10_000  # from which on a device pays, whose rows come from memory
+DEVICE_ADDITIONS = 1 << 39  # of a thread: about 5 s, in which a device has started and compiled its kernels
 
 
 class Survey(Protocol):
@@ -135,6 +138,25 @@ class SparseEngine(Protocol):
         """
 
 
+class DeviceEngine(Protocol):
+    """What an engine on a device has besides: `survey`, `snap` and `sphere` take values that lie there.
+
+    Both say how many rows a batch should have: enough to be worth it, few enough that an interrupt does not wait long.
+    """
+
+    def rows_there(self, n_rados: int, n_columns: int) -> int:
+        """Of values that lie on the device."""
+
+    def rows_here(self, n_rados: int, n_columns: int) -> int:
+        """Of values that are copied there."""
+
+
+def device_engine(engine: Engine) -> DeviceEngine | None:
+    """The engine, if it takes values on a device; None if they must be copied to memory for it."""
+    able = all(callable(getattr(engine, name, None)) for name in ("rows_there", "rows_here"))
+    return cast(DeviceEngine, engine) if able else None
+
+
 def sparse_engine(engine: Engine) -> SparseEngine | None:
     """The engine, if it takes sparse rows; None if they must be made dense for it."""
     able = all(callable(getattr(engine, name, None)) for name in ("sparse_survey", "sum_sparse"))
@@ -163,6 +185,24 @@ def get_engine(engine: str | Engine) -> Engine:
         return cast(Engine, getattr(importlib.import_module(module), name)())
     except ImportError as error:
         raise ArgumentError(f"the engine {engine!r} cannot be loaded ({error}); use engine='reference'") from None
+
+
+def auto_engine(*, on_device: bool, n_rados: int, additions: int | None) -> Engine:
+    """The engine that "auto" takes: a device for values that lie there, and for many rados if there is one.
+
+    `additions` is how many a sum takes for each thread of this machine: where that is soon done, starting a device does
+    not pay. It is None where nobody may know. CuPy is imported only if all of that speaks for a device.
+
+    >>> type(auto_engine(on_device=False, n_rados=1000, additions=None)).__name__ in ("Kernel", "Reference")
+    True
+    """
+    pays = n_rados >= DEVICE_RADOS and (additions is None or additions >= DEVICE_ADDITIONS)
+    if (on_device or pays) and cuda_device.may_have_device():
+        try:
+            return get_engine("cuda")
+        except ArgumentError:  # it was not asked for: whatever is wrong with the device, this machine can do it
+            pass
+    return cpu_engine()
 
 
 def cpu_engine() -> Engine:

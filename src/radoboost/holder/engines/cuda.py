@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from radoboost.holder.engines import SparseEngine, SparseSurvey, Survey, cpu_engine, sparse_engine
 from radoboost.holder.engines.cuda_device import Device, current_device
+from radoboost.holder.engines.cuda_survey import CudaSurvey
 from radoboost.holder.grid import snapping_constants
 from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS
 from radoboost.holder.signatures import Prepared
 from radoboost.holder.subsets import Start
 from radoboost.release.columns import Column
+from radoboost.tables.source import whole_tiles
 from radoboost.tables.sparse import SparseRows
 
 # These are those of cuda_sums.cu and cuda_rows.cu.
@@ -35,6 +37,9 @@ _LEAST_BLOCK_TILES = 16
 _FAST_DIVISORS = 2.0**-400, 2.0**400  # divided by multiplying with their inverses, and correcting that
 _WHITEN_BYTES = 1 << 28  # of images at a time
 _PRODUCT_ROWS = 1 << 14  # of a block
+_WORD_BYTES = 1 << 26  # of words at a time that are made here
+_VALUES_THERE, _VALUES_HERE = 1 << 27, 1 << 23  # of a batch, on the device already, or copied there
+_MOST_WORK = 1 << 46  # additions in a batch: about a second, so that an interrupt does not wait long
 _i32, _i64, _u32, _u64, _f64 = np.int32, np.int64, np.uint32, np.uint64, np.float64
 
 
@@ -67,6 +72,7 @@ class Panels:
 class DeviceRows:
     """Rows of integers on the device, as digits: what `snap` gives and `sum_rows` takes."""
 
+    device: Device
     lines: Any
     n_rows: int
     n_columns: int
@@ -74,17 +80,46 @@ class DeviceRows:
     def __len__(self) -> int:
         return self.n_rows
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The integers, here, by the layout that cuda_sums.cu describes."""
+        panels, digits = Panels.of(self.n_columns), self.device.get(self.lines).view(np.int8).astype(np.int32)
+        digits = digits.reshape(panels.count, -1, panels.groups, 2, 8, 4, 2, 4)
+        # panel, tile, group, half, line, quad, which, byte -> tile, half, byte, quad, which; panel, group, line
+        rows = digits.transpose(1, 3, 7, 5, 6, 0, 2, 4).reshape(-1, panels.count, 8 * panels.groups)
+        places = rows[:, :, : 3 * panels.width].reshape(len(rows), -1, 3)
+        integers = (places @ np.array([1, 256, 65536], np.int32))[: self.n_rows, : self.n_columns]
+        return np.asarray(integers, dtype)
+
 
 class Cuda:
-    """The engine; a device other than CuPy's current one is for tests."""
+    """The engine; a device other than CuPy's current one is for tests.
+
+    A pickle of it holds nothing of the device: where it arrives, it takes the current one when it is first used.
+    """
 
     def __init__(self, device: Device | None = None) -> None:
-        self._given = device
-        self._device  # noqa: B018 - what is missing should be said now
+        self._held: Device | None = current_device() if device is None else device
+
+    def __getstate__(self) -> dict[str, None]:
+        return {"_held": None}
 
     @property
     def _device(self) -> Device:
-        return current_device() if self._given is None else self._given
+        if self._held is None:
+            self._held = current_device()
+        return self._held
+
+    def rows_there(self, n_rados: int, n_columns: int) -> int:
+        """About half a gigabyte of float32, or a second's work.
+
+        >>> Cuda.rows_there(None, 1000, 28), Cuda.rows_there(None, 524_288, 2000)
+        (4793472, 67072)
+        """
+        return whole_tiles(min(_VALUES_THERE, _MOST_WORK // n_rados) // n_columns)
+
+    def rows_here(self, n_rados: int, n_columns: int) -> int:
+        """About as much as a part of a table has, or a second's work."""
+        return whole_tiles(min(_VALUES_HERE, _MOST_WORK // n_rados) // n_columns)
 
     # ---- on the device
 
@@ -106,7 +141,7 @@ class Cuda:
             )  # fmt: skip
             if bounded:
                 clipped = device.get(counts)
-        return DeviceRows(lines, n_rows, len(columns)), clipped
+        return DeviceRows(device, lines, n_rows, len(columns)), clipped
 
     def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
         return np.zeros((n_rados, n_columns), dtype=np.int64)
@@ -118,18 +153,20 @@ class Cuda:
         lines = rows.lines if isinstance(rows, DeviceRows) else self._packed(rows, n_columns)
         there = device.zeros(totals.shape, np.int64)
         pitch = n_rados + n_rados % 2  # lines of words begin at multiples of 16 bytes
-        at_a_time = max(1, device.scratch_bytes // (8 * pitch))
+        scratch = device.scratch_bytes if _by_device(prepared) else min(device.scratch_bytes, _WORD_BYTES)
+        at_a_time = max(1, scratch // (8 * pitch))
         first_tile, skip = divmod(first_row, TILE_ROWS)
         n_tiles, end_tile = -(-len(rows) // TILE_ROWS), -(-(first_row + len(rows)) // TILE_ROWS)
-        for start in range(0, n_tiles, at_a_time):
-            count = min(at_a_time, n_tiles - start)
-            tile = first_tile + start
-            words = device.empty((count + (skip > 0), pitch), np.uint64)
-            _make_words(device, prepared, tile, min(count + (skip > 0), end_tile - tile), n_rados, words)
-            if skip:
-                words, unshifted = device.empty((count, pitch), np.uint64), words
-                device.launch("shift_words", (count, 1, 1), 256, 0, unshifted, _u32(pitch), _i32(skip), words)
-            self._sum_tiles(lines, start, count, words, there)
+        with device.lock:  # one thread at a time: each would need as much scratch, and the device is busy with one
+            for start in range(0, n_tiles, at_a_time):
+                count = min(at_a_time, n_tiles - start)
+                tile = first_tile + start
+                words = device.empty((count + (skip > 0), pitch), np.uint64)
+                _make_words(device, prepared, tile, min(count + (skip > 0), end_tile - tile), n_rados, words)
+                if skip:
+                    words, unshifted = device.empty((count, pitch), np.uint64), words
+                    device.launch("shift_words", (count, 1, 1), 256, 0, unshifted, _u32(pitch), _i32(skip), words)
+                self._sum_tiles(lines, start, count, words, there)
         totals += device.get(there)
 
     def _sum_tiles(self, lines: Any, start: int, count: int, words: Any, totals: Any) -> None:
@@ -166,9 +203,6 @@ class Cuda:
 
     def _there(self, array: Any) -> Any:
         return self._device.take(array) if self._device.holds(array) else self._device.put(array)
-
-    def _here(self, array: Any) -> Any:
-        return self._device.get(self._device.take(array)) if self._device.holds(array) else array
 
     def sphere(
         self,
@@ -228,11 +262,12 @@ class Cuda:
     # ---- on this machine
 
     def survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> Survey:
-        return _SurveyHere(cpu_engine().survey(low, high, moments=moments), self)
+        """On the device for values that lie there; values that do not are surveyed by the engine of this machine."""
+        return CudaSurvey(self._device, low, high, moments=moments)
 
     def worker_bytes(self, n_rados: int, n_columns: int) -> int:
-        """Totals, twice while they are put together, and what the survey needs."""
-        return 16 * n_rados * n_columns + cpu_engine().worker_bytes(1, n_columns)
+        """Totals, twice while they are put together, a batch, and what the survey needs."""
+        return 16 * n_rados * n_columns + 8 * _VALUES_HERE + cpu_engine().worker_bytes(1, n_columns)
 
     def tilt_classes(
         self, rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit: int, most: int
@@ -253,17 +288,6 @@ class Cuda:
         label_sums: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         return _sparse().sum_sparse(rows, signs, constants, first_row, prepared, differences, label_sums)
-
-
-class _SurveyHere:
-    """The survey of this machine's engine, of rows that may lie on the device."""
-
-    def __init__(self, survey: Survey, engine: Cuda) -> None:
-        self._survey, self._engine = survey, engine
-        self.result = survey.result
-
-    def add(self, values: Any) -> bool:
-        return self._survey.add(self._engine._here(values))
 
 
 def _sparse() -> SparseEngine:
@@ -300,6 +324,13 @@ def _split(n_tiles: int, others: int, places: int) -> tuple[int, int]:
     pieces = max(min(pieces, -(-n_tiles // _LEAST_BLOCK_TILES)), -(-n_tiles // _MOST_BLOCK_TILES), 1)
     tiles = -(-n_tiles // pieces)
     return -(-n_tiles // tiles), tiles
+
+
+def _by_device(prepared: Any) -> bool:
+    """Whether words are made on the device: those of coins."""
+    from radoboost.holder.passes import Turned, Within
+
+    return isinstance(prepared, Start) or (isinstance(prepared, Turned | Within) and _by_device(prepared.prepared))
 
 
 def _make_words(device: Device, prepared: Any, first_tile: int, n_tiles: int, n_rados: int, words: Any) -> None:

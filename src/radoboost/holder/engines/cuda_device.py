@@ -7,15 +7,19 @@ library but CUDA's own language, and `cuda_prelude.cu` has what g++ does not kno
 import functools
 import importlib
 import importlib.util
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, TooLargeError
+from radoboost.tables.device_arrays import is_on_device
 
-KERNEL_FILES = ("cuda_prelude.cu", "cuda_sums.cu", "cuda_rows.cu")
+KERNEL_FILES = ("cuda_prelude.cu", "cuda_sums.cu", "cuda_rows.cu", "cuda_survey.cu")
 OPTIONS = ("--std=c++17", "--fmad=false")  # a multiplication that is fused with an addition has other bits
 INSTALL = "pip install 'radoboost[gpu]', which has CuPy for CUDA 12 (for CUDA 13: pip install cupy-cuda13x)"
 _PLAIN_SHARED = 48 << 10  # a kernel gets more shared memory only if it is asked for
@@ -24,11 +28,15 @@ _MATRIX_UNIT = 80  # the compute capability, times 10, from which byte products 
 
 
 class Device(Protocol):
-    """What the engine needs from a device; arrays there are of the device's own type."""
+    """What the engine needs from a device; arrays there are of the device's own type.
+
+    Several threads may use it at once, but scratch of `scratch_bytes` only whoever holds the `lock`.
+    """
 
     n_processors: int
     matrix_unit: bool
     scratch_bytes: int
+    lock: threading.Lock
 
     def holds(self, array: Any) -> bool:
         """Whether an array lies on a device."""
@@ -62,7 +70,8 @@ class CupyDevice:
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
-        device = cupy.cuda.Device()
+        self._device = device = cupy.cuda.Device()
+        self.lock = threading.Lock()
         self.n_processors: int = device.attributes["MultiProcessorCount"]
         self.matrix_unit = int(device.compute_capability) >= _MATRIX_UNIT
         self.scratch_bytes = min(_MOST_SCRATCH, device.mem_info[1] // 16)
@@ -74,24 +83,47 @@ class CupyDevice:
         return is_on_device(array)
 
     def take(self, array: Any) -> Any:
-        if hasattr(array, "__cuda_array_interface__"):
-            return self._cupy.ascontiguousarray(self._cupy.asarray(array))
-        return self._cupy.ascontiguousarray(self._cupy.from_dlpack(array))
+        with self._used():
+            there = hasattr(array, "__cuda_array_interface__")
+            taken = self._cupy.asarray(array) if there else self._cupy.from_dlpack(array)
+            if taken.device.id != self._device.id:
+                raise ArgumentError(
+                    f"the array lies on device {taken.device.id}, and device {self._device.id} is in use: call "
+                    f"within cupy.cuda.Device({taken.device.id}), or copy it there"
+                )
+            return self._cupy.ascontiguousarray(taken)
 
     def put(self, array: NDArray[Any]) -> Any:
-        return self._cupy.array(np.ascontiguousarray(array))  # CuPy copies through its pool of pinned memory
+        with self._used():
+            return self._cupy.array(np.ascontiguousarray(array))  # CuPy copies through its pool of pinned memory
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        return self._cupy.empty(shape, dtype)
+        with self._used():
+            return self._cupy.empty(shape, dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        return self._cupy.zeros(shape, dtype)
+        with self._used():
+            return self._cupy.zeros(shape, dtype)
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        """The device as this thread's own, which a new thread does not have; memory may be short there."""
+        self._device.use()
+        try:
+            yield
+        except self._cupy.cuda.memory.OutOfMemoryError as error:
+            reason = " ".join(str(error).split())
+            raise TooLargeError(
+                f"the memory of the GPU is too small ({reason}); ask for fewer rados, or take engine='kernel'"
+            ) from None
 
     def get(self, array: Any) -> NDArray[Any]:
-        here: NDArray[Any] = self._cupy.asnumpy(array)
-        return here
+        with self._used():
+            here: NDArray[Any] = self._cupy.asnumpy(array)
+            return here
 
     def launch(self, name: str, grid: tuple[int, int, int], threads: int, shared_bytes: int, *arguments: Any) -> None:
+        self._device.use()
         kernel = self._kernels.get((name, shared_bytes))
         if kernel is None:
             kernel = self._module.get_function(name)
@@ -101,9 +133,8 @@ class CupyDevice:
         kernel(grid, (threads,), arguments, shared_mem=shared_bytes)
 
 
-@functools.cache
 def current_device() -> CupyDevice:
-    """The device that CuPy uses; what is missing is said in one line."""
+    """The device that CuPy uses in this thread; what is missing is said in one line."""
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
@@ -111,19 +142,16 @@ def current_device() -> CupyDevice:
     try:
         if not cupy.cuda.runtime.getDeviceCount():
             raise RuntimeError("there is none")
-        return CupyDevice(cupy)
+        return _device(cupy.cuda.Device().id)
     except Exception as error:  # CuPy has errors of its own for drivers, devices and compilers
         reason = " ".join(str(error).split())
         raise ArgumentError(f"engine='cuda' cannot use a CUDA device ({reason}); leave engine out") from None
 
 
-def is_on_device(array: Any) -> bool:
-    """Whether an array says that it lies on a CUDA device; nothing is imported to find out.
-
-    >>> is_on_device(np.zeros(3))
-    False
-    """
-    return not isinstance(array, np.ndarray) and getattr(array, "__cuda_array_interface__", None) is not None
+@functools.cache
+def _device(number: int) -> CupyDevice:
+    """The device of that number, which is CuPy's current one, with its compiled kernels."""
+    return CupyDevice(importlib.import_module("cupy"))
 
 
 def may_have_device() -> bool:
@@ -132,4 +160,4 @@ def may_have_device() -> bool:
         found = importlib.util.find_spec("cupy") is not None
     except ValueError:  # somebody made it impossible to import
         return False
-    return found and any(Path(name).exists() for name in ("/dev/nvidia0", "/dev/dxg"))
+    return found and (Path("/dev/dxg").exists() or any(Path("/dev").glob("nvidia[0-9]*")))

@@ -133,7 +133,7 @@ def _rados(engine: Engine) -> list[NDArray[Any]]:
     columns, results = _columns(), list[NDArray[Any]]()
     for kind in (np.float64, np.float32):
         rows, clipped = engine.snap(values.astype(kind), signs, columns)
-        results += [rows[:, : len(columns)], clipped]
+        results += [np.asarray(rows)[:, : len(columns)], clipped]
     for n_rados, quarters in ((_RADOS, 2), (_RADOS, 1), (300, 2)):
         totals = engine.totals(n_rados, len(columns))
         engine.sum_rows(rows, _FIRST_ROW, Start(Key(range(32)), n_rados, quarters), totals)

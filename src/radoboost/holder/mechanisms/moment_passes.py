@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from radoboost.holder.counts import RowCounts, beyond_bounds
 from radoboost.holder.declared import limit_arrays
 from radoboost.holder.engines import Engine
-from radoboost.holder.passes import counted_columns, counted_values
+from radoboost.holder.passes import counted_columns, counted_values, engine_values
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
+from radoboost.tables.device_arrays import on_host
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.mapped import value_blocks
 
@@ -125,15 +126,17 @@ class SphereRows:
     def add(self, sums: Moments, first_row: int, batch: Batch) -> None:
         """Add products, and count for the holder what was clipped and left out."""
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop, also not while it is converted
-            values = batch.values()
+            values = engine_values(batch, self.engine)
             marks = self.rule.marks_or_zero(batch.labels)
             rows, good = self.put_on_sphere(values, marks)
             products, vector = self.engine.products(rows)
             sums.products += products
             sums.vector += vector
             values = counted_values(batch, values)
+            clean = bool(good.all()) and self._within_bounds(values)
+            values = values if clean else on_host(values)  # a row that spoils nothing is not looked at
             sums.counts.see(values, marks, good, batch)
-            if not (good.all() and self._within_bounds(values)):
+            if not clean:
                 sums.counts.clipped += beyond_bounds(values, good, self.counted)
 
     def _within_bounds(self, values: NDArray[Any]) -> bool:
@@ -147,7 +150,7 @@ class SphereRows:
     def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """The rows of a batch, and which are good."""
         with np.errstate(all="ignore"):
-            return self.put_on_sphere(batch.values(), self.rule.marks_or_zero(batch.labels))
+            return self.put_on_sphere(engine_values(batch, self.engine), self.rule.marks_or_zero(batch.labels))
 
     def put_on_sphere(
         self, values: NDArray[Any], marks: NDArray[np.int8]
@@ -211,7 +214,10 @@ class SphereEdges(_FromSphere):
         """Rows on the sphere times `signs`; one whose mark is 0 is zero."""
         edges, start = np.empty((self.sphere.width, batch.n_rows), np.int16), 0
         with np.errstate(all="ignore"):
-            for values in value_blocks(batch, self.block_rows):
+            blocks = value_blocks(batch, self.block_rows)
+            if batch.device_values is not None:
+                blocks = iter([engine_values(batch, self.sphere.engine)])
+            for values in blocks:
                 there = slice(start, start + len(values))
                 rows = self.sphere.put_on_sphere(values, marks[there])[0] * signs[there]
                 if edges.dtype == np.int16 and (rows == GRID).any():  # 16 bits do not hold it

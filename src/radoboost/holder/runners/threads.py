@@ -20,6 +20,8 @@ from radoboost.holder.runners.kept import Keeping, KeptRows, MadeAgain, Place, k
 from radoboost.progress import Progress, silent
 from radoboost.tables import Batch, Source
 
+_DEVICE_THREADS = 2  # that feed a device whose rows are there: one reads labels while the device is busy
+
 
 class Threads:
     """The runner of one machine.
@@ -44,7 +46,8 @@ class Threads:
 
     def run(self, task: Pass[S], source: Readable) -> S:
         """The sum over all rows of the source."""
-        threads = self.threads
+        rows, on_device = _batch_rows(task, source)
+        threads = min(self.threads, _DEVICE_THREADS) if on_device else self.threads
         if source.n_rows is not None:
             threads = max(1, min(threads, -(-source.n_rows // TILE_ROWS), getattr(task, "most_workers", threads)))
         if threads > 1:
@@ -53,7 +56,7 @@ class Threads:
         def add(sums: S, job: tuple[int, Batch]) -> None:
             task.add(sums, *job)
 
-        with closing(self._numbered(source, task.title, task.rows_at_a_time)) as batches:
+        with closing(self._numbered(source, task.title, rows)) as batches:
             total = merged(share_out(batches, [task.empty() for _ in range(threads)], add))
         self._done += 1
         return total
@@ -90,6 +93,12 @@ class Threads:
                 self._bar(title, first, None)
             else:
                 self._bar(title, self._done * rows + first, max(self._passes, self._done + 1) * rows)
+
+
+def _batch_rows(task: Pass[S], source: Readable) -> tuple[int | None, bool]:
+    """How many rows a batch should have, and whether the pass uses them on the device that they lie on."""
+    there: int | None = getattr(task, "rows_on_device", None) if getattr(source, "on_device", False) else None
+    return (task.rows_at_a_time, False) if there is None else (there, True)
 
 
 def check_threads(threads: int | None) -> int:
