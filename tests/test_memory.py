@@ -33,3 +33,9 @@ def test_a_process_may_have_a_limit_of_its_own():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "True\n", done.stderr
+
+
+def test_a_machine_without_any_limit(monkeypatch):
+    monkeypatch.setattr(memory, "_in_container", list)
+    monkeypatch.setattr(memory, "_under_limit", list)
+    assert memory.available() > 0

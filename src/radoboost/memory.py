@@ -18,7 +18,7 @@ def available() -> int:
     >>> available() > 0
     True
     """
-    return max(0, min(int(psutil.virtual_memory().available), *_in_container(), *_under_limit()))
+    return max(0, min([int(psutil.virtual_memory().available), *_in_container(), *_under_limit()]))
 
 
 def _in_container(root: Path = Path("/sys/fs/cgroup")) -> list[int]:
