@@ -6,6 +6,7 @@ import os
 import pickle
 import secrets
 import signal
+import socket
 import threading
 import time
 import urllib.error
@@ -33,6 +34,7 @@ from radoboost.progress import silent
 from radoboost.tables import open_table
 
 pytest.importorskip("distributed")
+import dask
 import dask.dataframe as dd
 from distributed import Client, LocalCluster
 
@@ -444,12 +446,18 @@ def test_what_a_cluster_raises_is_explained_in_one_line():
 
 
 def test_a_cluster_that_is_not_there(folder, rado):
-    code, _, err = rado(
-        "craft", f"{folder}/*.parquet", "--label", "y", "-o", "a.rado.parquet", "--cluster", "tcp://127.0.0.1:9"
-    )
-    words = "nobody answers at tcp://127.0.0.1:9 (Connection refused); check the address, and that the cluster runs"
-    assert (code, err) == (1, f"rado: {words}\n")
-    assert not list(Path().iterdir())
+    with socket.create_server(("127.0.0.1", 0)) as server, dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        mute = f"tcp://127.0.0.1:{server.getsockname()[1]}"  # somebody answers there, but says nothing
+        for address, words in {
+            "tcp://127.0.0.1:9": "nobody answers at",
+            mute: "cannot reach the Dask cluster at",
+        }.items():
+            command = ["craft", f"{folder}/*.parquet", "--label", "y", "-o", "a.rado.parquet", "--cluster", address]
+            code, _, err = rado(*command)
+            assert code == 1
+            assert err.startswith(f"rado: {words} {address}")
+            assert err.count("\n") == 1
+            assert not list(Path().iterdir())
 
 
 def test_networks_that_are_not_encrypted_are_refused(folder, monkeypatch, client):

@@ -1,5 +1,6 @@
 """Dask clients: how one is found, opened and checked, and what goes wrong on a cluster, in one line."""
 
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -59,16 +60,31 @@ def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[A
 
 
 def _connected(cluster: Any) -> Any:
-    """A client of a cluster; one that finds none is closed here, since it would complain at the end otherwise."""
-    import distributed
+    """A client of a cluster; one that finds none is closed here, since it would complain at the end otherwise.
 
-    client = distributed.Client.__new__(distributed.Client)
-    try:
-        client.__init__(cluster, set_as_default=False)
-    except BaseException:
-        with suppress(Exception):
-            client.close(timeout=_CLOSING)
-        raise
+    It is made in a thread, for it waits without end where something else answers that says nothing.
+    """
+    import distributed
+    from dask import config
+    from dask.utils import parse_timedelta
+
+    client, failures = distributed.Client.__new__(distributed.Client), []
+
+    def connect() -> None:
+        try:
+            client.__init__(cluster, set_as_default=False)
+        except BaseException as failure:
+            failures.append(failure)
+            with suppress(Exception):
+                client.close(timeout=_CLOSING)
+
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(2 * parse_timedelta(config.get("distributed.comm.timeouts.connect")) + _CLOSING)
+    if thread.is_alive():
+        raise TimeoutError(f"nothing that {cluster} says is of Dask")
+    if failures:
+        raise failures[0]
     return client
 
 
