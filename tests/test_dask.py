@@ -399,11 +399,9 @@ def test_ctrl_c_leaves_no_task_behind(client, table, caplog, monkeypatch):
     monkeypatch.setattr(runners, "FAN_IN", 2)  # merges in between, which nobody waits for
     frame = dd.from_pandas(table.select(["c0", "c1", "y"]).to_pandas(), npartitions=12)
     slow = frame.map_partitions(lambda part: time.sleep(0.2) or part, meta=frame._meta)
-    timer = threading.Timer(0.6, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+    monkeypatch.setattr(runners.DaskRunner, "tell", lambda *about: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         crafted(slow, n_rados=20, cluster=client)
-    timer.join()
     assert left_behind(client) == []
     assert "AssertionError" not in f"{caplog.text}{client.get_scheduler_logs()}"
 
