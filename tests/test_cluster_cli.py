@@ -1,14 +1,22 @@
 """`--cluster` on the command line: what cannot be done is one line, at once, and leaves nothing behind."""
 
+import json
 import os
 import socket
 import sys
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import radoboost as rb
 from radoboost.cli.craft import craft as command
+from radoboost.errors import TableError
+from radoboost.holder.runners import parts, spark_sessions
 from radoboost.holder.runners.clusters import check_answers, shown_address
+from radoboost.tables.stores import store_path
 
 
 def refused(rado, *args):
@@ -93,3 +101,89 @@ def test_addresses_are_completed():
     option = command.__annotations__["cluster"].__metadata__[0]
     assert option.autocompletion("t") == ["tls://", "tcp://127.0.0.1:8786"]
     assert option.autocompletion("s") == ["spark://", "sc://"]
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "spark"])
+def test_a_host_that_does_not_exist(craft, scheme, monkeypatch):
+    def unknown(*args, **kwargs):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", unknown)
+    line = craft(f"{scheme}://nosuchhost.example:8786", "--trust-network")
+    assert f"there is no host nosuchhost.example, of the address {scheme}://nosuchhost.example:8786" in line
+
+
+@pytest.mark.parametrize("says", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n"])
+def test_what_answers_is_no_spark_master(craft, monkeypatch, says):
+    pytest.importorskip("pyspark")
+    monkeypatch.setattr(spark_sessions, "_HEARING", 0.3)
+    with answering(says) as port:
+        line = craft(f"spark://127.0.0.1:{port}")
+    assert f"what answers at spark://127.0.0.1:{port} is no Spark master" in line and "usually 7077" in line
+
+
+def test_a_spark_master_is_known_by_its_answer(monkeypatch):
+    """What a master of Spark 4 answers to the request, as it was read from one."""
+    failure = b"\0\0\0\0\0\0\0I\x08\0\0\0\x10/files/radoboost\0\0\0(Stream '/files/radoboost' was not found."
+    with answering(failure) as port:
+        check_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_sessions._is_master)
+    with answering(b"") as port:  # one that wants TLS
+        check_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_sessions._is_master)
+
+
+@contextmanager
+def answering(says):
+    """A port at which something answers: with these bytes, after which it closes, or with silence."""
+    kept = []
+
+    def serve():
+        with suppress(OSError):
+            while True:
+                kept.append(server.accept()[0])
+                if says is not None:
+                    kept[-1].sendall(says)
+                    kept[-1].shutdown(socket.SHUT_WR)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for connection in kept:
+        connection.close()
+
+
+def test_a_network_is_trusted_with_a_cluster_only(rado, clinic):
+    line = refused(rado, "craft", clinic, "-l", "readmitted", "--trust-network")
+    assert "--trust-network is about the network of a cluster; name that with --cluster" in line
+    assert "name that with --cluster" in refused(rado, "predict", "m.json", clinic, "--trust-network")
+
+
+def test_no_label_at_all(rado, clinic):
+    assert "give the labels, as y or by the name of their column" in refused(rado, "craft", clinic)
+
+
+def test_a_store_that_a_worker_cannot_open_names_the_worker(monkeypatch):
+    monkeypatch.setattr(parts, "worker_name", lambda: "node7")
+    path = store_path("s3://clinic/t.parquet")
+    error = TableError(f"cannot read {path}: AWS Error ACCESS_DENIED")
+    line = str(parts.from_worker(error, SimpleNamespace(path=path)))
+    assert line.startswith("the worker node7 failed: cannot read s3://clinic/t.parquet") and "credentials there" in line
+    for other in (TableError("a missing value (row 7)"), error):
+        piece = SimpleNamespace(path=path if other is not error else Path("t.parquet"))
+        assert parts.from_worker(other, piece) is other
+
+
+def test_the_page_about_the_gpu_has_the_figures_of_the_results():
+    root = Path(__file__).parents[1]
+    found = json.loads((root / "experiments/results/gpu.json").read_text())
+    results, page = found["results"], (root / "docs/gpu.md").read_text()
+    times, sums = results["times"], results["passes"]["sums"]
+    rows = [[times[n]["ours ms"] for n in ("1000", "10000")]]
+    rows += [[sums[n][where] for n in ("1000", "10000")] for where in ("from the device", "from memory")]
+    for row in rows:
+        assert f"| {row[0]:.1f} | {row[1]:.1f} |" in page
+    assert f"{results['rows']:,} rows" in page and f"{times['1000']['times faster than the faster peer']} times" in page
+    assert f"{results['passes']['rb.craft from the device']:.1f} ms" in page and f"`{found['command']}`" in page
+    assert f"{results['compile seconds']:.1f} s" in page and results["device"] in page

@@ -445,6 +445,12 @@ def test_what_a_cluster_raises_is_explained_in_one_line():
         assert "\n" not in line
 
 
+def test_a_column_for_the_label_is_refused_in_words(table):
+    frame = dd.from_pandas(table.select(["c0", "y"]).to_pandas(), npartitions=2)
+    with pytest.raises(ArgumentError, match="label must be the name of a column; it is a Series; write label='y'"):
+        rb.craft(frame, label=frame["y"])
+
+
 def test_a_cluster_that_is_not_there(folder, rado):
     command = ["craft", f"{folder}/*.parquet", "--label", "y", "-o", "a.rado.parquet", "--cluster", "tcp://127.0.0.1:9"]
     words = "nobody answers at tcp://127.0.0.1:9 (Connection refused); check the address, and that the cluster runs"

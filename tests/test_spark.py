@@ -470,6 +470,33 @@ def test_predictions_as_a_column(frame, table, label):
     assert [row["prediction"] for row in found.column("everything").to_pylist()] == wanted["k"]
 
 
+def test_predictions_in_sql(spark, frame, table):
+    columns = ["c0", "c1", "c2"]
+    model = rb.MomentsClassifier(n_rados=8).fit(table.select(columns), table.column("y").to_numpy()).model_
+    rows = frame.toArrow().select(columns)
+    frame.createOrReplaceTempView("visits")
+    spark.udf.register("risk", rb.predict_udf(model))
+    spark.udf.register("guess", rb.predict_udf(model, "all"))
+    found = spark.sql(
+        "SELECT risk(c0, c1, c2) AS p, risk(struct(*)) AS q, guess(c0, c1, c2).prediction AS k FROM visits"
+    ).toArrow()
+    chances = model.predict_proba(rows)[:, 1].tolist()
+    assert found.column("p").to_pylist() == found.column("q").to_pylist() == chances
+    assert found.column("k").to_pylist() == model.predict(rows).tolist()
+
+
+def test_an_rdd_and_a_column_are_refused_in_words(spark, frame):
+    with pytest.raises(rb.TableError, match="an RDD has no columns; make a data frame of it"):
+        rb.craft(spark.sparkContext.parallelize([(1.0, 0)]), label="y")
+    with pytest.raises(rb.ArgumentError, match=r"label must be the name of a column; it is a Column$"):
+        rb.craft(frame, label=frame["y"])
+
+
+def test_a_library_that_spark_lacks_here():
+    with pytest.raises(ClusterError, match=r"run: pip install 'radoboost\[spark\]'"), spark_jobs.explained():
+        raise ImportError("[PACKAGE_NOT_INSTALLED] pandas >= 2.2.0 must be installed", name="pandas")
+
+
 def test_what_can_be_predicted(table):
     model = rb.MomentsClassifier(n_rados=8).fit(table.select(["c0", "c1"]), table.column("z").to_numpy()).model_
     with pytest.raises(rb.ArgumentError, match="what must be one of"):

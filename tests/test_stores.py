@@ -459,7 +459,7 @@ def test_what_is_not_there(store, rado, tmp_path, one_attempt):
     store.put("delta/a.parquet", b"x")
     for address, words in {
         "s3://clinic/none.csv": "no such file: s3://clinic/none.csv",
-        "s3://nobucket/t.csv": "cannot read s3://nobucket/t.csv: ",
+        "s3://nobucket/t.csv": "cannot read s3://nobucket/t.csv: there is no such bucket; check its name",
         "s3://clinic/*.arrow": "no file matches 's3://clinic/*.arrow'",
         "s3://clinic/empty.csv": "is empty",
         "s3://clinic/mixed": "files of several kinds, such as a.csv and b.parquet",
@@ -599,7 +599,7 @@ def test_commands_take_addresses(store, tmp_path, rado):
     assert "results are written on this machine only" in line
     with pytest.raises(rb.OutputError, match="on this machine only"):
         plain("s3://clinic/clinic.csv").save("s3://clinic/r.rado.parquet")
-    assert "say with -o" in fails(rado, "craft", "s3://clinic/*.csv", "-l", "ill")
+    assert rado("craft", "s3://clinic/*.csv", "-l", "ill", "-q")[1].startswith("wrote clinic.rado.parquet")
     assert "for the address of a database" in fails(rado, "craft", "s3://clinic/new.csv", "--query", "x", "-l", "ill")
     assert rado("craft", "s3://clinic/clinic.csv", "s3://clinic/new.csv", "-l", "ill", "-n", 5)[0] == 0
 
@@ -713,6 +713,8 @@ def test_signed_addresses_are_used_and_not_shown(in_memory, tmp_path, monkeypatc
 
 def test_a_missing_library_is_named(store, tmp_path, rado, monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    assert "pip install 'radoboost[remote]'" in fails(rado, "craft", "memory://t.csv", "-l", "ill")
+    line = fails(rado, "craft", "memory://t.csv", "-l", "ill")
+    assert "cannot open memory://t.csv: addresses that begin with memory:// need the library fsspec" in line
+    assert "pip install 'radoboost[remote]'" in line
     store.put("t.csv", written(rows(30), tmp_path / "t.csv"))
     assert plain("s3://clinic/t.csv").rados.shape == (9, 5)

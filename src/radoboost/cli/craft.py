@@ -208,7 +208,7 @@ def craft(
       rado craft 'visits/*.parquet' --label readmitted --person patient_id --max-rows 4 --epsilon 1 \\
         --schema visits.schema.json -o visits.rado.parquet
       rado craft visits/ --label readmitted
-      rado craft 's3://clinic/visits/*.parquet' --label readmitted -o visits.rado.parquet
+      rado craft 's3://clinic/visits/*.parquet' --label readmitted
       rado craft "duckdb:clinic.duckdb?SELECT age, dose, readmitted FROM visits" --label readmitted
       rado craft postgresql://host/clinic --query 'SELECT age, dose, readmitted FROM visits' --label readmitted
       zcat patients.csv.gz | rado craft - --label readmitted -o patients.rado.parquet

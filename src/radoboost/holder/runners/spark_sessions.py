@@ -100,7 +100,8 @@ def _is_master(connection: socket.socket) -> str:
         return f"is no Spark master, or too busy to answer within {_HEARING:.0f} s; its port is usually 7077"
     except OSError:
         return ""
-    return "is no Spark master; its port is usually 7077" if answer[:4].isalnum() or answer[:5] == b"HTTP/" else ""
+    is_text = answer[:1].isascii() and answer[:1].decode().isprintable()  # a frame, or an alert of TLS, is none
+    return "is no Spark master; its port is usually 7077" if answer and is_text else ""
 
 
 @contextmanager
