@@ -21,7 +21,7 @@ _LONGEST = 300  # characters of what Spark says
 
 _REASONS = (
     (
-        r"No module named '(?:radoboost|pyarrow|numpy|numba|cryptography|scipy|pandas)",
+        r"No module named '(?:radoboost|pyarrow|numpy|numba|cryptography|scipy|pandas)|No package metadata was found",
         "Python on the workers of the Spark cluster lacks radoboost or what it needs: install this version of radoboost"
         " there, or let PYSPARK_PYTHON name a Python that has it",
     ),
