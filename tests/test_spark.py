@@ -574,6 +574,7 @@ print("same bytes")
 """
 
 
+@pytest.mark.slow
 def test_connect(folder):
     ended = run("-c", CONNECT.format(tests=str(Path(__file__).parent), folder=str(folder)))
     assert ended.stdout.endswith("same bytes\n"), ended.stdout + ended.stderr[-3000:]
