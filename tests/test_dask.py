@@ -6,6 +6,7 @@ import os
 import pickle
 import secrets
 import signal
+import socket
 import threading
 import time
 import urllib.error
@@ -26,6 +27,7 @@ import pytest
 import radoboost as rb
 from radoboost.errors import ArgumentError, ClusterError, NeedsSchema, RadoError, TableError
 from radoboost.holder.runners import dask as runners
+from radoboost.holder.runners import dask_jobs as jobs
 from radoboost.holder.runners.dask_clients import explained
 from radoboost.holder.runners.parts import PartSums
 from radoboost.progress import silent
@@ -434,6 +436,7 @@ def test_what_a_cluster_raises_is_explained_in_one_line():
         ),
         "no TLS connection": TypeError("TLS expects a `ssl_context` argument"),
         "too little memory": MemoryError(),
+        "FileNotFoundError: no such file": FileNotFoundError("no such file"),
         "KeyError: 'a b'": KeyError("a\nb"),
     }
     for words, error in lines.items():
@@ -443,15 +446,18 @@ def test_what_a_cluster_raises_is_explained_in_one_line():
 
 
 def test_a_cluster_that_is_not_there(folder, rado):
-    with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
-        code, _, err = rado(
-            "craft", f"{folder}/*.parquet", "--label", "y", "-o", "a.rado.parquet", "--cluster", "tcp://127.0.0.1:9"
-        )
-    assert (code, err) == (
-        1,
-        "rado: cannot reach the Dask cluster at tcp://127.0.0.1:9; check that its scheduler and workers run there\n",
-    )
-    assert not list(Path().iterdir())
+    with socket.create_server(("127.0.0.1", 0)) as server, dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        mute = f"tcp://127.0.0.1:{server.getsockname()[1]}"  # somebody answers there, but says nothing
+        for address, words in {
+            "tcp://127.0.0.1:9": "nobody answers at",
+            mute: "cannot reach the Dask cluster at",
+        }.items():
+            command = ["craft", f"{folder}/*.parquet", "--label", "y", "-o", "a.rado.parquet", "--cluster", address]
+            code, _, err = rado(*command)
+            assert code == 1
+            assert err.startswith(f"rado: {words} {address}")
+            assert err.count("\n") == 1
+            assert not list(Path().iterdir())
 
 
 def test_networks_that_are_not_encrypted_are_refused(folder, monkeypatch, client):
@@ -474,12 +480,12 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(folder, monkeypatch
 
 
 def test_a_worker_of_another_version_is_refused(monkeypatch):
-    sealed = runners.Sealed(1)
-    monkeypatch.setattr(runners, "__version__", "9.9")
-    state = runners.sum_job(sealed, None)
+    sealed = jobs.Sealed(1)
+    monkeypatch.setattr(jobs, "__version__", "9.9")
+    state = jobs.sum_job(sealed, None)
     assert "has radoboost 9.9, and this machine" in str(state.refusal.error)
-    assert "9.9" in str(runners.keep_job(sealed, None).refusal)
-    assert "9.9" in str(runners.map_job(sealed, None).error)
+    assert "9.9" in str(jobs.keep_job(sealed, None).refusal)
+    assert "9.9" in str(jobs.map_job(sealed, None).error)
 
 
 def test_merges_form_a_tree_and_change_no_argument(client, monkeypatch, folder, tmp_path, table):
@@ -490,7 +496,7 @@ def test_merges_form_a_tree_and_change_no_argument(client, monkeypatch, folder, 
     assert sizes == [5, 5]
     states = [PartSums(Sum(k), {k: 1}) for k in range(3)]
     before = pickle.dumps(states)
-    assert runners.merge_job(*states).sums.total == 3
+    assert jobs.merge_job(*states).sums.total == 3
     assert pickle.dumps(states) == before
 
 
@@ -516,7 +522,7 @@ def test_keys_are_nowhere_to_be_seen(client, folder, monkeypatch, caplog):
         if case == "noisy rados":
             crafted(dd.read_parquet(files), **CASES[case], cluster=client)
     keys.append(bytes(rb.holder.keystream.make_key(3)))
-    failing = client.submit(runners.merge_job, runners.Sealed(*keys), runners.Sealed(1), key="f")
+    failing = client.submit(jobs.merge_job, jobs.Sealed(*keys), jobs.Sealed(1), key="f")
     assert failing.exception() is not None
     texts.append(client.run_on_scheduler(everything_on_the_scheduler))
     texts += [str(client.get_worker_logs()), str(client.get_scheduler_logs()), str(client.get_events()), caplog.text]

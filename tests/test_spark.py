@@ -611,7 +611,7 @@ def test_a_real_master_and_two_workers(folder, tmp_path):
             process.wait(30)
     ended = run("-m", "radoboost", "craft", f"{folder}/*.parquet", *options, out, "--cluster", master)
     assert ended.returncode == 1
-    assert ended.stderr.startswith("rado: the Spark cluster cannot be reached")
+    assert ended.stderr.startswith("rado: nobody answers at spark://127.0.0.1:")
     assert ended.stderr.count("\n") == 1
 
 

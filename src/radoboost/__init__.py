@@ -41,8 +41,8 @@
 #                 on a cuda_device, with cuda_survey; proof: whether an engine computes what it should on this machine
 #                 passes, class_sums: one sum over rows, as data; sparse_passes: over entries; persons: which rows of
 #                 each contribute
-#     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, by
-#                 dask_clients; spark with spark_sessions and spark_workers;
+#     runners     where passes run: threads, with kept rows; clusters, whose workers do what parts says: dask, with
+#                 dask_jobs and dask_clients; spark with spark_sessions and spark_workers;
 #                 machines: whether a worker computes what it should
 #                 run: the table as a mechanism sees it
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;

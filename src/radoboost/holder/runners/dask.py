@@ -1,11 +1,10 @@
 """The runner of a Dask cluster.
 
 A pass is one graph: a task for each part, and merges of eight states at a time, so that one state comes back. What a
-task needs is in the graph, sealed: if a worker dies, Dask does its tasks again from there, and neither the scheduler
-nor a page or log of Dask's can show what is in it. Tasks have numbers for names.
+task needs is in the graph, sealed: if a worker dies, Dask does its tasks again from there. Tasks have numbers for
+names.
 """
 
-import pickle
 import time
 import uuid
 import warnings
@@ -16,63 +15,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from radoboost import __version__
-from radoboost.errors import ArgumentError, ClusterError, RadoError, TableError
+from radoboost.errors import ArgumentError, ClusterError, RadoError
 from radoboost.holder.passes import Pass, RowPass, S
 from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner
 from radoboost.holder.runners.dask_clients import address_of, explained, opened_client
-from radoboost.holder.runners.parts import (
-    KeptPart,
-    MadePart,
-    PartSums,
-    Refusal,
-    check_reach,
-    innermost,
-    keep_part,
-    merge_parts,
-    sum_part,
-    worker_name,
-)
+from radoboost.holder.runners.dask_jobs import LentRows, Sealed, itself, keep_job, map_job, merge_job, sum_job
+from radoboost.holder.runners.parts import MadePart, PartSums, Refusal, innermost
 from radoboost.holder.runners.threads import check_threads
 from radoboost.progress import Progress
 from radoboost.tables import Source
-from radoboost.tables.cluster_frames import borrowed, cluster_of
+from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.dask_frames import undetermined
 
 FAN_IN = 8  # states that one task merges
 SMALL_PASS = 1 << 16  # bytes: a pass of so many goes with each part; a larger one is a task of its own
 SMALL_WORK = 1 << 20  # bytes: the same where only a few parts are under way
+TASKS_A_THREAD = 2  # that sum kept rows: few, and one of them can still go to another worker
 PATIENCE = 60.0  # seconds without a worker
 _LOOK, _CALM = 0.1, 1.0  # seconds between looks at how far the cluster is, and whether it has workers
-
-
-# ---- what travels
-
-
-class Sealed:
-    """Something for a worker, which nobody on the way looks into: it prints as no more than that.
-
-    >>> Sealed("secret"), Sealed("secret").opened()
-    (Sealed(...), ('secret',))
-    """
-
-    def __init__(self, *content: Any) -> None:
-        self._content, self._version = pickle.dumps(content, 5), __version__
-
-    def opened(self) -> Any:
-        """What is in it, if it was sealed by this version of radoboost."""
-        if self._version != __version__:
-            raise TableError(
-                f"the worker {worker_name()} has radoboost {__version__}, and this machine {self._version}; install "
-                "the same version everywhere"
-            )
-        return pickle.loads(self._content)
-
-    def __repr__(self) -> str:
-        return "Sealed(...)"
-
-    def __sizeof__(self) -> int:
-        return len(self._content)
 
 
 class Held:
@@ -81,8 +41,8 @@ class Held:
     A worker gets the rows by themselves, and lends them to the part.
     """
 
-    def __init__(self, future: Any, again: MadePart) -> None:
-        self.future, self.again = future, again
+    def __init__(self, future: Any, again: MadePart, where: str) -> None:
+        self.future, self.again, self.where = future, again, where
 
     def let_go(self) -> None:
         """Make room on the worker."""
@@ -94,70 +54,13 @@ class Held:
         return LentRows, ()
 
 
-class LentRows:
-    """Kept rows that are lent wherever they are read."""
-
-    def batches(self, rows: int) -> Iterator[Any]:
-        """All rows, as they were kept."""
-        for part in borrowed():
-            yield from part.batches(rows)
-
-
 def _at_hand(piece: Any) -> Any:
     """A piece as a worker can read it now: rows that were let go are made again."""
     if isinstance(piece, Held):
         return piece if piece.future is not None else _at_hand(piece.again)
-    within = getattr(piece, "part", None)
-    return piece if within is None else replace(piece, part=_at_hand(within))
-
-
-# ---- what workers do
-
-
-def sum_job(job: Sealed, shared: Sealed | None, rows: Any = None) -> PartSums[Any]:
-    """The sums of one part; `rows` is its partition of a frame, or its kept rows."""
-    number = -1
-    try:
-        number, piece, first_row, batch_rows, task = _opened(job, shared)
-    except RadoError as error:
-        return PartSums(None, {}, Refusal(number, error))
-    return sum_part(task, piece, number, first_row, batch_rows, None if rows is None else [rows])
-
-
-def keep_job(job: Sealed, shared: Sealed | None, rows: Any = None) -> Any:
-    """The rows of one part, to be kept."""
-    try:
-        _, piece, _, batch_rows, task = _opened(job, shared)
-    except RadoError as error:
-        return KeptPart(refusal=error)
-    return keep_part(task, piece, batch_rows, None if rows is None else [rows])
-
-
-def map_job(job: Sealed, shared: Sealed | None) -> Any:
-    """What some work makes of one part, or why it cannot."""
-    number = -1
-    try:
-        number, piece, _, _, work = _opened(job, shared)
-        check_reach(piece)
-        return work(piece)
-    except RadoError as error:
-        return Refusal(number, error)
-
-
-def merge_job(*parts: PartSums[Any]) -> PartSums[Any]:
-    """The sums over several parts."""
-    return merge_parts(parts)
-
-
-def itself(sealed: Sealed) -> Sealed:
-    """A task that every part needs the result of."""
-    return sealed
-
-
-def _opened(job: Sealed, shared: Sealed | None) -> tuple[int, Any, int, int, Any]:
-    """Number, piece, first row and rows of a batch of a job, and what is to be done."""
-    number, piece, first_row, batch_rows, task = job.opened()
-    return number, piece, first_row, batch_rows, task if shared is None else shared.opened()[0]
+    if (within := getattr(piece, "part", None)) is None:
+        return piece
+    return piece if (ready := _at_hand(within)) is within else replace(piece, part=ready)
 
 
 # ---- the runner
@@ -186,9 +89,11 @@ class DaskRunner(ClusterRunner):
         self, tasks: Pass[S] | Sequence[Pass[S]], source: Source | ClusterRows, firsts: Sequence[int], rows: int
     ) -> PartSums[S]:
         """The sums of all parts of the source, merged by workers, eight at a time."""
+        by_part = isinstance(tasks, Sequence)
         title = (tasks[0] if isinstance(tasks, Sequence) else tasks).title
         with self._in_one_line():
-            parts = self._graph("sum", sum_job, source, firsts, rows, tasks)
+            groups = [[number] for number in range(len(source.pieces))] if by_part else self._groups(source.pieces)
+            parts = self._graph("sum", sum_job, source, groups, firsts, rows, tasks)
             total = self._merged(parts)
             with self._started([*parts, total]) as futures:
                 *under_way, final = futures
@@ -203,10 +108,15 @@ class DaskRunner(ClusterRunner):
         Dask makes them again if their worker dies.
         """
         with self._in_one_line():
-            parts = self._graph("keep", keep_job, source, [0] * len(source.pieces), rows, task)
+            alone = [[number] for number in range(len(source.pieces))]
+            parts = self._graph("keep", keep_job, source, alone, [0] * len(source.pieces), rows, task)
             with self._started(parts) as futures:
                 self._wait(futures, list(futures), lambda done: self.tell(task.title, source, done, len(parts)))
-        pieces = [Held(future, MadePart(piece, task)) for future, piece in zip(futures, source.pieces, strict=True)]
+                places = self._client.who_has(futures)
+        pieces = [
+            Held(future, MadePart(piece, task), next(iter(places.get(future.key, ())), ""))
+            for future, piece in zip(futures, source.pieces, strict=True)
+        ]
         self._held.update(pieces)
         for piece in source.pieces:
             if isinstance(piece, Held):
@@ -226,7 +136,7 @@ class DaskRunner(ClusterRunner):
             try:
                 while True:
                     while len(waiting) < most and (following := next(pieces, None)) is not None:
-                        job = Sealed(*following, 0, 0, None if large else work)
+                        job = Sealed([(*following, 0)], 0, None if large else work)
                         key = f"{name}-part-{following[0]}"
                         waiting.append(client.submit(map_job, job, shared if large else None, key=key, pure=False))
                     if not waiting:
@@ -242,22 +152,46 @@ class DaskRunner(ClusterRunner):
 
     # -- graphs
 
+    def _groups(self, pieces: Sequence[Any]) -> list[list[int]]:
+        """Numbers of parts that one task sums: kept rows go by the worker that has them, and others one by one.
+
+        Rows that are kept are read often, and quickly: a task for each part would cost more than it does.
+        """
+        if not all(isinstance(piece, Held) and piece.future is not None for piece in pieces):
+            return [[number] for number in range(len(pieces))]
+        threads = self._client.nthreads()
+        by_worker: dict[str, list[int]] = {}
+        for number, piece in enumerate(pieces):
+            by_worker.setdefault(piece.where, []).append(number)
+        groups: list[list[int]] = []
+        for worker, numbers in by_worker.items():
+            size = -(-len(numbers) // (TASKS_A_THREAD * threads.get(worker, 1)))
+            groups += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        return groups
+
     def _graph(
-        self, what: str, function: Any, source: Source | ClusterRows, firsts: Sequence[int], rows: int, tasks: Any
+        self,
+        what: str,
+        function: Any,
+        source: Source | ClusterRows,
+        groups: Sequence[Sequence[int]],
+        firsts: Sequence[int],
+        rows: int,
+        tasks: Any,
     ) -> list[Any]:
-        """A task for each part, with what it needs: the pass for that part, or one for all of them."""
+        """A task for each group of parts, with what it needs: the pass for its part, or one for all of them."""
         from dask.delayed import delayed
 
         name, by_part, shared = _fresh_name(what), isinstance(tasks, Sequence), None
         if not by_part and (sealed := Sealed(tasks)).__sizeof__() > SMALL_PASS:
             shared = delayed(itself, pure=False, traverse=False)(sealed, dask_key_name=f"{name}-pass")
         call, parts = delayed(function, pure=False, traverse=False), []
-        for number, piece in enumerate(source.pieces):
-            task = tasks[number] if by_part else None if shared is not None else tasks
-            piece = _at_hand(piece)
-            lent = self._lent(innermost(piece), source.frame)
-            job = Sealed(number, piece, firsts[number], rows, task)
-            parts.append(call(job, shared, *lent, dask_key_name=f"{name}-part-{number}"))
+        for group in groups:
+            pieces = [(number, _at_hand(source.pieces[number]), firsts[number]) for number in group]
+            lent = [thing for _, piece, _ in pieces for thing in self._lent(innermost(piece), source.frame)]
+            task = tasks[group[0]] if by_part else None if shared is not None else tasks
+            job = Sealed(pieces, rows, task)
+            parts.append(call(job, shared, *lent, dask_key_name=f"{name}-part-{group[0]}"))
         return parts
 
     def _lent(self, part: Any, frame: Any) -> list[Any]:

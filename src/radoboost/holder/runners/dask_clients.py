@@ -1,6 +1,8 @@
 """Dask clients: how one is found, opened and checked, and what goes wrong on a cluster, in one line."""
 
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from radoboost.errors import ArgumentError, ClusterError, RadoError
@@ -12,6 +14,7 @@ _NO_TLS = (
     "no TLS connection to the Dask cluster at {address}: name the files of the certificates in Dask's configuration, "
     "distributed.comm.tls, or in DASK_DISTRIBUTED__COMM__TLS__CA_FILE and its like"
 )
+_CLOSING = 2.0  # seconds that closing a connection may take
 
 
 def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[Any, str, Sequence[Any]]:
@@ -35,8 +38,8 @@ def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[A
         if isinstance(cluster, distributed.Client):
             client, name = cluster, _ON_A_CLUSTER
         elif cluster is not None:
-            client = distributed.Client(cluster, set_as_default=False)
-            name, opened = _ON_A_CLUSTER, (client,)
+            client, name = _connected(cluster), _ON_A_CLUSTER
+            opened = (client,)
         else:
             client, name, opened = _current(threads)
         if client.asynchronous:
@@ -54,6 +57,35 @@ def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[A
             thing.close()
         raise
     return client, name, opened
+
+
+def _connected(cluster: Any) -> Any:
+    """A client of a cluster; one that finds none is closed here, since it would complain at the end otherwise.
+
+    It is made in a thread, for it waits without end where something else answers that says nothing.
+    """
+    import distributed
+    from dask import config
+    from dask.utils import parse_timedelta
+
+    client, failures = distributed.Client.__new__(distributed.Client), []
+
+    def connect() -> None:
+        try:
+            client.__init__(cluster, set_as_default=False)
+        except BaseException as failure:
+            failures.append(failure)
+            with suppress(Exception):
+                client.close(timeout=_CLOSING)
+
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(2 * parse_timedelta(config.get("distributed.comm.timeouts.connect")) + _CLOSING)
+    if thread.is_alive():
+        raise TimeoutError(f"nothing that {cluster} says is of Dask")
+    if failures:
+        raise failures[0]
+    return client
 
 
 def _current(threads: int) -> tuple[Any, str, tuple[Any, ...]]:
@@ -87,19 +119,20 @@ def explained(error: BaseException, address: str) -> ClusterError:
         return ClusterError(
             f"the Dask cluster has no {name}; install it on the scheduler and all workers: pip install{extra}"
         )
-    names = {type(one).__name__ for one in chain}
-    if "KilledWorker" in names:
+    if type(error).__name__ == "KilledWorker":
         return ClusterError(
             "workers of the Dask cluster died again and again over one part, most often for lack of memory; give them "
             "more (dask worker --memory-limit), or fewer threads each, and look at their logs"
         )
-    if names & {"FutureCancelledError", "CancelledError", "FuturesCancelledError"}:
+    if any("ssl" in f"{type(one).__name__} {one}".lower() for one in chain):
+        return ClusterError(_NO_TLS.format(address=address))
+    if "Cancelled" in type(error).__name__:
         return ClusterError(
             f"the Dask cluster at {address} dropped the work: it was restarted, closed or lost; check it, and try again"
         )
-    if names & {"SSLError", "SSLCertVerificationError"} or any("ssl" in str(one).lower() for one in chain):
-        return ClusterError(_NO_TLS.format(address=address))
-    if any(isinstance(one, OSError) for one in chain):
+    if any(isinstance(one, ConnectionError | TimeoutError) or str(one).startswith("Timed out") for one in chain) or any(
+        type(one).__name__ == "CommClosedError" for one in chain
+    ):
         return ClusterError(
             f"cannot reach the Dask cluster at {address}; check that its scheduler and workers run there"
         )

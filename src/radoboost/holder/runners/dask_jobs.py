@@ -1,0 +1,108 @@
+"""What travels to the workers of a Dask cluster, and what they do with it.
+
+A job is sealed: neither the scheduler nor a page or log of Dask's can show what is in it. Functions are found by name
+on the workers, so that nothing goes along with them.
+"""
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+from radoboost import __version__
+from radoboost.errors import RadoError, TableError
+from radoboost.holder.runners.parts import (
+    KeptPart,
+    PartSums,
+    Refusal,
+    check_reach,
+    keep_part,
+    merge_parts,
+    sum_part,
+    worker_name,
+)
+from radoboost.tables.cluster_frames import borrowed
+
+
+class Sealed:
+    """Something for a worker, which nobody on the way looks into: it prints as no more than that.
+
+    >>> Sealed("secret"), Sealed("secret").opened()
+    (Sealed(...), ('secret',))
+    """
+
+    def __init__(self, *content: Any) -> None:
+        self._content, self._version = pickle.dumps(content, 5), __version__
+
+    def opened(self) -> Any:
+        """What is in it, if it was sealed by this version of radoboost."""
+        if self._version != __version__:
+            raise TableError(
+                f"the worker {worker_name()} has radoboost {__version__}, and this machine {self._version}; install "
+                "the same version everywhere"
+            )
+        return pickle.loads(self._content)
+
+    def __repr__(self) -> str:
+        return "Sealed(...)"
+
+    def __sizeof__(self) -> int:
+        return len(self._content)
+
+
+class LentRows:
+    """Kept rows that are lent wherever they are read."""
+
+    def batches(self, rows: int) -> Iterator[Any]:
+        """All rows, as they were kept."""
+        for part in borrowed():
+            yield from part.batches(rows)
+
+
+def sum_job(job: Sealed, shared: Sealed | None, *lent: Any) -> PartSums[Any]:
+    """The sums of some parts; each may have something lent to it, its partition of a frame or its kept rows."""
+    try:
+        pieces, batch_rows, task = _opened(job, shared)
+    except RadoError as error:
+        return PartSums(None, {}, Refusal(-1, error))
+    states = []
+    for place, (number, piece, first_row) in enumerate(pieces):
+        states.append(sum_part(task, piece, number, first_row, batch_rows, [lent[place]] if lent else None))
+        if states[-1].refusal is not None:
+            break
+    return merge_parts(states)
+
+
+def keep_job(job: Sealed, shared: Sealed | None, *lent: Any) -> KeptPart:
+    """The rows of one part, to be kept."""
+    try:
+        ((_, piece, _),), batch_rows, task = _opened(job, shared)
+    except RadoError as error:
+        return KeptPart(refusal=error)
+    return keep_part(task, piece, batch_rows, lent or None)
+
+
+def map_job(job: Sealed, shared: Sealed | None) -> Any:
+    """What some work makes of one part, or why it cannot."""
+    number = -1
+    try:
+        ((number, piece, _),), _, work = _opened(job, shared)
+        check_reach(piece)
+        return work(piece)
+    except RadoError as error:
+        return Refusal(number, error)
+
+
+def merge_job(*parts: PartSums[Any]) -> PartSums[Any]:
+    """The sums over several parts."""
+    return merge_parts(parts)
+
+
+def itself(sealed: Sealed) -> Sealed:
+    """A task that every part needs the result of."""
+    return sealed
+
+
+def _opened(job: Sealed, shared: Sealed | None) -> tuple[list[tuple[int, Any, int]], int, Any]:
+    """The pieces of a job with their numbers and first rows, the rows of a batch, and what is to be done."""
+    pieces, batch_rows, task = job.opened()
+    return pieces, batch_rows, task if shared is None else shared.opened()[0]
