@@ -36,7 +36,7 @@ from radoboost.release import Release
 from radoboost.release.chain import chain
 from radoboost.release.drawn import draw_rados
 from radoboost.tables import Source, open_table
-from radoboost.tables.cluster_frames import cluster_of
+from radoboost.tables.cluster_frames import check_determined, cluster_of
 from radoboost.tables.device_arrays import ONLY_HERE
 from radoboost.tables.kinds import Date, Number
 from radoboost.tables.schema import Schema
@@ -213,7 +213,7 @@ def craft(
     _check_books(books, protection, asked)
     check_where(counts if protection.private else None)
     check_reach(cluster, table)
-    with _ready(table, protection, cluster, threads, trust_network, progress) as (kept, place):
+    with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place):
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(_run_on, partial(_suited, engine, machine, asked, place, protection.private), place, book)
         if protection.private:
@@ -253,10 +253,22 @@ def _suited(
 
 @contextmanager
 def _ready(
-    table: Any, protection: Mechanism, cluster: Any, threads: int, trust_network: bool, progress: bool
+    table: Any,
+    protection: Mechanism,
+    person: str | None,
+    cluster: Any,
+    threads: int,
+    trust_network: bool,
+    progress: bool,
 ) -> Iterator[tuple[Any, Runner]]:
-    """The table as something that can be read again and again, and a runner; what was started for it is stopped."""
+    """The table as something that can be read again and again, and a runner; what was started for it is stopped.
+
+    Where something is promised, a frame on a cluster is refused unless it is certain that no row counts twice,
+    whichever runner there is.
+    """
     once = protection.private or bool(getattr(protection, "withheld", {}))
+    if once:
+        check_determined(table, person)
     with (
         (show_progress if progress else no_progress)() as bar,
         at_rest(table, row_by_row=protection.private, bar=bar) as kept,

@@ -54,9 +54,13 @@ class ClusterRows:
 
 
 class ClusterRunner(ABC):
-    """A runner whose jobs are done elsewhere; `name` is what statements call the cluster."""
+    """A runner whose jobs are done elsewhere; `name` is what statements call the cluster.
+
+    `withheld` keeps the words of the cluster's library, in which there may be values, out of messages.
+    """
 
     name: str
+    withheld: bool = False
 
     def __init__(self, bar: Progress = silent, threads: int | None = None) -> None:
         self.threads, self._bar = check_threads(threads), bar
@@ -207,10 +211,13 @@ def cluster_runner(
     """The runner for a cluster that the caller names, or whose data frame the table is; None for this machine.
 
     `cluster` is a Dask client, a Spark session, an address such as tls://host:8786, spark://host:7077 or
-    sc://host:15002, or a runner. `once` says that a promise depends on it that no row counts twice.
+    sc://host:15002, or a runner. `once` says that something is promised: messages then have no words of the cluster's
+    library.
     """
     if all(callable(getattr(cluster, name, None)) for name in ("run", "keep", "sizes")):
         runner: Runner = cluster
+        if once and isinstance(runner, ClusterRunner):
+            runner.withheld = True
         return runner
     kind, named = cluster_of(table), _kind(cluster)
     if kind and named and kind != named:
