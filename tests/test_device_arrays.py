@@ -444,7 +444,7 @@ def test_every_device_is_proven_before_it_is_used(engine, rng, monkeypatch):
     for options in ({"n_rados": 5}, private):
         for one in (cuda.Cuda(wrong), "cuda"):
             monkeypatch.setattr(cuda, "current_device", lambda: wrong)
-            with pytest.raises(rb.ArgumentError, match="this GPU computes other integers than it should.*'kernel'"):
+            with pytest.raises(rb.ArgumentError, match=r"this GPU computes other integers than it should.*'kernel'"):
                 rb.craft(x, y, engine=one, **options)
         monkeypatch.setattr("radoboost.holder.craft.auto_engine", lambda **options: cuda.Cuda(wrong))
         with pytest.raises(rb.ArgumentError, match="this GPU computes other integers"):

@@ -38,7 +38,7 @@ from radoboost.tables.paths import (
 from radoboost.tables.reading import Reading, Selection
 from radoboost.tables.source import Batch, Part, Source, part_rows, whole_tiles
 from radoboost.tables.store_files import PEEK_BYTES, parquet_file
-from radoboost.tables.stores import StorePath
+from radoboost.tables.stores import StorePath, is_size_alone
 
 _SAMPLE_BYTES = 1 << 20
 _AT_ONCE = 16  # files in stores that are asked about
@@ -229,23 +229,24 @@ class Footers:
 
     def __init__(self, most_bytes: int) -> None:
         self._most, self._bytes = most_bytes, 0
-        self._kept: OrderedDict[tuple[Path, Stamp], Any] = OrderedDict()
+        self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._lock = threading.Lock()
 
     def footer(self, path: Path, mark: Stamp) -> Any:
         """That of a file in the state that the stamp is of."""
+        key = path.identity(mark) if isinstance(path, StorePath) else (path, mark)
         with self._lock:
-            if (path, mark) in self._kept:
-                self._kept.move_to_end((path, mark))
-                return self._kept[path, mark]
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
         if isinstance(path, StorePath):
             found = pq.ParquetFile(path.file).metadata
         else:
             with open_file(path) as file:
                 found = pq.ParquetFile(file).metadata
         with self._lock:
-            if (path, mark) not in self._kept:
-                self._kept[path, mark] = found
+            if key not in self._kept:
+                self._kept[key] = found
                 self._bytes += found.serialized_size
             while self._bytes > self._most and len(self._kept) > 1:
                 self._bytes -= self._kept.popitem(last=False)[1].serialized_size
@@ -312,6 +313,11 @@ def _arrow_sizes(path: Path, column: str) -> list[int] | None:
 def _file_parts(path: Path, schema: pa.Schema, selection: Selection, alone: bool) -> Sequence[Part]:
     """The rows of a file, cut as the file itself is."""
     kind, mark = file_kind(path), first_stamp(path)
+    if selection.reading.must_not_change and isinstance(path, StorePath) and is_size_alone(mark):
+        raise TableError(
+            f"the store says neither the version of {path} nor its time, so it could change between passes and nobody "
+            "would notice; where records are protected, copy it to this machine first"
+        )
     if kind == "csv":
         return selection.reading.csv_parts(path, schema, selection)
     n_features = len(selection.features)
