@@ -522,7 +522,7 @@ def test_keys_are_nowhere_to_be_seen(client, folder, monkeypatch, caplog):
         crafted(files, **CASES[case], cluster=client)
         if case == "noisy rados":
             crafted(dd.read_parquet(files), **CASES[case], cluster=client)
-    keys.append(bytes(rb.holder.keystream.make_key(3)))
+    keys.append(b"".join([rb.holder.keystream.make_key(3)]))
     failing = client.submit(jobs.merge_job, jobs.Sealed(*keys), jobs.Sealed(1), key="f")
     assert failing.exception() is not None
     texts.append(client.run_on_scheduler(everything_on_the_scheduler))

@@ -17,6 +17,7 @@ from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, Delta
 from radoboost.holder.counts import Where, check_where, tell_holder
 from radoboost.holder.declared import Bounds, declaration, written
 from radoboost.holder.engines import Engine, auto_engine, get_engine
+from radoboost.holder.engines.proof import proven_on_device
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.guessing import taken_for_numbers
 from radoboost.holder.keystream import make_key
@@ -206,7 +207,7 @@ def craft(
         earlier=chain(compose),
         weights=weights,
     )
-    machine, threads, books = get_engine(engine), check_threads(threads), as_ledger(ledger)
+    machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
     _check(protection, asked)
     _advise(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
@@ -248,7 +249,7 @@ def _suited(
     n_rows = asked.rows if private else source.expected_rows(0) or 0
     additions = None if n_rows is None else n_rows * len(source.features) * asked.n_rados // runner.threads
     n_rados = asked.n_rados if getattr(asked.subsets, "by_coins", False) else 0  # others are corrected on a CPU
-    return auto_engine(on_device=source.on_device, n_rados=n_rados, additions=additions)
+    return proven_on_device(auto_engine(on_device=source.on_device, n_rados=n_rados, additions=additions))
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from radoboost.holder.runners.threads import check_threads
 from radoboost.progress import Progress, silent
 from radoboost.tables import Source
 from radoboost.tables.cluster_frames import cluster_of, placed
+from radoboost.tables.stores import check_travels
 from radoboost.tables.streams import is_query
 
 DASK_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
@@ -235,13 +236,15 @@ def cluster_runner(
 
 
 def check_reach(cluster: Any, table: Any) -> None:
-    """Refuse a table that comes to this machine alone, and once, where a cluster is to read it."""
+    """Refuse a table that this machine alone can read, where a cluster is to read it."""
     here = cluster is None or getattr(cluster, "cluster", None) == ""  # a runner of this machine
     if not here and is_query(table):
         raise ArgumentError(
             "queries, streams and standard input come to this machine alone, and no worker of a cluster can read them; "
             "write the rows to files that all workers can read, and craft these, or leave cluster out (--cluster)"
         )
+    if not here:
+        check_travels(table)
 
 
 def _kind(cluster: Any) -> str:
