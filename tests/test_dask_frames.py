@@ -78,6 +78,7 @@ ACCEPTED = {
     "isna": lambda f, p, q: p[~p.k.isna()],
     "drop and rename": lambda f, p, q: p.drop(columns="s").rename(columns={"a": "c"}),
     "concat": lambda f, p, q: dd.concat([f, p]),
+    "concat of some": lambda f, p, q: dd.concat([f[f.k.isin([1, 2])], p[p.k.isin([3, 4])]]),
     "partitions": lambda f, p, q: f.partitions[[2, 0]],
     "fewer partitions": lambda f, p, q: p.repartition(npartitions=2),
     "more partitions": lambda f, p, q: p.repartition(npartitions=9),
@@ -105,6 +106,10 @@ REFUSED = {
     "concat beside": ("concat(axis=1)", lambda f, p, q: dd.concat([f, f[["a"]].rename(columns={"a": "z"})], axis=1)),
     "concat twice": ("concat of a table with itself", lambda f, p, q: dd.concat([p, q])),
     "concat twice in memory": ("concat", lambda f, p, q: dd.concat([f, f[f.a > 1]])),
+    "concat of the same rows": (
+        "concat of a table with itself",
+        lambda f, p, q: dd.concat([f, dd.from_pandas(ROWS, npartitions=2)]),
+    ),
     "interleaved": ("concat(interleave", lambda f, p, q: dd.concat([f, f], interleave_partitions=True)),
     "a file twice": (
         "read_parquet with a file that is named twice",

@@ -94,7 +94,9 @@ def sources(top: Any) -> list[Any]:
 
 def _expressions(operand: Any) -> list[Any]:
     """The expressions in an operand, in lists as well."""
-    if hasattr(operand, "dependencies") and hasattr(operand, "operands"):
+    from dask.dataframe.dask_expr._expr import Expr
+
+    if isinstance(operand, Expr):
         return [operand]
     if isinstance(operand, Mapping):
         operand = [*operand.values()]
@@ -242,6 +244,8 @@ def _check_stacked(step: Any, below: list[Any]) -> None:
     for one in below:
         mine: set[Any] = set()
         for source in sources(one):
+            if type(source).__name__ not in SOURCES:  # the values of an isin
+                continue
             reads = type(source).__name__ in _READERS
             mine |= set(files_of(source)) if reads else {_data_of(source)}
         if mine & seen:
@@ -333,6 +337,8 @@ def _check_literals(step: Any, name: str) -> None:
         return
     if name == "Isin":
         return
+    if name == "Assign" and not all(one is None or np.isscalar(one) for one in _literals(step)):
+        raise Undetermined("assign with values that go by the place of a row")
     for operand in _literals(step):
         if not _is_plain(operand):
             raise Undetermined(f"{name_of(step)} with a function or an object of your own")
