@@ -56,6 +56,7 @@ _WORDS = {
     "FloorDiv": "//",
     "Pow": "**",
     "UFuncElemwise": "a function of NumPy",
+    "HashJoinP2P": "merge",
     "DiskShuffle": "shuffle",
     "TaskShuffle": "shuffle",
     "P2PShuffle": "shuffle",
