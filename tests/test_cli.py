@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 
 import radoboost as rb
 from radoboost import release as release_module
+from radoboost.cli.shell import default_output
 
 RADO = [sys.executable, "-m", "radoboost.cli"]
 
@@ -175,8 +177,24 @@ def test_a_terminal_that_knows_no_letters(rado, clinic):
     assert done.returncode == 0 and re.match(r"wrote \\\S+\.parquet\n", done.stdout)
 
 
-def test_a_pattern_needs_a_name_for_the_release(rado):
-    assert rado("craft", "*.csv", "-l", "y")[2].startswith("rado: cannot name the result after")
+def test_a_pattern_names_the_release_after_its_folder(rado, clinic, monkeypatch):
+    os.makedirs("data/visits")
+    shutil.copy(clinic, "data/visits/1.csv")
+    for pattern in ("data/visits/*.csv", "data/visits/[0-9].csv", "data/visits/**/*.csv"):
+        assert rado("craft", pattern, "-l", "readmitted", "-q")[0] == 0 and os.path.exists("visits.rado.parquet")
+        os.remove("visits.rado.parquet")
+    monkeypatch.chdir("data/visits")
+    assert rado("craft", "*.csv", "-l", "readmitted", "-q")[0] == 0 and os.path.exists("visits.rado.parquet")
+    names = {
+        "s3://clinic/visits/*.parquet": "visits",
+        "s3://clinic/*.parquet": "clinic",
+        "s3://clinic/visits/year=2*/t.csv": "visits",
+        "s3://clinic/visits/t.parquet": "t",
+        "../*.csv": "data",
+        "part-?.csv": "visits",
+    }
+    assert {source: str(default_output(source, "x")) for source in names} == {a: f"{b}.x" for a, b in names.items()}
+    assert rado("craft", "/*.csv", "-l", "y")[2].startswith("rado: cannot name the result after")
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC])

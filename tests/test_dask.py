@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import methodcaller
@@ -27,6 +27,7 @@ import pytest
 import radoboost as rb
 from radoboost.errors import ArgumentError, ClusterError, NeedsSchema, RadoError, TableError
 from radoboost.holder.runners import dask as runners
+from radoboost.holder.runners import dask_clients
 from radoboost.holder.runners import dask_jobs as jobs
 from radoboost.holder.runners.dask_clients import explained
 from radoboost.holder.runners.parts import PartSums
@@ -34,7 +35,6 @@ from radoboost.progress import silent
 from radoboost.tables import open_table
 
 pytest.importorskip("distributed")
-import dask
 import dask.dataframe as dd
 from distributed import Client, LocalCluster
 
@@ -396,15 +396,15 @@ class Total:
         sums.total += int(batch.rows().sum())
 
 
-def test_ctrl_c_leaves_no_task_behind(client, table):
+def test_ctrl_c_leaves_no_task_behind(client, table, caplog, monkeypatch):
+    monkeypatch.setattr(runners, "FAN_IN", 2)  # merges in between, which nobody waits for
     frame = dd.from_pandas(table.select(["c0", "c1", "y"]).to_pandas(), npartitions=12)
     slow = frame.map_partitions(lambda part: time.sleep(0.2) or part, meta=frame._meta)
-    timer = threading.Timer(0.6, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+    monkeypatch.setattr(runners.DaskRunner, "tell", lambda *about: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         crafted(slow, n_rados=20, cluster=client)
-    timer.join()
     assert left_behind(client) == []
+    assert "AssertionError" not in f"{caplog.text}{client.get_scheduler_logs()}"
 
 
 def test_a_failure_is_one_line_and_leaves_no_task_behind(client, table):
@@ -447,18 +447,38 @@ def test_what_a_cluster_raises_is_explained_in_one_line():
 
 
 def test_a_cluster_that_is_not_there(folder, rado):
-    with socket.create_server(("127.0.0.1", 0)) as server, dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
-        mute = f"tcp://127.0.0.1:{server.getsockname()[1]}"  # somebody answers there, but says nothing
-        for address, words in {
-            "tcp://127.0.0.1:9": "nobody answers at",
-            mute: "cannot reach the Dask cluster at",
-        }.items():
-            command = ["craft", f"{folder}/*.parquet", "--label", "y", "-o", "a.rado.parquet", "--cluster", address]
-            code, _, err = rado(*command)
-            assert code == 1
-            assert err.startswith(f"rado: {words} {address}")
-            assert err.count("\n") == 1
-            assert not list(Path().iterdir())
+    command = ["craft", f"{folder}/*.parquet", "--label", "y", "-o", "a.rado.parquet", "--cluster", "tcp://127.0.0.1:9"]
+    words = "nobody answers at tcp://127.0.0.1:9 (Connection refused); check the address, and that the cluster runs"
+    code, _, err = rado(*command)
+    assert (code, err) == (1, f"rado: {words}\n")
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize("says", [None, b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_what_answers_is_no_scheduler(folder, rado, monkeypatch, says):
+    """Something that says nothing, that closes at once, and that says something else: one line, soon."""
+    monkeypatch.setattr(dask_clients, "_CONNECTING", 1.0)
+    kept = []
+
+    def serve(server):
+        with suppress(OSError):
+            while True:
+                kept.append(server.accept()[0])
+                if says is not None:
+                    kept[-1].sendall(says)
+                    kept[-1].shutdown(socket.SHUT_WR)
+
+    began = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        code, _, err = rado("craft", f"{folder}/*.parquet", "-l", "y", "-o", "a.rado.parquet", "--cluster", address)
+        server.shutdown(socket.SHUT_RDWR)
+    for connection in kept:
+        connection.close()
+    assert code == 1 and err.startswith(f"rado: what answers at {address} is no Dask scheduler")
+    assert ("too busy" in err or says is not None) and "its port is usually 8786" in err and err.count("\n") == 1
+    assert time.monotonic() - began < 15 and not list(Path().iterdir())
 
 
 def test_networks_that_are_not_encrypted_are_refused(folder, monkeypatch, client):
@@ -471,13 +491,17 @@ def test_networks_that_are_not_encrypted_are_refused(folder, monkeypatch, client
 
 
 def test_a_cluster_without_workers_is_not_waited_for_forever(folder, monkeypatch):
-    monkeypatch.setattr(runners, "PATIENCE", 0.3)
+    monkeypatch.setattr(runners, "PATIENCE", 0.5)
+    monkeypatch.setattr(runners, "_LONELY", 0.2)
     monkeypatch.setattr(runners, "_CALM", 0.1)
+    shown = []
+    monkeypatch.setattr("radoboost.holder.craft.no_progress", lambda: nullcontext(lambda *told: shown.append(told)))
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
         pytest.raises(ClusterError, match="no worker of the Dask cluster came within 0 s; start some: dask worker"),
     ):
         crafted(f"{folder}/*.parquet", **PLAIN, cluster=cluster)
+    assert ("no worker yet: waiting", 0, None) in shown
 
 
 def test_a_worker_of_another_version_is_refused(monkeypatch):

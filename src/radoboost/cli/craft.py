@@ -25,6 +25,7 @@ from radoboost.cli.shell import (
     TableArgument,
     TrustNetworkFlag,
     check_output,
+    check_trust,
     chosen_classes,
     chosen_table,
     completing,
@@ -232,6 +233,7 @@ def craft(
             f"rado schema {shown_table(table)} --label {label or 'COL'}; complete it from public knowledge; give it "
             "with --schema; or, if all columns are numbers, let the mechanism moments find bounds with --bounds private"
         )
+    check_trust(cluster, trust_network)
     declared_classes = chosen_classes(classes, class_, table)
     chosen = chosen_table(table, query, form)
     place = output or default_output(table[0], "rado.parquet")

@@ -15,6 +15,7 @@ from radoboost.cli.shell import (
     TableArgument,
     TrustNetworkFlag,
     check_output,
+    check_trust,
     chosen_table,
     default_output,
     say,
@@ -74,6 +75,7 @@ def predict(
     from radoboost.progress import show_progress
 
     chosen = chosen_table(table, query, form)
+    check_trust(cluster, trust_network)
     place = output or default_output(table[0], "scores.csv")
     check_output(place, [str(model), *table])
     classifier = load_model(model)

@@ -246,16 +246,44 @@ def _figures(statement: Any) -> dict[str, Any]:
     return {"figures": figures} if figures else {}
 
 
-def default_output(source: str, ending: str) -> Path:
-    """STEM.ending, in the working directory; the stem of an address is that of the database, or of the file there."""
-    from radoboost.tables.addresses import address_kind, address_stem, masked
+def check_trust(cluster: str | None, trust_network: bool) -> None:
+    """Refuse to trust the network of no cluster."""
+    if trust_network and cluster is None:
+        raise ArgumentError("--trust-network is about the network of a cluster; name that with --cluster, or leave it")
 
-    name = "stdin" if source == "-" else Path(source).name if address_kind(source) is None else address_stem(source)
+
+def default_output(source: str, ending: str) -> Path:
+    """STEM.ending, in the working directory; the stem of an address is that of the database, or of the file there.
+
+    A pattern is called as the folder that it begins in, and one that begins nowhere as the working directory.
+
+    >>> str(default_output("data/visits/*.parquet", "rado.parquet")), str(default_output("s3://clinic/2*/t.csv", "txt"))
+    ('visits.rado.parquet', 'clinic.txt')
+    """
+    from radoboost.tables.addresses import masked
+
+    name = _stem(source)
     while name.lower().endswith(_ENDINGS):
         name = name[: name.rindex(".")]
-    if name in ("", "..") or any(c in name for c in "*?["):
+    if name in ("", ".."):
         raise ArgumentError(f"cannot name the result after {masked(source)!r}; say with -o where it should go")
     return Path(f"{name}.{ending}")
+
+
+def _stem(source: str) -> str:
+    """What a table is called: its file, folder or database, or the folder before the first wildcard."""
+    from radoboost.tables.addresses import StoreAddress, address_kind, address_stem
+
+    kind, parts = address_kind(source), Path(source).parts
+    if source == "-" or kind == "database":
+        return "stdin" if source == "-" else address_stem(source)
+    if kind == "store":
+        address = StoreAddress.of(source)
+        parts = (address.host, *address.path.split("/"))
+    wild = next((k for k, part in enumerate(parts) if any(c in part for c in "*?[")), None)
+    if wild is None or os.path.exists(source):
+        return Path(source).name if kind is None else address_stem(source)
+    return Path(*parts[:wild]).resolve().name
 
 
 def check_output(place: Path, sources: list[str], option: str = "-o") -> None:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, TableError, reason
 from radoboost.release.blocks import BLOCK_COLUMN
 from radoboost.release.columns import CONSTANT
-from radoboost.tables.columns import listed
+from radoboost.tables.columns import check_name, listed
 from radoboost.tables.kinds import PRIVATE, Number
 from radoboost.tables.marks import Marks
 from radoboost.tables.schema import SCHEMA_KEY, Schema
@@ -145,6 +145,7 @@ def declaration(
     """What a caller declares, as fields of `Asked`: label and classes by the schema, where the caller names none."""
     if schema is not None and bounds is not None:
         raise ArgumentError("give a schema or bounds, not both: a schema has the bounds of its columns")
+    check_name("label", label)
     declared = read_bounds(bounds if schema is None else schema)
     label = label if label is not None or y is not None else declared.label
     declared = declared.choose(features, drop, label)

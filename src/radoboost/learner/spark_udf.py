@@ -1,6 +1,7 @@
 """Predictions as a function of Spark columns, computed where the rows are."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +15,13 @@ from radoboost.tables.spark_jobs import quiet
 _WHAT = ("probability", "class", "score", "all")
 
 
-def predict_udf(model: Model, what: str = "probability") -> Callable[..., Any]:
+def predict_udf(model: Model, what: str = "probability") -> "PredictUdf":
     """A function that predicts rows of a Spark frame: call it on columns to get a column.
 
     Without arguments it takes the model's columns, by their names. With columns, or the names of columns, these are the
     model's, in order; a single struct has them by name. Columns are raw, as they were in the table that the release
-    was crafted from; gaps are filled.
+    was crafted from; gaps are filled. `spark.udf.register("risk", predict_udf(model))` makes it a function of SQL:
+    `risk(age, dose)`, with all of the model's columns in order, or `risk(struct(*))`, by name.
 
     Parameters
     ----------
@@ -42,52 +44,107 @@ def predict_udf(model: Model, what: str = "probability") -> Callable[..., Any]:
         raise ArgumentError(f"what must be one of {', '.join(map(repr, _WHAT))}; it is {what!r}")
     if what == "score" and model.n_classes > 2:
         raise ArgumentError("a model of more than two classes has no single score; ask for 'probability' or 'all'")
-    names = list(model.feature_names)
+    return PredictUdf(model, what)
 
-    def on_columns(*columns: Any) -> Any:
+
+class PredictUdf:
+    """What `predict_udf` gives: it is called on columns, and `spark.udf.register` takes it for SQL.
+
+    `func` gets batches of rows as pandas has them: a struct as a frame, or the model's columns in order.
+    """
+
+    def __init__(self, model: Model, what: str) -> None:
+        self._model, self._what = model, what
+
+    def __call__(self, *columns: Any) -> Any:
+        """A column of predictions."""
         from pyspark.sql import functions
 
+        names = list(self._model.feature_names)
         if len(columns) == 1 and (len(names) > 1 or not isinstance(columns[0], str)):
-            return _udf(model, what)(columns[0])
-        if columns and len(columns) != len(names):
-            raise ArgumentError(
-                f"the model has {len(names):,} columns, and {len(columns):,} were given; give all of them in order, "
-                "one struct that has them by name, or none to take them by name"
-            )
+            return self._udf()(columns[0])
+        if columns:
+            _check_count(len(columns), len(names))
         chosen = columns or [functions.col("`" + name.replace("`", "``") + "`") for name in names]
         pairs = zip(names, chosen, strict=True)
         cells = [(functions.col(one) if isinstance(one, str) else one).alias(name) for name, one in pairs]
-        return _udf(model, what)(functions.struct(*cells))
+        return self._udf()(functions.struct(*cells))
 
-    return on_columns
+    # -- what `register` asks of a function
+
+    deterministic = True
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The function of batches."""
+        return partial(_predicted, self._model, self._what)
+
+    @property
+    def returnType(self) -> Any:
+        """The type of predictions."""
+        return self._udf().returnType
+
+    @property
+    def evalType(self) -> int:
+        """That of functions from batches to batches."""
+        return int(self._udf().evalType)
+
+    def asNondeterministic(self) -> Any:
+        """The function as Spark has it, to be called as often as rows are."""
+        return self._udf().asNondeterministic()
+
+    def _udf(self) -> Any:
+        try:
+            import pandas  # noqa: F401 (that of Spark needs it)
+            from pyspark.sql.pandas.functions import pandas_udf
+        except ImportError:
+            raise ArgumentError("predict_udf needs pyspark and pandas; run: pip install 'radoboost[spark]'") from None
+        make: Any = pandas_udf
+        with quiet():
+            return make(_annotated(self.func, self._what), _type_of(self._model, self._what))
 
 
-def _udf(model: Model, what: str) -> Any:
-    """The function as Spark has it: from batches of rows, as pandas frames, to batches of predictions."""
+def _annotated(function: Callable[..., Any], what: str) -> Callable[..., Any]:
+    """The function of one struct, with the types by which Spark knows its kind."""
     import pandas as pd
-    from pyspark.sql.pandas.functions import pandas_udf
 
+    def predict_rows(rows: pd.DataFrame) -> pd.Series:
+        return function(rows)
+
+    def predict_all(rows: pd.DataFrame) -> pd.DataFrame:
+        return function(rows)
+
+    return predict_all if what == "all" else predict_rows
+
+
+def _predicted(model: Model, what: str, *cells: Any) -> Any:
+    """Predictions of a batch: of a frame with the model's columns, or of these, one by one."""
+    import pandas as pd
+
+    rows = cells[0]
+    if len(cells) != 1 or not isinstance(rows, pd.DataFrame):
+        _check_count(len(cells), len(model.feature_names))
+        rows = pd.DataFrame(dict(zip(model.feature_names, cells, strict=True)))
+    table = predicted(model, rows)
+    return table.to_pandas() if what == "all" else _column(model, what, table)
+
+
+def _check_count(given: int, wanted: int) -> None:
+    if given != wanted:
+        raise ArgumentError(
+            f"the model has {wanted:,} columns, and {given:,} were given; give all of them in order, one struct that "
+            "has them by name, or none to take them by name"
+        )
+
+
+def _type_of(model: Model, what: str) -> str:
+    """The type of predictions, in Spark's words."""
     schema = written_schema(model)
     if what == "all":
-
-        def predict_all(rows: pd.DataFrame) -> pd.DataFrame:
-            return predicted(model, rows).to_pandas()
-
-        function: Any = predict_all
-        type_name = "struct<" + ", ".join(f"`{field.name}`: {_type(field.type)}" for field in schema) + ">"
-    else:
-
-        def predict_one(rows: pd.DataFrame) -> pd.Series:
-            return _column(model, what, predicted(model, rows))
-
-        function = predict_one
-        several = what == "probability" and model.n_classes > 2
-        type_name = (
-            _type(schema.field(PREDICTION).type) if what == "class" else "array<double>" if several else "double"
-        )
-    make: Any = pandas_udf
-    with quiet():
-        return make(function, type_name)
+        return "struct<" + ", ".join(f"`{field.name}`: {_type(field.type)}" for field in schema) + ">"
+    if what == "class":
+        return _type(schema.field(PREDICTION).type)
+    return "array<double>" if what == "probability" and model.n_classes > 2 else "double"
 
 
 def _column(model: Model, what: str, table: pa.Table) -> Any:

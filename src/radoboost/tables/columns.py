@@ -15,6 +15,15 @@ LARGEST_INTEGER = 2**53
 NO_VALUE = "\x00"  # begins the spelling of what is no number, text or date; its type follows
 
 
+def check_name(role: str, name: Any) -> None:
+    """Refuse what is no name of a column: a column itself, of a data frame, does not even compare as names do."""
+    if name is not None and not isinstance(name, str):
+        called = getattr(name, "name", None)
+        hint = f"; write {role}={called!r}" if isinstance(called, str) else ""
+        what = repr(name) if isinstance(name, int | float | tuple | list) else f"a {type(name).__name__}"
+        raise ArgumentError(f"{role} must be the name of a column; it is {what}{hint}")
+
+
 @dataclass(frozen=True)
 class Choice:
     """Which columns the caller chose: the label, the features (None: all others), and those to drop.
@@ -36,10 +45,8 @@ class Choice:
         >>> Choice.of("y", None, "age").drop
         ('age',)
         """
-        if label is not None and not isinstance(label, str):
-            raise ArgumentError(f"label must be the name of a column; it is {label!r}")
-        if person is not None and not isinstance(person, str):
-            raise ArgumentError(f"{role} must be the name of a column; it is {person!r}")
+        check_name("label", label)
+        check_name(role, person)
         if person is not None and person == label:
             raise ArgumentError(f"{label!r} cannot be both the label and the {role}; name two columns")
         names = None if features is None else _names("features", features)

@@ -66,7 +66,9 @@ def open_table(
     if schema is not None:
         features, drop = schema.used, ()
     choice = Choice.of(label, features, drop, *((person, "person") if weights is None else (weights, "weights")))
-    if (y is None) == (label is None) and (labelled or y is not None):
+    if y is None and label is None and labelled:
+        raise ArgumentError("give the labels, as y or by the name of their column in label (--label COL)")
+    if y is not None and label is not None:
         raise ArgumentError("give the labels once: as y, or as the name of their column in label (--label COL)")
     table = spooled(table, row_by_row=row_by_row)
     if row_by_row:

@@ -44,7 +44,7 @@ def expand_paths(paths: Any) -> list[Path]:
     try:
         return _expand(paths if isinstance(paths, list | tuple) else [paths])
     except (OSError, ValueError) as error:
-        if isinstance(error, TableError):
+        if isinstance(error, RadoError):
             raise
         why = reason(error) if isinstance(error, OSError) else str(error)
         raise TableError(f"cannot read {masked(str(paths))[:80]!r}: {masked(why)}") from None

@@ -109,6 +109,8 @@ class Selection:
 def refuse_unread(table: Any) -> None:
     """Refuse lazy tables and iterators, and say what to pass instead."""
     kind = type(table).__name__
+    if type(table).__module__.startswith("pyspark.") and kind.endswith("RDD"):
+        raise TableError("an RDD has no columns; make a data frame of it (its toDF(), with names), and pass that")
     if hasattr(table, "collect"):
         raise TableError(f"a {kind} is not a table yet; pass what its collect() gives")
     if isinstance(table, Iterator):

@@ -19,7 +19,9 @@ Tell = Callable[[int, int], None]  # so many of the tasks are done
 _POLL = 0.2  # seconds
 _LONGEST = 300  # characters of what Spark says
 
+_NO_PANDAS = "Spark needs libraries that are missing here, or too old; run: pip install 'radoboost[spark]'"
 _REASONS = (
+    (r"PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION", _NO_PANDAS),
     (
         r"No module named '(?:radoboost|pyarrow|numpy|numba|cryptography|scipy|pandas)|No package metadata was found",
         "Python on the workers of the Spark cluster lacks radoboost or what it needs: install this version of radoboost"
@@ -70,8 +72,8 @@ _REASONS = (
 
 
 @contextmanager
-def explained(*, withheld: bool = False) -> Iterator[None]:
-    """Say in one line what went wrong with Spark within; no stack of the JVM is shown.
+def explained(*, withheld: bool = False, address: str = "") -> Iterator[None]:
+    """Say in one line what went wrong with Spark within; no stack of the JVM is shown. `address` is where it is.
 
     With `withheld` nothing is quoted but the name of Spark's error, since its words may have values of rows.
 
@@ -87,7 +89,9 @@ def explained(*, withheld: bool = False) -> Iterator[None]:
     except (RadoError, KeyboardInterrupt):
         raise
     except Exception as error:
-        raise ClusterError(_reason(error, withheld=withheld)) from None
+        line = _NO_PANDAS if isinstance(error, ImportError) else _reason(error, withheld=withheld)
+        at = f" at {address}" if address else ""
+        raise ClusterError(line.replace("the Spark cluster cannot", f"the Spark cluster{at} cannot", 1)) from None
 
 
 def _reason(error: Exception, *, withheld: bool) -> str:

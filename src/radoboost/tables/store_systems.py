@@ -107,8 +107,8 @@ def _of_fsspec(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str
         import fsspec
     except ImportError:
         raise ArgumentError(
-            f"{address.scheme}:// addresses other than s3://, gs:// and hdfs:// need the extra remote: pip install "
-            "'radoboost[remote]'"
+            f"cannot open {address.public()[:80]}: addresses that begin with {address.scheme}:// need the library "
+            "fsspec; run: pip install 'radoboost[remote]'"
         ) from None
     try:
         fsspec.get_filesystem_class(address.scheme)

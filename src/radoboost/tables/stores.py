@@ -2,6 +2,7 @@
 
 import fnmatch
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -50,7 +51,9 @@ class Store:
         text = reason(error) if isinstance(error, OSError) else str(error) or type(error).__name__
         if any(secret in text for secret in (*self._secrets, *_secrets_around())):
             return "the library's words repeat a credential, so they are not shown"
-        return " ".join(masked(text).split())[:400]
+        if re.search("NO_SUCH_BUCKET|NoSuchBucket", text):
+            return "there is no such bucket; check its name, and the endpoint and region in which it is looked for"
+        return " ".join(masked(re.sub(r" *\(?Request ID: *[\w-]*\)?", "", text)).split())[:400]
 
 
 def _secrets_around() -> list[str]:

@@ -87,7 +87,7 @@ def _keys(circumstances: Circumstances, secrets: Secrets) -> str:
     if circumstances.person is not None:
         common.append("the choice among rows of a person")
     sentences = [
-        f"A worker gets keys for the {' and the '.join(own)} of the rows that it sums, and of no others"
+        f"A worker gets, or draws, keys for the {' and the '.join(own)} of the rows that it sums, and of no others"
     ] * bool(own)
     sentences += [f"All of them get the key of {', and that of '.join(common)}"] * bool(common)
     sentences += ["Noise on sums is drawn by whoever crafts, and its key stays there"] * secrets.sum_noise

@@ -281,12 +281,13 @@ def check_network(address: str, *, encrypted: bool, trust_network: bool) -> None
     )
 
 
-def check_answers(address: str, port: int) -> None:
+def check_answers(address: str, port: int, talk: Callable[[socket.socket], str] = lambda _: "") -> None:
     """Refuse an address at which nobody answers, at once: libraries try for minutes. `port` is taken if it has none.
 
-    Several hosts may stand in one address, with commas between them; one that answers is enough.
+    Several hosts may stand in one address, with commas between them; one that answers is enough. `talk` says what is
+    wrong with whatever answers, or nothing.
     """
-    shown, failures = shown_address(address), []
+    shown, failures = shown_address(address), list[str]()
     for host in shown.partition("://")[2].split(","):
         try:
             place = urlsplit(f"//{host}")
@@ -299,11 +300,17 @@ def check_answers(address: str, port: int) -> None:
                 f"the address {shown!r} names no host and port; give one such as {scheme}://HOST:{port}"
             )
         try:
-            socket.create_connection((name, number), _PATIENCE).close()
-            return
+            with socket.create_connection((name, number), _PATIENCE) as connection:
+                if not (wrong := talk(connection)):
+                    return
+                failures.insert(0, f"what answers at {shown} {wrong}")
+        except socket.gaierror:
+            failures.append(f"there is no host {name}, of the address {shown}; check its name")
         except OSError as error:
-            failures.append(reason(error))
-    raise ClusterError(f"nobody answers at {shown} ({failures[0]}); check the address, and that the cluster runs")
+            failures.append(
+                f"nobody answers at {shown} ({reason(error)}); check the address, and that the cluster runs"
+            )
+    raise ClusterError(failures[0])
 
 
 def shown_address(address: str) -> str:

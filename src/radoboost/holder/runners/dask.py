@@ -31,6 +31,7 @@ SMALL_PASS = 1 << 16  # bytes: a pass of so many goes with each part; a larger o
 SMALL_WORK = 1 << 20  # bytes: the same where only a few parts are under way
 TASKS_A_THREAD = 2  # that sum kept rows: few, and one of them can still go to another worker
 PATIENCE = 60.0  # seconds without a worker
+_LONELY = 5.0  # seconds without one before the progress bar says so
 _LOOK, _CALM = 0.1, 1.0  # seconds between looks at how far the cluster is, and whether it has workers
 
 
@@ -160,7 +161,7 @@ class DaskRunner(ClusterRunner):
                         raise self._explained(result, source)
                     yield result
             finally:
-                self._cancel([shared, *waiting])
+                _release([shared, *waiting])
 
     # -- graphs
 
@@ -248,7 +249,7 @@ class DaskRunner(ClusterRunner):
         try:
             yield futures
         except BaseException:
-            self._cancel(futures)
+            _release(futures)
             raise
 
     def _wait(self, wanted: Sequence[Any], parts: list[Any], tell: Callable[[int], None] | None) -> None:
@@ -271,17 +272,13 @@ class DaskRunner(ClusterRunner):
                 return
             if time.monotonic() - seen > _CALM and self._client.nthreads():
                 seen = time.monotonic()
+            elif PATIENCE > time.monotonic() - seen > _LONELY:
+                self._bar("no worker yet: waiting", 0, None)
             elif time.monotonic() - seen > PATIENCE:
                 raise ClusterError(
                     f"no worker of the Dask cluster came within {PATIENCE:.0f} s; start some: dask worker "
                     f"{address_of(self._client)}"
                 )
-
-    def _cancel(self, futures: Sequence[Any]) -> None:
-        """Leave no task behind."""
-        with suppress(Exception):
-            self._client.cancel(list(futures), force=True)
-        _release(futures)
 
     @contextmanager
     def _in_one_line(self) -> Iterator[None]:
@@ -306,8 +303,12 @@ def dask_runner(
 
 
 def _release(futures: Sequence[Any]) -> None:
-    """Let go of results at once: something may still refer to the futures."""
-    for future in futures:
+    """Let go of results at once: something may still refer to the futures.
+
+    The scheduler forgets tasks that nobody wants, begun or not. To cancel them would trip it: it asserts of each task
+    that depends on a cancelled one that somebody wants it, and nobody wants the merges in between.
+    """
+    for future in reversed(futures):  # what depends on others is last
         with suppress(Exception):
             future.release()
 

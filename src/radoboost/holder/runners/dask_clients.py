@@ -18,6 +18,7 @@ WITHHELD = (
     "the Dask cluster failed; what it said may have values of rows, and is withheld: look at the workers' logs, check "
     "that they have the same versions as this machine, and compute the frame by itself"
 )
+_CONNECTING = 10.0  # seconds for a scheduler to say that it is one
 _CLOSING = 2.0  # seconds that closing a connection may take
 
 
@@ -69,27 +70,44 @@ def _connected(cluster: Any) -> Any:
     It is made in a thread, for it waits without end where something else answers that says nothing.
     """
     import distributed
-    from dask import config
-    from dask.utils import parse_timedelta
 
-    client, failures = distributed.Client.__new__(distributed.Client), []
+    client = distributed.Client.__new__(distributed.Client)
+    failures: list[BaseException] = []
 
     def connect() -> None:
         try:
-            client.__init__(cluster, set_as_default=False)
+            client.__init__(cluster, set_as_default=False, timeout=_CONNECTING)
         except BaseException as failure:
             failures.append(failure)
-            with suppress(Exception):
-                client.close(timeout=_CLOSING)
 
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
-    thread.join(2 * parse_timedelta(config.get("distributed.comm.timeouts.connect")) + _CLOSING)
-    if thread.is_alive():
-        raise TimeoutError(f"nothing that {cluster} says is of Dask")
-    if failures:
-        raise failures[0]
-    return client
+    thread.join(_CONNECTING + _CLOSING)
+    late = thread.is_alive()
+    if not failures and not late:
+        return client
+    with suppress(Exception):
+        client.close(timeout=_CLOSING)
+    thread.join(_CLOSING)
+    failure = failures[0] if failures else TimeoutError()
+    if isinstance(cluster, str) and not any(_tells(one) for one in _causes(failure)):
+        busy = f", or too busy to answer within {_CONNECTING:.0f} s" if late or _is_late(failure) else ""
+        tls = ", and its address tls:// where it uses TLS" if cluster.startswith("tcp:") else ""
+        raise ClusterError(f"what answers at {cluster} is no Dask scheduler{busy}; its port is usually 8786{tls}")
+    raise failure
+
+
+def _tells(error: BaseException) -> bool:
+    """Whether an error says by itself why there is no connection: a library that is missing, or TLS."""
+    return isinstance(error, ImportError | RadoError) or _is_ssl(error)
+
+
+def _is_ssl(error: BaseException) -> bool:
+    return "ssl" in f"{type(error).__name__} {error}".lower()
+
+
+def _is_late(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError) or str(error).startswith("Timed out")
 
 
 def _current(threads: int) -> tuple[Any, str, tuple[Any, ...]]:
@@ -130,13 +148,13 @@ def explained(error: BaseException, address: str, *, withheld: bool = False) -> 
             "workers of the Dask cluster died again and again over one part, most often for lack of memory; give them "
             "more (dask worker --memory-limit), or fewer threads each, and look at their logs"
         )
-    if any("ssl" in f"{type(one).__name__} {one}".lower() for one in chain):
+    if any(_is_ssl(one) for one in chain):
         return ClusterError(_NO_TLS.format(address=address))
     if "Cancelled" in type(error).__name__:
         return ClusterError(
             f"the Dask cluster at {address} dropped the work: it was restarted, closed or lost; check it, and try again"
         )
-    if any(isinstance(one, ConnectionError | TimeoutError) or str(one).startswith("Timed out") for one in chain) or any(
+    if any(isinstance(one, ConnectionError) or _is_late(one) for one in chain) or any(
         type(one).__name__ == "CommClosedError" for one in chain
     ):
         return ClusterError(

@@ -16,6 +16,7 @@ from radoboost.holder.runners.parts import (
     PartSums,
     Refusal,
     check_reach,
+    from_worker,
     keep_part,
     merge_parts,
     sum_part,
@@ -85,13 +86,13 @@ def keep_job(job: Sealed, shared: Sealed | None, *lent: Any) -> KeptPart:
 
 def map_job(job: Sealed, shared: Sealed | None) -> Any:
     """What some work makes of one part, or why it cannot."""
-    number = -1
+    number, piece = -1, None
     try:
         ((number, piece, _),), _, work = _opened(job, shared)
         check_reach(piece)
         return work(piece)
     except Exception as error:
-        return Refusal(number, _refusal(job, error))
+        return Refusal(number, from_worker(_refusal(job, error), piece))
 
 
 def merge_job(*parts: PartSums[Any]) -> PartSums[Any]:

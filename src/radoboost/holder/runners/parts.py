@@ -22,6 +22,7 @@ from radoboost.holder.passes import Pass, RowPass, S
 from radoboost.holder.runners.kept import RowBatch, narrowed
 from radoboost.holder.runners.machines import fault
 from radoboost.tables.cluster_frames import lent
+from radoboost.tables.stores import StorePath
 
 _TWICE = "the cluster counted part {part:,} of the table twice, so these sums are of no table; craft again"
 
@@ -83,7 +84,7 @@ def sum_part(
                 row += batch.n_rows
         return PartSums(sums, {number: row - first_row})
     except RadoError as error:
-        return PartSums(None, {}, Refusal(number, error))
+        return PartSums(None, {}, Refusal(number, from_worker(error, part)))
 
 
 def merge_parts(parts: Sequence[PartSums[S]]) -> PartSums[S]:
@@ -131,7 +132,7 @@ def keep_part(task: RowPass, part: Any, rows: int, frames: Iterable[Any] | None 
         with lent(frames):
             return KeptPart([narrowed(task.rows(batch)) for batch in part.batches(rows) if batch.n_rows])
     except RadoError as error:
-        return KeptPart(refusal=error)
+        return KeptPart(refusal=from_worker(error, part))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +168,17 @@ def check_reach(part: Any) -> None:
             f"the worker {worker_name()} cannot read {path}: each worker reads files itself; put them where all "
             "machines of the cluster see them under that name, or craft on this machine alone"
         )
+
+
+def from_worker(error: RadoError, part: Any) -> RadoError:
+    """The error for a file in a store that does not open on this worker: its settings are not those of the driver."""
+    path, words = getattr(innermost(part), "path", None), str(error)
+    if not isinstance(path, StorePath) or not words.startswith((f"cannot read {path}", f"no such file: {path}")):
+        return error
+    return TableError(
+        f"the worker {worker_name()} failed: {words}; workers open stores by their own settings: set the endpoint and "
+        "the credentials there, too, as on this machine"
+    )
 
 
 def _check_machine(task: Any, part: Any, n_bytes: int) -> None:

@@ -1,13 +1,15 @@
 """Sessions of Spark: the caller's own, or one that is started for a single call and stopped afterwards."""
 
 import os
+import socket
+import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from radoboost.errors import ArgumentError, ClusterError
-from radoboost.holder.runners.clusters import check_answers, check_network
+from radoboost.holder.runners.clusters import check_answers, check_network, shown_address
 from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.spark_jobs import explained, is_connect, quiet
 
@@ -17,6 +19,9 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
 }
+_FILE = b"/files/radoboost"  # which no master has
+_REQUEST = struct.pack(">qbi", 13 + len(_FILE), 6, len(_FILE)) + _FILE  # a frame of Spark's: its length, its kind
+_HEARING = 5.0  # seconds
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")  # which know more about where hosts are
 
 
@@ -59,11 +64,12 @@ def _started(address: str) -> tuple[Any, bool]:
         from pyspark.sql import SparkSession
     except ImportError:
         raise ArgumentError("a Spark cluster needs the library pyspark: pip install 'radoboost[spark]'") from None
+    shown = shown_address(address)
     if address.startswith("spark:"):
-        check_answers(address, port=7077)
+        check_answers(address, port=7077, talk=_is_master)
     elif address.startswith("sc:") and not any(os.environ.get(name) for name in _PROXIES):
         check_answers(address, port=15002)
-    with explained(), quiet():
+    with explained(address=shown), quiet():
         if address.startswith("sc:"):
             return SparkSession.builder.remote(address).config("spark.app.name", "radoboost").create(), True
         running = SparkContext._active_spark_context
@@ -79,6 +85,22 @@ def _started(address: str) -> tuple[Any, bool]:
             builder = builder.config(name, value)
         with _python_here(), _silenced():
             return builder.getOrCreate(), True
+
+
+def _is_master(connection: socket.socket) -> str:
+    """What is wrong with whatever answers there, if that is certain: Spark itself would try for a minute and a half.
+
+    A master says that it has no such file. One that wants TLS closes, which is left to Spark.
+    """
+    connection.settimeout(_HEARING)
+    try:
+        connection.sendall(_REQUEST)
+        answer = connection.recv(16)
+    except TimeoutError:
+        return f"is no Spark master, or too busy to answer within {_HEARING:.0f} s; its port is usually 7077"
+    except OSError:
+        return ""
+    return "is no Spark master; its port is usually 7077" if answer[:4].isalnum() or answer[:5] == b"HTTP/" else ""
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from radoboost.errors import RadoError, TableError
 from radoboost.holder.runners.kept import RowBatch
-from radoboost.holder.runners.parts import KeptPart, PartSums, Refusal, keep_part, sum_part
+from radoboost.holder.runners.parts import KeptPart, PartSums, Refusal, from_worker, keep_part, sum_part
 from radoboost.tables.cluster_frames import borrowed
 from radoboost.tables.frames import BATCH_ROWS
 from radoboost.tables.spark_frames import partition_number
@@ -133,7 +133,7 @@ def map_jobs(batches: Batches) -> Iterator[pa.RecordBatch]:
             try:
                 result = work(piece)
             except RadoError as error:
-                result = error
+                result = from_worker(error, piece)
             yield _sums(number, result)
 
 
