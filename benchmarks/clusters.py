@@ -16,6 +16,7 @@ import argparse
 import math
 import os
 import statistics
+import sys
 import tempfile
 import time
 import warnings
@@ -92,6 +93,7 @@ def spark_session():
     from pyspark.sql import SparkSession
 
     warnings.simplefilter("ignore")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers would run any python3 of the path
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     return builder.config("spark.driver.memory", "4g").getOrCreate()
 

@@ -26,7 +26,7 @@ import radoboost as rb
 import radoboost.holder
 from pickling import PartsFrame, PartsFrames, Pickling, sent
 from radoboost.holder import keystream, passes
-from radoboost.holder.keystream import Key
+from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
 from radoboost.holder.run import RowNoise
 from radoboost.holder.runners.parts import PartSums, Refusal, merge_parts, sum_part
 from radoboost.holder.table_check import CheckRows
@@ -383,7 +383,7 @@ def spellings(key):
 
 def mute(text, key):
     text = text.lower()
-    return not any(spelling.lower() in text for spelling in spellings(bytes(key)))
+    return not any(spelling.lower() in text for spelling in spellings(b"".join([key])))
 
 
 def test_a_key_prints_as_nothing():
@@ -398,7 +398,14 @@ def test_a_key_prints_as_nothing():
     texts += [repr(key[:8]), rich.pretty.pretty_repr([key], max_string=4), repr(dataclasses.asdict(RowNoise(key, 1.0)))]
     texts += [repr(pickle.loads(pickle.dumps(key))), repr(copy.deepcopy(key)), repr(key.for_part())]
     assert all(mute(text, key) and "Key(" in text for text in texts), texts
-    assert not mute(f"{bytes(key)}", key) and not mute(key.hex(), key)  # what is printed would be found
+    texts += [repr(some) for some in (key + b"", b"" + key, key + key, bytes(key), key[:], bytes(key)[4:20])]
+    assert all(mute(text, key) and "Key(" in text for text in texts), texts
+    bare = b"".join([key])
+    assert type(bare) is bytes and not mute(repr(bare), key) and not mute(key.hex(), key)  # what is printed is found
+    assert key + b"" == b"" + key == bytes(key) == bare and (b"a" + key)[1:] == bare and hash(key) == hash(bare)
+    for some in (key[:16], key + b"x", b"x" + key, bytes(key), make_key(1) + key):
+        assert some.fresh and bare[:12] not in pickled_without_fresh(some)
+    assert not (make_key(1)[:16].fresh or (make_key(1) + b"x").fresh)
     assert pickle.loads(pickle.dumps(key)) == key and pickle.loads(pickle.dumps(key)).fresh
 
 

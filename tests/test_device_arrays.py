@@ -424,6 +424,46 @@ def test_the_engine_proves_itself(engine, monkeypatch):
     assert proof.digest(engine) != proof.DIGEST
 
 
+class OffByOne(cuda_twin.Twin):
+    """A device on which sums are off by one."""
+
+    def get(self, array):
+        here = super().get(array)
+        return here + 1 if here.dtype == np.int64 else here
+
+
+def test_every_device_is_proven_before_it_is_used(engine, rng, monkeypatch):
+    """Also the second one of a process, whose first was right, and one that nobody asked for by name."""
+    x, y = table(rng, 300)
+    private = {"bounds": [[-3, 3]] * x.shape[1], "classes": (0, 1), "mechanism": rb.Moments(1.0)}
+    rb.craft(x, y, n_rados=5, engine=engine)
+    wrong = OffByOne.__new__(OffByOne)
+    wrong.__dict__.update(engine._device.__dict__)
+    booked = []
+    monkeypatch.setattr("radoboost.holder.run.Run.book", lambda self, event: booked.append(event))
+    for options in ({"n_rados": 5}, private):
+        for one in (cuda.Cuda(wrong), "cuda"):
+            monkeypatch.setattr(cuda, "current_device", lambda: wrong)
+            with pytest.raises(rb.ArgumentError, match=r"this GPU computes other integers than it should.*'kernel'"):
+                rb.craft(x, y, engine=one, **options)
+        monkeypatch.setattr("radoboost.holder.craft.auto_engine", lambda **options: cuda.Cuda(wrong))
+        with pytest.raises(rb.ArgumentError, match="this GPU computes other integers"):
+            rb.craft(x, y, **options)
+    assert not booked
+
+
+def test_a_device_is_proven_once(engine, rng, monkeypatch):
+    proof._digest_of.cache_clear()
+    proofs, digest = [], proof.digest
+    monkeypatch.setattr(proof, "digest", lambda engine: proofs.append(engine) or digest(engine))
+    x, y = table(rng, 100)
+    for _ in range(3):
+        rb.craft(x, y, n_rados=5, engine=cuda.Cuda(engine._device))
+    assert len(proofs) == 1
+    rb.craft(x, y, n_rados=5, engine="kernel")
+    assert len(proofs) == 1  # compiling all of the kernel takes longer than most tables
+
+
 # ---- engine="auto"
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 import oracles
 import radoboost as rb
-from radoboost.holder import run as run_module
 from radoboost.holder.engines import ENGINES, get_engine, kernel_classes, reference_rows
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_classes import (
@@ -44,8 +42,9 @@ OPTIONS = {"bounds": BOUNDS, "classes": CLASSES}
 def fixed_noise(monkeypatch):
     """Keys of noise by their number in the test, so that nothing here fails by chance."""
     numbers = itertools.count()
-    keys = SimpleNamespace(token_bytes=lambda size: hashlib.sha256(str(next(numbers)).encode()).digest()[:size])
-    monkeypatch.setattr(run_module, "secrets", keys)
+    monkeypatch.setattr(
+        "secrets.token_bytes", lambda size=32: hashlib.sha256(str(next(numbers)).encode()).digest()[:size]
+    )
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 import gzip
 import math
+import os
 import pickle
+import shutil
 import time
 from unittest import mock
 
@@ -163,6 +165,40 @@ def test_a_part_of_a_file_that_changed_is_refused(tmp_path):
             write(tmp_path / name, table.slice(1), 1)
             with pytest.raises(rb.TableError, match=rf"{name} changed while it was read"):
                 read(part, 10)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.arrow"])
+@pytest.mark.parametrize("row_by_row", [False, True])
+def test_another_machine_goes_by_size_and_time(name, row_by_row, tmp_path, monkeypatch):
+    """It may see the file by another mount, or a copy of it: under another number, which is no change."""
+    table = pa.table({"a": [1.0, 2.0], "b": [1.0, 2.0], "note": ["n", "n"], "y": [0, 1]})
+    write(tmp_path / name, table, 1)
+    opened = open_table(tmp_path / name, label="y", features=["a", "b"], row_by_row=row_by_row).parts()
+    (here,) = opened
+    (there,) = pickle.loads(pickle.dumps(opened))
+    shutil.copy2(tmp_path / name, tmp_path / "copy")
+    os.replace(tmp_path / "copy", tmp_path / name)
+    assert read(there, 10) and there.count() == 2
+    assert read(pickle.loads(pickle.dumps(there)), 10)
+    with pytest.raises(rb.TableError, match="changed while it was read"):
+        read(here, 10)
+    batches = there.batches(10)
+    next(batches)
+    shutil.copy2(tmp_path / name, tmp_path / "copy")
+    os.replace(tmp_path / "copy", tmp_path / name)  # of one size and time, but while it is read
+    with pytest.raises(rb.TableError, match="changed while it was read"):
+        list(batches)
+    monkeypatch.setattr("socket.gethostname", lambda: "worker-7")
+    state = os.stat(tmp_path / name)
+    os.utime(tmp_path / name, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    with pytest.raises(rb.TableError, match=rf"the machine worker-7 sees another file as .*{name} .*or it changed"):
+        read(there, 10)
+    os.utime(tmp_path / name, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert read(there, 10)
+    write(tmp_path / name, table.slice(1), 1)
+    os.utime(tmp_path / name, ns=(state.st_atime_ns, state.st_mtime_ns))
+    with pytest.raises(rb.TableError, match="sees another file"):
+        read(there, 10)
 
 
 # ---- ranges of bytes

@@ -17,6 +17,7 @@ from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, Delta
 from radoboost.holder.counts import Where, check_where, tell_holder
 from radoboost.holder.declared import Bounds, declaration, written
 from radoboost.holder.engines import Engine, auto_engine, get_engine
+from radoboost.holder.engines.proof import proven_on_device
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.guessing import taken_for_numbers
 from radoboost.holder.keystream import make_key
@@ -36,7 +37,7 @@ from radoboost.release import Release
 from radoboost.release.chain import chain
 from radoboost.release.drawn import draw_rados
 from radoboost.tables import Source, open_table
-from radoboost.tables.cluster_frames import cluster_of
+from radoboost.tables.cluster_frames import check_determined, cluster_of
 from radoboost.tables.device_arrays import ONLY_HERE
 from radoboost.tables.kinds import Date, Number
 from radoboost.tables.schema import Schema
@@ -206,14 +207,14 @@ def craft(
         earlier=chain(compose),
         weights=weights,
     )
-    machine, threads, books = get_engine(engine), check_threads(threads), as_ledger(ledger)
+    machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
     _check(protection, asked)
     _advise(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked)
     check_where(counts if protection.private else None)
     check_reach(cluster, table)
-    with _ready(table, protection, cluster, threads, trust_network, progress) as (kept, place):
+    with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place):
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(_run_on, partial(_suited, engine, machine, asked, place, protection.private), place, book)
         if protection.private:
@@ -248,15 +249,27 @@ def _suited(
     n_rows = asked.rows if private else source.expected_rows(0) or 0
     additions = None if n_rows is None else n_rows * len(source.features) * asked.n_rados // runner.threads
     n_rados = asked.n_rados if getattr(asked.subsets, "by_coins", False) else 0  # others are corrected on a CPU
-    return auto_engine(on_device=source.on_device, n_rados=n_rados, additions=additions)
+    return proven_on_device(auto_engine(on_device=source.on_device, n_rados=n_rados, additions=additions))
 
 
 @contextmanager
 def _ready(
-    table: Any, protection: Mechanism, cluster: Any, threads: int, trust_network: bool, progress: bool
+    table: Any,
+    protection: Mechanism,
+    person: str | None,
+    cluster: Any,
+    threads: int,
+    trust_network: bool,
+    progress: bool,
 ) -> Iterator[tuple[Any, Runner]]:
-    """The table as something that can be read again and again, and a runner; what was started for it is stopped."""
+    """The table as something that can be read again and again, and a runner; what was started for it is stopped.
+
+    Where something is promised, a frame on a cluster is refused unless it is certain that no row counts twice,
+    whichever runner there is.
+    """
     once = protection.private or bool(getattr(protection, "withheld", {}))
+    if once:
+        check_determined(table, person)
     with (
         (show_progress if progress else no_progress)() as bar,
         at_rest(table, row_by_row=protection.private, bar=bar) as kept,

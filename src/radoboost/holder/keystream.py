@@ -28,8 +28,11 @@ _ZEROS = bytes(1 << 20)  # large calls: the cipher runs three times faster than 
 class Key(bytes):
     """32 bytes that nobody should read: a key prints as no more than that. One from the operating system is `fresh`.
 
-    >>> Key.from_system(), f"{make_key(7)}"
-    (Key(...), 'Key(...)')
+    What is cut from a key or put together with one is as mute, and as fresh. Its bytes come out only by `hex`, by
+    `bytes.join`, or through a view of its memory.
+
+    >>> Key.from_system(), f"{make_key(7)}", b"radoboost/" + make_key(7), bytes(make_key(7))[:8]
+    (Key(...), 'Key(...)', Key(...), Key(...))
     """
 
     fresh: bool = False
@@ -52,7 +55,16 @@ class Key(bytes):
 
     def __getitem__(self, place: Any) -> Any:
         some = super().__getitem__(place)
-        return Key(some) if isinstance(some, bytes) else some  # a slice is as mute
+        return _key(some, self.fresh) if isinstance(some, bytes) else some
+
+    def __add__(self, other: Any) -> "Key":
+        return _key(super().__add__(other), self.fresh or getattr(other, "fresh", False))
+
+    def __radd__(self, other: Any) -> "Key":
+        return _key(bytes.__add__(other, self), self.fresh)
+
+    def __bytes__(self) -> "Key":
+        return self
 
     def shared(self) -> "Key":
         """The same key, for all parts of a table alike: those who sum them need to know one key."""
@@ -68,7 +80,7 @@ class Key(bytes):
         return repr(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _key, (bytes(self), self.fresh)
+        return _key, (super().__getitem__(slice(None)), self.fresh)  # plain bytes
 
 
 def _key(content: bytes, fresh: bool) -> Key:

@@ -22,12 +22,27 @@ _DATABASE = re.compile(
 # From the first colon behind the slashes to the last @: a password may hold any character, if only by mistake.
 _BEFORE_HOST = re.compile(r":/+[^:]*:(?P<secret>.*)@", re.DOTALL)
 _NO_HOST = re.compile(r"://(?!\[)[^:/?@]*:(?P<secret>(?!\d*(?:[,/?\s]|$))(?!.*@).*)", re.DOTALL)
-# Of stores, what stands for a user is a key, or a token.
-_KEY = re.compile(r"\b(?:s3[an]?|https?):/+(?P<secret>[^/?#@\s]+)@", re.IGNORECASE)
+# Of stores, what stands for a user may be a key, or a token, and so may whatever option is not known to be public.
+_STORE = re.compile(r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/+(?:(?P<user>[^/?#@\s]+)@)?")
+_CONTAINER = re.compile(r"(?:[a-z0-9-]{3,63}|\$root|\$web)@[\w-]+\.[\w.:-]*")  # of Azure: it is where a file is
+_AZURE = ("abfs", "abfss", "az", "adl", "wasb", "wasbs")
+_WEB = ("http", "https")
+PUBLIC_OPTIONS = (
+    "region",
+    "scheme",
+    "endpoint_override",
+    "retry_limit_seconds",
+    "blob_storage_authority",
+    "dfs_storage_authority",
+    "enable_tls",
+    "replication",
+)
+_IS_OPTIONS = re.compile(r"\?(?=[\w.%-]+=)")
 _OPTION = re.compile(r"(?P<key>[\w%.-]+?)\s*(?:=|%3D)\s*", re.IGNORECASE)
 _NEXT = re.compile(r"&[\w%.-]+=")
 _SECRET = re.compile(
-    r"pass(?!file)|pwd|secret|token|scram|signature|credential|(?:^|[-_])sig$|(?:access|account|api)_?key|access_?id",
+    r"pass(?!file)|pwd|secret|token|scram|signature|credential|(?:^|[-_])(?:sig|jwt|hmac|sas)$|"
+    r"(?:access|account|api)[-_]?key|access[-_]?id",
     re.IGNORECASE,
 )
 _SQUEEZED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # an address after pathlib had it
@@ -106,6 +121,15 @@ def is_secret(option: str) -> bool:
     return bool(_SECRET.search(unquote(option)))
 
 
+def is_public(option: str, value: str) -> bool:
+    """Whether an option of a store's address, and its value, may be seen.
+
+    >>> is_public("region", "eu-west-1"), is_public("key", "AIza"), is_public("endpoint_override", "ann:x@host")
+    (True, False, False)
+    """
+    return unquote(option).lower() in PUBLIC_OPTIONS and not set("@&") & set(unquote(value))
+
+
 def address_files(address: str) -> list[str]:
     """The files on this machine that an address names: that of DuckDB, or none; a path is its own."""
     if address_kind(address) is None:
@@ -132,7 +156,10 @@ def address_stem(address: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class StoreAddress:
-    """The parts of the address of something in a store; `user`, `password` and some `options` may be secret.
+    """The parts of the address of something in a store.
+
+    Whatever may be secret is taken for it: `user` and `password`, options that are not among `PUBLIC_OPTIONS`, and on
+    the web all options, and the fragment. Elsewhere a # is part of a name.
 
     Paths are taken as they are: `%2F` is part of a name, for other programs write `ward=A%2FB` for a folder.
 
@@ -147,13 +174,16 @@ class StoreAddress:
     host: str
     path: str
     options: tuple[tuple[str, str], ...]
+    fragment: str = ""
 
     @classmethod
     def of(cls, address: str) -> "StoreAddress":
         """Take an address apart; a question mark is a wildcard unless options follow, as in ?region=eu-west-1."""
         scheme, _, rest = address.partition("://")
-        scheme = scheme.lower()
-        mark = re.search(r"\?" if scheme in ("http", "https") else r"\?(?=[\w.%-]+=)", rest)
+        scheme, fragment = scheme.lower(), ""
+        if scheme in _WEB:  # the fragment is for whoever reads the page, and servers never get it
+            rest, _, fragment = rest.partition("#")
+        mark = re.search(r"\?", rest) if scheme in _WEB else _IS_OPTIONS.search(rest)
         rest, query = (rest, "") if mark is None else (rest[: mark.start()], rest[mark.end() :])
         authority, _, path = rest.partition("/")
         before, _, host = authority.rpartition("@")
@@ -164,7 +194,7 @@ class StoreAddress:
                 f"cannot tell the parts of {masked(address)[:80]} apart: within its key and secret write @ as %40 and "
                 "/ as %2F, or leave them to the store's own settings"
             )
-        return cls(scheme, unquote(user), unquote(password), host, path, pairs)
+        return cls(scheme, unquote(user), unquote(password), host, path, pairs, fragment)
 
     def option(self, name: str) -> str | None:
         """The value of an option."""
@@ -172,20 +202,36 @@ class StoreAddress:
 
     def public(self, path: str | None = None) -> str:
         """The address, or that of another path beside it, with nothing in it that is secret."""
-        keeps_user = self.user and (
-            self.scheme not in ("s3", "s3a", "s3n", "http", "https") or self.user == "anonymous"
-        )
-        user = f"{quote(self.user)}@" if keeps_user else ""
-        options = "&".join(f"{key}={value}" for key, value in self.options if not is_secret(key))
+        user = f"{quote(self.user)}@" if self._shows_user() else ""
+        options = "&".join(f"{key}={value}" for key, value in self.options if self._is_public(key, value))
         path = self.path if path is None else path
         place = f"{self.scheme}://{user}{self.host}{'/' if path else ''}{path}"
         return f"{place}?{options}" if options else place
 
     def secrets(self) -> list[str]:
         """What may be in no message."""
-        values = [value for key, value in self.options if is_secret(key)]
-        hidden = [self.password, *([] if self.user in self.public() else [self.user]), *values, *map(unquote, values)]
-        return [secret for secret in dict.fromkeys(hidden) if secret]
+        hidden = [(key, value or key) for key, value in self.options if not self._is_public(key, value)]
+        # Short values that are no secret by name are in many texts: those are masked where they stand in an address.
+        values = [value for key, value in hidden if is_secret(key) or len(value) >= 4]
+        users = [] if self._shows_user() else [self.user]
+        values = [self.password, *users, *values, *map(unquote, values), *([self.fragment] * (len(self.fragment) >= 4))]
+        return [secret for secret in dict.fromkeys(values) if secret]
+
+    def stays_here(self) -> bool:
+        """Whether the public address may be that of something else, since it lacks more than credentials.
+
+        >>> [StoreAddress.of(f"az://c/t.csv?{options}").stays_here() for options in ("versionid=7", "account_key=x")]
+        [True, False]
+        """
+        hidden = [key for key, value in self.options if not self._is_public(key, value)]
+        return any(self.scheme in _WEB or not is_secret(key) for key in hidden)
+
+    def _shows_user(self) -> bool:
+        container = self.scheme in _AZURE and _CONTAINER.fullmatch(f"{self.user}@{self.host}")
+        return bool(container) or (self.user == "anonymous" and not self.password)
+
+    def _is_public(self, key: str, value: str) -> bool:
+        return self.scheme not in _WEB and is_public(key, value)
 
 
 def unknown_address(address: str) -> ArgumentError:
@@ -204,7 +250,7 @@ def masked(text: str) -> str:
     >>> masked("mysql://ann:p@ss wo/rd@host/db"), masked("postgresql://host:5432/db?p%61ssword=it's"), masked("x://h:pw")
     ('mysql://ann:***@host/db', 'postgresql://host:5432/db?p%61ssword=***', 'x://h:***')
     >>> masked("s3://AKIA:key@bucket/t.csv?region=eu&secret_key=a/b"), masked("https://h/t.csv?X-Amz-Signature=0a&v=1")
-    ('s3://***@bucket/t.csv?region=eu&secret_key=***', 'https://h/t.csv?X-Amz-Signature=***&v=1')
+    ('s3://***@bucket/t.csv?region=eu&secret_key=***', 'https://h/t.csv?***')
     """
     line, done = "", 0
     for first, last in sorted(_spans(text)):
@@ -216,13 +262,38 @@ def masked(text: str) -> str:
 
 def _spans(text: str) -> list[tuple[int, int]]:
     """Where secrets are, or may be."""
-    spans = [match.span("secret") for pattern in (_BEFORE_HOST, _NO_HOST, _KEY) for match in pattern.finditer(text)]
+    spans = [match.span("secret") for pattern in (_BEFORE_HOST, _NO_HOST) for match in pattern.finditer(text)]
+    for match in _STORE.finditer(text):
+        if not _DATABASE.match(text, match.start()):
+            spans += _store_spans(text, match)
     for match in _OPTION.finditer(text):
         if _SECRET.search(unquote(match["key"])):
             first = match.end()
             behind = None if text[first : first + 1] in ("'", '"') else _NEXT.search(text, first)
             spans.append((first, len(text) if behind is None else behind.start()))
     return [span for span in spans if span[0] < span[1]]
+
+
+def _store_spans(text: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """Where secrets may be in the address of a store that a text has there."""
+    scheme, place = match["scheme"].lower(), match.end()
+    user = match["user"]
+    container = scheme in _AZURE and user and _CONTAINER.match(text, match.start("user"))
+    if user and user != "anonymous" and not container:
+        yield match.span("user")
+    if scheme in _WEB:
+        mark = re.compile(r"[?#]").search(text, place)
+        if mark is not None:
+            yield mark.end(), len(text)
+        return
+    mark = _IS_OPTIONS.search(text, place)
+    while mark is not None:
+        first = text.index("=", mark.start()) + 1
+        behind = _NEXT.search(text, first)
+        last = len(text) if behind is None else behind.start()
+        if not is_public(text[mark.start() + 1 : first - 1], text[first:last]):
+            yield first, last
+        mark = behind
 
 
 def check_encoded(address: str) -> None:

@@ -58,6 +58,16 @@ def cluster_schema(table: Any) -> pa.Schema:
     return schema
 
 
+def check_determined(table: Any, person: str | None) -> None:
+    """Refuse a frame on a cluster that no promise can be made about; any other table is none of this.
+
+    Its rows must be the same whenever a partition is computed again (K3 of docs/proofs/clusters.md), and a record must
+    not decide how others are read.
+    """
+    if cluster_of(table):
+        _library(table).check_determined(table, person)
+
+
 def open_cluster_frame(table: Any, choice: Choice, reading: Reading) -> Source:
     """A frame on a cluster as a source, whose parts are its partitions in order."""
     schema = cluster_schema(table)

@@ -1,9 +1,14 @@
 """What the driver knows of a Dask data frame: its columns, by its empty model, and its partitions."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
+from radoboost.errors import ArgumentError
+from radoboost.tables.dask_steps import Undetermined, check_steps, files_of, sources
+from radoboost.tables.paths import stamp
 
 
 def arrow_schema(frame: Any) -> pa.Schema:
@@ -21,34 +26,70 @@ def partitions(frame: Any, columns: Sequence[str]) -> list[int | None]:
     return [None] * int(frame.npartitions)
 
 
-_STEPS = ("Concat", "Partitions", "Repartition")  # that move rows in a determined order, besides those row by row
-_SOURCES = ("ReadParquet", "FromPandas", "FromArray")  # as names begin
-_FUNCTIONS = ("Map", "Apply", "Sample", "UFunc")  # row by row, by functions that may be anybody's
-_WORDS = {
-    "FromMap": "from_map (or read_csv)",
-    "FromMapProjectable": "read_csv (or from_map)",
-    "FromGraph": "persist",
-    "DelayedsExpr": "from_delayed",
-    "RearrangeByColumn": "shuffle",
-}
-
-
 def undetermined(frame: Any) -> str:
-    """The step after which rows may be others when a partition is computed again; nothing if there is none.
+    """The step after which rows may be others when a partition is computed again, or a record may change other rows.
 
-    Files of Parquet and data in memory have the same rows whenever they are read, and so has what is computed row by
-    row from these. A shuffle promises no order, and a function of the caller's may do anything.
+    Nothing if there is none. Files of Parquet and data in memory have the same rows whenever they are read, and so has
+    what simple steps make of each row (`dask_steps`). A shuffle promises no order, and a function of the caller's may
+    do anything.
 
     >>> import dask.dataframe as dd, pandas as pd
     >>> frame = dd.from_pandas(pd.DataFrame({"a": [2.0, 1.0], "b": [1.0, 2.0]}), npartitions=2)
-    >>> undetermined(frame[frame.a > 1][["b"]]), undetermined(frame.shuffle("a"))
-    ('', 'shuffle')
+    >>> undetermined(frame[frame.a > 1][["b"]]), undetermined(frame.shuffle("a")), undetermined(frame.ffill())
+    ('', 'shuffle', 'ffill')
     """
-    from dask.dataframe.dask_expr._expr import Blockwise
-
-    for step in frame.expr.walk():
-        name = type(step).__name__
-        by_row = isinstance(step, Blockwise) and not name.startswith(_FUNCTIONS) and step.dependencies()
-        if not (by_row or name in _STEPS or name.startswith(_SOURCES)):
-            return _WORDS.get(name, name)
+    try:
+        check_steps(frame.expr)
+    except Undetermined as step:
+        return str(step)
     return ""
+
+
+def check_determined(frame: Any, person: str | None) -> None:
+    """Refuse a frame that no promise can be made about, by its steps and the types of its model, and by no value."""
+    try:
+        loose = check_steps(frame.expr)
+    except Undetermined as step:
+        raise ArgumentError(
+            "a promise needs rows that are the same whenever a partition is computed again, and that follow from one "
+            f"record each, and after {step} that is not certain of a Dask frame; write it to Parquet files, and craft "
+            "these"
+        ) from None
+    if person in loose and loose[person].itemsize == 8 and loose[person].kind in "iu":
+        raise ArgumentError(
+            f"persons in {person!r} are whole numbers of Parquet files, which pandas reads as floats wherever one is "
+            "missing, and large ones are then no longer told apart: read them with dd.read_parquet(..., "
+            "dtype_backend='pyarrow'), or craft the files themselves with cluster=client"
+        )
+
+
+# ---- files that must not change
+
+
+def stamps(frame: Any) -> dict[str, Any]:
+    """What changes when a file behind the frame does, by file; other sources have none."""
+    found: dict[str, Any] = {}
+    for step in sources(frame.expr):
+        if type(step).__name__.startswith("ReadParquet"):
+            found |= _file_stamps(step)
+    return found
+
+
+def _file_stamps(step: Any) -> dict[str, Any]:
+    """The stamps of the files that a reader of Parquet reads."""
+    names, system = files_of(step), step._dataset_info.get("fs") or step.fs
+    if hasattr(system, "get_file_info"):
+        infos = system.get_file_info(names)
+        return {name: (info.size, info.mtime_ns) for name, info in zip(names, infos, strict=True)}
+    local = getattr(system, "fs", system)
+    if type(local).__name__ == "LocalFileSystem":
+        return {name: _local_stamp(name) for name in names}
+    system.invalidate_cache()
+    return {name: system.checksum(name) for name in names}
+
+
+def _local_stamp(name: str) -> Any:
+    try:
+        return stamp(Path(name))
+    except OSError:
+        return None  # it is gone

@@ -1,5 +1,6 @@
 """Table files as parts: runs of row groups (Parquet), runs of record batches (Arrow), and CSV as reading cuts it."""
 
+import socket
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -21,6 +22,7 @@ from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, as_batches
 from radoboost.tables.named_paths import NamedPath, named_path
 from radoboost.tables.paths import (
+    FileStamp,
     Stamp,
     csv_stream,
     file_kind,
@@ -30,12 +32,13 @@ from radoboost.tables.paths import (
     open_file,
     partition_columns,
     readable,
+    sent,
     stamp,
 )
 from radoboost.tables.reading import Reading, Selection
 from radoboost.tables.source import Batch, Part, Source, part_rows, whole_tiles
 from radoboost.tables.store_files import PEEK_BYTES, parquet_file
-from radoboost.tables.stores import StorePath
+from radoboost.tables.stores import StorePath, is_size_alone
 
 _SAMPLE_BYTES = 1 << 20
 _AT_ONCE = 16  # files in stores that are asked about
@@ -58,7 +61,7 @@ class FilePart(ABC):
         path = self.path
         if not isinstance(path, NamedPath) and not path.is_absolute():
             path = named_path(path.absolute(), shown=str(path))
-        return {**self.__dict__, "path": path}
+        return {**self.__dict__, "path": path, "stamp": sent(self.stamp)}
 
     @property
     def has_types(self) -> bool:
@@ -76,9 +79,9 @@ class FilePart(ABC):
     def batches(self, most_rows: int) -> Iterator[Batch]:
         """All its rows, in order."""
         with readable(self.path):
-            self.check_unchanged()
+            mark = self.check_unchanged()
             yield from as_batches(self.record_batches(most_rows), self.selection, most_rows, self.place, self.has_types)
-            self.check_unchanged()
+            self.check_unchanged(mark)
 
     def count(self) -> int:
         """How many rows it has, by reading them if need be."""
@@ -89,10 +92,24 @@ class FilePart(ABC):
             self.check_unchanged()
         return n_rows
 
-    def check_unchanged(self) -> None:
-        """Refuse a file that changed: what was checked in one pass must be what is summed in the next."""
-        if stamp(self.path) != self.stamp:
+    def check_unchanged(self, before: Stamp | None = None) -> Stamp:
+        """The file's stamp; one that changed is refused: what one pass checked must be what the next one sums.
+
+        A part that came from another machine knows the size and the time that the file had there. `before` is the stamp
+        that it had here when reading began.
+        """
+        mark = stamp(self.path)
+        came = isinstance(self.stamp, FileStamp) and self.stamp.number is None
+        if before is None and came:
+            if sent(mark) != self.stamp:
+                raise TableError(
+                    f"the machine {socket.gethostname()} sees another file as {self.path} than the one that was "
+                    "opened, or it changed since (its size or time differs); have all machines see the same files, and "
+                    "try again"
+                )
+        elif mark != (self.stamp if before is None else before):
             raise TableError(f"{self.path} changed while it was read; try again once it is at rest")
+        return mark
 
 
 @dataclass(frozen=True)
@@ -212,23 +229,24 @@ class Footers:
 
     def __init__(self, most_bytes: int) -> None:
         self._most, self._bytes = most_bytes, 0
-        self._kept: OrderedDict[tuple[Path, Stamp], Any] = OrderedDict()
+        self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._lock = threading.Lock()
 
     def footer(self, path: Path, mark: Stamp) -> Any:
         """That of a file in the state that the stamp is of."""
+        key = path.identity(mark) if isinstance(path, StorePath) else (path, mark)
         with self._lock:
-            if (path, mark) in self._kept:
-                self._kept.move_to_end((path, mark))
-                return self._kept[path, mark]
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
         if isinstance(path, StorePath):
             found = pq.ParquetFile(path.file).metadata
         else:
             with open_file(path) as file:
                 found = pq.ParquetFile(file).metadata
         with self._lock:
-            if (path, mark) not in self._kept:
-                self._kept[path, mark] = found
+            if key not in self._kept:
+                self._kept[key] = found
                 self._bytes += found.serialized_size
             while self._bytes > self._most and len(self._kept) > 1:
                 self._bytes -= self._kept.popitem(last=False)[1].serialized_size
@@ -295,6 +313,11 @@ def _arrow_sizes(path: Path, column: str) -> list[int] | None:
 def _file_parts(path: Path, schema: pa.Schema, selection: Selection, alone: bool) -> Sequence[Part]:
     """The rows of a file, cut as the file itself is."""
     kind, mark = file_kind(path), first_stamp(path)
+    if selection.reading.must_not_change and isinstance(path, StorePath) and is_size_alone(mark):
+        raise TableError(
+            f"the store says neither the version of {path} nor its time, so it could change between passes and nobody "
+            "would notice; where records are protected, copy it to this machine first"
+        )
     if kind == "csv":
         return selection.reading.csv_parts(path, schema, selection)
     n_features = len(selection.features)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -146,7 +146,20 @@ def csv_stream(path: Path, file: pa.NativeFile) -> Any:
     return pa.CompressedInputStream(file, "gzip") if is_gzip(path) else file
 
 
-Stamp = tuple[Any, ...]
+class FileStamp(NamedTuple):
+    """What changes when a file on this machine does. Another machine may see the file under another `number`."""
+
+    size: int
+    time: int
+    number: int | None
+
+
+Stamp = FileStamp | tuple[Any, ...]
+
+
+def sent(mark: Stamp) -> Stamp:
+    """A stamp as another machine can compare it."""
+    return mark._replace(number=None) if isinstance(mark, FileStamp) else mark
 
 
 def file_size(path: Path) -> int:
@@ -166,7 +179,7 @@ def stamp(path: Path) -> Stamp:
     if isinstance(path, StorePath):
         return store_stamp(path)
     state = os.stat(path)
-    return state.st_ino, state.st_size, state.st_mtime_ns
+    return FileStamp(state.st_size, state.st_mtime_ns, state.st_ino)
 
 
 @contextmanager

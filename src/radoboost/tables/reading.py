@@ -39,6 +39,10 @@ class Reading(Protocol):
         """Whether rows of a sparse matrix may be used by their entries; otherwise a batch of them is made dense."""
 
     @property
+    def must_not_change(self) -> bool:
+        """Whether it must be known of a file that it is the same in every pass."""
+
+    @property
     def typed_folders(self) -> bool:
         """Whether the names of all folders together may decide that a column of them is of numbers."""
 

@@ -36,6 +36,7 @@ class RowByRow:
     given: Marks = PLAIN
 
     takes_sparse: ClassVar[bool] = False  # a record is used as a whole
+    must_not_change: ClassVar[bool] = True
 
     @property
     def marks(self) -> Marks:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from radoboost.errors import TableError
 from radoboost.tables.spark_jobs import collected, explained, is_connect, mapped_batches
 
 ADVICE = "write it to Parquet and pass the frame of those files"
@@ -97,6 +98,16 @@ def doubt(frame: Any) -> str | None:
         if chance := _CHANCE.search(plan):
             return f"its plan has {chance[1]}()"
         return _doubt_of_rdds(frame, plan)
+
+
+def check_determined(frame: Any, person: str | None) -> None:
+    """Refuse a frame whose partitions might not come out alike again, where no row may count twice (S3)."""
+    if (why := doubt(frame)) is not None:
+        or_checkpoint = "" if is_connect(frame) else ", or checkpoint() it"
+        raise TableError(
+            f"it is not certain that this Spark frame has the same rows in the same partitions when Spark computes one "
+            f"again, since {why}: a row could count twice, and the promise would not hold; {ADVICE}{or_checkpoint}"
+        )
 
 
 def _plan(frame: Any) -> str:

@@ -23,7 +23,7 @@ _NO_PANDAS = "Spark needs libraries that are missing here, or too old; run: pip 
 _REASONS = (
     (r"PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION", _NO_PANDAS),
     (
-        r"No module named '(?:radoboost|pyarrow|numpy|numba|cryptography|scipy|pandas)",
+        r"No module named '(?:radoboost|pyarrow|numpy|numba|cryptography|scipy|pandas)|No package metadata was found",
         "Python on the workers of the Spark cluster lacks radoboost or what it needs: install this version of radoboost"
         " there, or let PYSPARK_PYTHON name a Python that has it",
     ),

@@ -6,6 +6,7 @@ Everything else is read through windows of a few megabytes, of which the latest 
 
 import io
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,17 +33,24 @@ def fetched(path: StorePath, start: int, stop: int) -> bytes:
 
 
 class Windows:
-    """The latest windows of all files; whoever reads one again, such as a header, asks for nothing."""
+    """The latest windows of all files; whoever reads one again, such as a header, asks for nothing.
+
+    They are a path's own, and go with it: another call asks anew, perhaps by other credentials.
+    """
 
     def __init__(self, most: int) -> None:
         self._most, self._bytes = most, 0
         self._windows: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: set[object] = set()
+        self._lock = threading.RLock()  # a path may be let go of while this thread is here
 
     def window(self, path: StorePath, version: Any, start: int, stop: int) -> bytes:
         """A window of a file in that version."""
-        key = (path.place, version, start, stop)
+        key = (path.token, version, start, stop)
         with self._lock:
+            if path.token not in self._known:
+                self._known.add(path.token)
+                weakref.finalize(path, self._let_go, path.token).atexit = False
             if key in self._windows:
                 self._windows.move_to_end(key)
                 return self._windows[key]
@@ -57,8 +65,16 @@ class Windows:
 
     def forget(self, path: StorePath) -> None:
         """Let go of the windows of a file that changed."""
+        self._forget(path.token)
+
+    def _let_go(self, token: object) -> None:
         with self._lock:
-            for key in [key for key in self._windows if key[0] == path.place]:
+            self._forget(token)
+            self._known.discard(token)
+
+    def _forget(self, token: object) -> None:
+        with self._lock:
+            for key in [key for key in self._windows if key[0] is token]:
                 self._bytes -= len(self._windows.pop(key))
 
 

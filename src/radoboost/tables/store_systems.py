@@ -23,6 +23,11 @@ FIRST_PAUSE = 0.25  # seconds, before the second attempt; then twice as long eac
 _S3 = ("s3", "s3a", "s3n")
 _S3_OPTIONS = ("region", "scheme", "endpoint_override", "access_key", "secret_key", "session_token")
 _OF_PYARROW = ("gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
+# What file systems of fsspec call them; those of the web give what the server says, as it says it.
+_VERSIONS = ("ETag", "etag", "VersionId", "version_id", "generation", "md5Hash", "content_md5", "checksum", "sha",
+             "Content-MD5", "Digest")  # fmt: skip
+_TIMES = ("LastModified", "last_modified", "Last-Modified", "mtime", "updated", "created", "modified", "modify",
+          "modificationTime")  # fmt: skip
 _FOR_GOOD = (
     FileNotFoundError,
     PermissionError,
@@ -57,11 +62,10 @@ def _s3(address: StoreAddress) -> Any:
     """S3, or anything that speaks like it at another endpoint."""
     if not address.host:
         raise ArgumentError(f"{address.public()} names no bucket; write s3://BUCKET/PATH")
-    unknown = [key for key, _ in address.options if key.lower() not in _S3_OPTIONS]
+    unknown = [(key, value) for key, value in address.options if key.lower() not in _S3_OPTIONS]
     if unknown:
-        raise ArgumentError(
-            f"{address.public()} has the option {unknown[0]!r}; those of s3:// are {', '.join(_S3_OPTIONS)}"
-        )
+        name = repr(unknown[0][0]) if unknown[0][1] else "without a value"
+        raise ArgumentError(f"{address.public()} has an option {name}; those of s3:// are {', '.join(_S3_OPTIONS)}")
     endpoint = address.option("endpoint_override")
     endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     parts = urlsplit(endpoint if endpoint is None or "://" in endpoint else f"//{endpoint}")
@@ -164,10 +168,8 @@ class PatientHandler(fs.FSSpecHandler):  # type: ignore[misc]
     def version(self, path: str) -> tuple[Any, ...]:
         """What changes when the file does: its version where the store has one, or else its size and time."""
         about = patiently(lambda: self.fs.info(path))
-        names = ("ETag", "etag", "VersionId", "version_id", "generation", "md5Hash", "content_md5", "checksum")
-        known = [str(about[name]) for name in names if about.get(name)]
-        times = ("LastModified", "last_modified", "mtime", "updated", "created", "modified")
-        return (about.get("size"), *(known or (str(about[name]) for name in times if about.get(name))))
+        known = [str(about[name]) for name in _VERSIONS if about.get(name)]
+        return (about.get("size"), *(known or (str(about[name]) for name in _TIMES if about.get(name))))
 
 
 class PatientFile:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from radoboost.errors import RadoError, TableError, reason
-from radoboost.tables.addresses import StoreAddress, is_secret, masked
+from radoboost.tables.addresses import StoreAddress, is_secret, is_store, masked
 from radoboost.tables.named_paths import NamedPath
 
 WILDCARDS = "*?["
@@ -74,12 +74,21 @@ class StorePath(NamedPath):
 
     key: str  # what the store calls it, which may hold a signature
     named: bool  # the caller named the file itself, and no folder or pattern
+    stays_here: bool  # its address has options that may be secret, and without them it may be something else
     size: int | None  # in bytes, by a listing or by the store's last answer
     version_seen: tuple[Any, ...]  # what the store answered last
+    token: object  # which is that of no other path, not even one that is equal
     _file: Any
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.stays_here:
+            raise _stays_here(self.shown)
         return store_path, (self.place, dict(self.folders))
+
+    def identity(self, version: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What tells the file in that version from all others."""
+        self.store  # noqa: B018 (it says what the key is)
+        return self.place, self.key, version, self.token if is_size_alone(version) else None
 
     @property
     def store(self) -> Store:
@@ -112,7 +121,7 @@ class StorePath(NamedPath):
         known = [about[name] for name in ("etag", "versionid", "generation") if about.get(name)]
         if not known:
             info = self.store.system.get_file_info(self.key)
-            known = [about.get("last-modified") or info.mtime_ns]
+            known = [time for time in (about.get("last-modified") or info.mtime_ns,) if time]
         return (file.size(), *(value.decode() if isinstance(value, bytes) else value for value in known))
 
 
@@ -122,7 +131,30 @@ def store_path(place: str, folders: Mapping[str, str | None] | None = None, stor
     path.place, path.shown, path.kind = place, place.partition("?")[0], None
     path.folders, path.owner, path.key = dict(folders or {}), store, ""
     path.named, path.size, path.version_seen, path._file = False, None, (), None
+    path.stays_here, path.token = False, object()
     return path
+
+
+def is_size_alone(version: tuple[Any, ...]) -> bool:
+    """Whether a version says no more than how large a file is, so that it may change and nobody notices."""
+    return len(version) < 2
+
+
+def check_travels(table: Any) -> None:
+    """Refuse addresses that other machines cannot get as a whole.
+
+    >>> check_travels(["s3://bucket/t.csv?region=eu-west-1&secret_key=x", "t.csv"])
+    """
+    for text in table if isinstance(table, list | tuple) else [table]:
+        if is_store(text) and (address := StoreAddress.of(text)).stays_here():
+            raise _stays_here(address.public().partition("?")[0])
+
+
+def _stays_here(shown: str) -> TableError:
+    return TableError(
+        f"{shown} has options that may be secret, so they do not travel, and without them other machines might read "
+        "something else; copy the file to where they can read it, or leave cluster out (--cluster)"
+    )
 
 
 @lru_cache(maxsize=64)
@@ -144,6 +176,7 @@ class Listed:
         self._address = StoreAddress.of(text)
         self.shown = self._address.public().partition("?")[0]
         self._store, self._sizes = Store(self._address), dict[tuple[str, ...], int]()
+        self._stays_here = self._address.stays_here()
         web = self._address.scheme in ("http", "https")
         self.is_pattern = _is_wild(self._address.path) and not web
         with self._store.explained(self.shown):
@@ -156,7 +189,7 @@ class Listed:
         if is_bucket or self._address.path.endswith("/"):
             return None
         path = store_path(self._address.public(), store=self._store)
-        path.key, path.named = self._store.key(self._address), True
+        path.key, path.named, path.stays_here = self._store.key(self._address), True, self._stays_here
         try:
             path.version()
         except (FileNotFoundError, IsADirectoryError):
@@ -189,6 +222,7 @@ class Listed:
         place = "/".join(([self.top] if self.top else []) + list(parts))
         path = store_path(self._address.public(place), folders, self._store)
         path.key, path.size = self._store.key(replace(self._address, path=place)), self._sizes[parts]
+        path.stays_here = self._stays_here
         return path
 
 

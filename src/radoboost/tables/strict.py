@@ -38,6 +38,7 @@ class Strict:
     gaps: bool = False
 
     takes_sparse: ClassVar[bool] = True
+    must_not_change: ClassVar[bool] = False
 
     @property
     def marks(self) -> Marks:

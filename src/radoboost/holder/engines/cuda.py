@@ -104,6 +104,11 @@ class Cuda:
         return {"_held": None}
 
     @property
+    def device(self) -> Device:
+        """What it computes on: each is proven by itself."""
+        return self._device
+
+    @property
     def _device(self) -> Device:
         if self._held is None:
             self._held = current_device()

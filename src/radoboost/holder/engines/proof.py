@@ -2,7 +2,7 @@
 
 A small block of rows goes through everything that an engine does to rows, and the digest of all that comes out must be
 the one below, which is that of the reference. A worker of a cluster does this once, before it gets any rows (K4 of
-docs/proofs/clusters.md).
+docs/proofs/clusters.md), and so does an engine on a device, once for each device, before it is used at all.
 
 Most rows do not care about the last bit of a float. So some of the block are made to: components of equal size, whose
 share of the norm is 1/2 but for rounding, are truncated just below or at a whole number; large numbers cancel; and
@@ -12,13 +12,15 @@ addition, or another exponential, changes the digest (tests plant both).
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.holder.engines import Engine, sparse_engine
+from radoboost.errors import ArgumentError
+from radoboost.holder.engines import Engine, device_engine, sparse_engine
 from radoboost.holder.grid import grid_step, snapping_constants
 from radoboost.holder.keystream import Key
 from radoboost.holder.subsets import Start
@@ -39,17 +41,41 @@ def proves_itself(engine: Engine, *, sparse: bool = False) -> bool:
     >>> proves_itself(get_engine("reference"), sparse=True)
     True
     """
-    return _digest_of(type(engine)) == DIGEST and (not sparse or _sparse_digest_of(type(engine)) == SPARSE_DIGEST)
+    proven = _Proven(type(engine), getattr(engine, "device", None), engine)
+    return _digest_of(proven) == DIGEST and (not sparse or _sparse_digest_of(proven) == SPARSE_DIGEST)
+
+
+def proven_on_device(engine: Engine) -> Engine:
+    """The engine, if it needs no device or proves itself on its own; a device that computes otherwise is refused.
+
+    >>> from radoboost.holder.engines import cpu_engine
+    >>> proven_on_device(cpu_engine()) is not None
+    True
+    """
+    if device_engine(engine) is not None and not proves_itself(engine):
+        raise ArgumentError(
+            "this GPU computes other integers than it should, so nothing may be released by it; take engine='kernel'"
+        )
+    return engine
+
+
+@dataclass(frozen=True)
+class _Proven:
+    """What a proof is about: a kind of engine, and the device that it computes on, if there is one."""
+
+    kind: type[Engine]
+    device: Any
+    engine: Engine = field(compare=False)
 
 
 @lru_cache
-def _digest_of(kind: type[Engine]) -> str:
-    return digest(kind())
+def _digest_of(proven: _Proven) -> str:
+    return digest(proven.engine)
 
 
 @lru_cache
-def _sparse_digest_of(kind: type[Engine]) -> str:
-    return sparse_digest(kind())
+def _sparse_digest_of(proven: _Proven) -> str:
+    return sparse_digest(proven.engine)
 
 
 def hashed(arrays: Iterable[NDArray[Any] | str]) -> str:

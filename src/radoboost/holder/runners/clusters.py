@@ -24,6 +24,7 @@ from radoboost.holder.runners.threads import check_threads
 from radoboost.progress import Progress, silent
 from radoboost.tables import Source
 from radoboost.tables.cluster_frames import cluster_of, placed
+from radoboost.tables.stores import check_travels
 from radoboost.tables.streams import is_query
 
 DASK_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
@@ -54,9 +55,13 @@ class ClusterRows:
 
 
 class ClusterRunner(ABC):
-    """A runner whose jobs are done elsewhere; `name` is what statements call the cluster."""
+    """A runner whose jobs are done elsewhere; `name` is what statements call the cluster.
+
+    `withheld` keeps the words of the cluster's library, in which there may be values, out of messages.
+    """
 
     name: str
+    withheld: bool = False
 
     def __init__(self, bar: Progress = silent, threads: int | None = None) -> None:
         self.threads, self._bar = check_threads(threads), bar
@@ -207,10 +212,13 @@ def cluster_runner(
     """The runner for a cluster that the caller names, or whose data frame the table is; None for this machine.
 
     `cluster` is a Dask client, a Spark session, an address such as tls://host:8786, spark://host:7077 or
-    sc://host:15002, or a runner. `once` says that a promise depends on it that no row counts twice.
+    sc://host:15002, or a runner. `once` says that something is promised: messages then have no words of the cluster's
+    library.
     """
     if all(callable(getattr(cluster, name, None)) for name in ("run", "keep", "sizes")):
         runner: Runner = cluster
+        if once and isinstance(runner, ClusterRunner):
+            runner.withheld = True
         return runner
     kind, named = cluster_of(table), _kind(cluster)
     if kind and named and kind != named:
@@ -228,13 +236,15 @@ def cluster_runner(
 
 
 def check_reach(cluster: Any, table: Any) -> None:
-    """Refuse a table that comes to this machine alone, and once, where a cluster is to read it."""
+    """Refuse a table that this machine alone can read, where a cluster is to read it."""
     here = cluster is None or getattr(cluster, "cluster", None) == ""  # a runner of this machine
     if not here and is_query(table):
         raise ArgumentError(
             "queries, streams and standard input come to this machine alone, and no worker of a cluster can read them; "
             "write the rows to files that all workers can read, and craft these, or leave cluster out (--cluster)"
         )
+    if not here:
+        check_travels(table)
 
 
 def _kind(cluster: Any) -> str:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from radoboost.errors import ArgumentError, ClusterError, RadoError
+from radoboost.errors import ClusterError, RadoError, TableError
 from radoboost.holder.passes import Pass, RowPass, S
 from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner
 from radoboost.holder.runners.dask_clients import address_of, explained, opened_client
@@ -24,8 +24,7 @@ from radoboost.holder.runners.parts import MadePart, PartSums, Refusal, innermos
 from radoboost.holder.runners.threads import check_threads
 from radoboost.progress import Progress
 from radoboost.tables import Source
-from radoboost.tables.cluster_frames import cluster_of
-from radoboost.tables.dask_frames import undetermined
+from radoboost.tables.dask_frames import stamps
 
 FAN_IN = 8  # states that one task merges
 SMALL_PASS = 1 << 16  # bytes: a pass of so many goes with each part; a larger one is a task of its own
@@ -70,8 +69,19 @@ def _at_hand(piece: Any) -> Any:
 class DaskRunner(ClusterRunner):
     """Passes on the workers of a Dask client; `opened` are what was opened for this, to be closed afterwards."""
 
-    def __init__(self, client: Any, name: str, opened: Sequence[Any], bar: Progress, threads: int | None) -> None:
+    def __init__(
+        self,
+        client: Any,
+        name: str,
+        opened: Sequence[Any],
+        bar: Progress,
+        threads: int | None,
+        *,
+        withheld: bool = False,
+    ) -> None:
         super().__init__(bar, threads)
+        self.withheld = withheld
+        self._stamps: dict[str, Any] = {}
         self.name, self._client, self._opened = name, client, opened
         self._frame: Any = None
         self._partitions: list[Any] = []
@@ -101,6 +111,7 @@ class DaskRunner(ClusterRunner):
                 self._wait([final], under_way, lambda done: self.tell(title, source, done, len(parts)))
                 sums: PartSums[S] = final.result()
                 _release(futures)
+            self._check_files(source.frame)
         return sums
 
     def keep_parts(self, task: RowPass, source: Source | ClusterRows, rows: int) -> ClusterRows:
@@ -114,6 +125,7 @@ class DaskRunner(ClusterRunner):
             with self._started(parts) as futures:
                 self._wait(futures, list(futures), lambda done: self.tell(task.title, source, done, len(parts)))
                 places = self._client.who_has(futures)
+            self._check_files(source.frame)
         pieces = [
             Held(future, MadePart(piece, task), next(iter(places.get(future.key, ())), ""))
             for future, piece in zip(futures, source.pieces, strict=True)
@@ -137,7 +149,7 @@ class DaskRunner(ClusterRunner):
             try:
                 while True:
                     while len(waiting) < most and (following := next(pieces, None)) is not None:
-                        job = Sealed([(*following, 0)], 0, None if large else work)
+                        job = Sealed([(*following, 0)], 0, None if large else work, withheld=self.withheld)
                         key = f"{name}-part-{following[0]}"
                         waiting.append(client.submit(map_job, job, shared if large else None, key=key, pure=False))
                     if not waiting:
@@ -191,7 +203,7 @@ class DaskRunner(ClusterRunner):
             pieces = [(number, _at_hand(source.pieces[number]), firsts[number]) for number in group]
             lent = [thing for _, piece, _ in pieces for thing in self._lent(innermost(piece), source.frame)]
             task = tasks[group[0]] if by_part else None if shared is not None else tasks
-            job = Sealed(pieces, rows, task)
+            job = Sealed(pieces, rows, task, withheld=self.withheld)
             parts.append(call(job, shared, *lent, dask_key_name=f"{name}-part-{group[0]}"))
         return parts
 
@@ -203,7 +215,17 @@ class DaskRunner(ClusterRunner):
             return []
         if frame is not self._frame:
             self._frame, self._partitions = frame, frame.to_delayed(optimize_graph=False)  # it is, by now
+            self._stamps = stamps(frame)
         return [self._partitions[part.number]]
+
+    def _check_files(self, frame: Any) -> None:
+        """Refuse a frame whose files are others than before the first pass (K3)."""
+        if frame is None or frame is not self._frame:
+            return
+        now = stamps(frame)
+        for file, mark in self._stamps.items():
+            if now.get(file) != mark or mark is None:
+                raise TableError(f"{file} changed while it was read; try again once it is at rest")
 
     def _merged(self, states: Sequence[Any]) -> Any:
         """One state of all, by a tree."""
@@ -266,7 +288,7 @@ class DaskRunner(ClusterRunner):
         except RadoError:
             raise
         except Exception as error:
-            raise explained(error, address_of(self._client)) from None
+            raise explained(error, address_of(self._client), withheld=self.withheld) from None
 
 
 def dask_runner(
@@ -274,15 +296,10 @@ def dask_runner(
 ) -> DaskRunner:
     """The runner of a Dask cluster: a client, a cluster, an address, or None for the current client or a new one.
 
-    With `once`, a frame is refused whose rows may be others when Dask computes a partition again.
+    `once` says that something is promised: Dask's words are then withheld. Whoever crafts checks the frame.
     """
-    if once and cluster_of(table) and (step := undetermined(table)):
-        raise ArgumentError(
-            "a promise needs rows that are the same whenever a partition is computed again, or one might count twice, "
-            f"and after {step} that is not certain of a Dask frame; write it to Parquet files, and craft these"
-        )
     client, name, opened = opened_client(cluster, check_threads(threads), trust_network=trust_network)
-    return DaskRunner(client, name, opened, bar, threads)
+    return DaskRunner(client, name, opened, bar, threads, withheld=once)
 
 
 def _release(futures: Sequence[Any]) -> None:

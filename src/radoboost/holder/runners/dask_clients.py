@@ -14,6 +14,10 @@ _NO_TLS = (
     "no TLS connection to the Dask cluster at {address}: name the files of the certificates in Dask's configuration, "
     "distributed.comm.tls, or in DASK_DISTRIBUTED__COMM__TLS__CA_FILE and its like"
 )
+WITHHELD = (
+    "the Dask cluster failed; what it said may have values of rows, and is withheld: look at the workers' logs, check "
+    "that they have the same versions as this machine, and compute the frame by itself"
+)
 _CONNECTING = 10.0  # seconds for a scheduler to say that it is one
 _CLOSING = 2.0  # seconds that closing a connection may take
 
@@ -123,8 +127,10 @@ def address_of(client: Any) -> str:
     return str(getattr(client.scheduler, "address", "") or "the scheduler")
 
 
-def explained(error: BaseException, address: str) -> ClusterError:
+def explained(error: BaseException, address: str, *, withheld: bool = False) -> ClusterError:
     """What a Dask cluster raised, in one line that says what to do.
+
+    With `withheld` no words of the error are in it, since these may have values of rows.
 
     >>> str(explained(ModuleNotFoundError("No module named 'radoboost'", name="radoboost"), "tcp://127.0.0.1:8786"))
     "the Dask cluster has no radoboost; install it on the scheduler and all workers: pip install 'radoboost[dask]'"
@@ -132,7 +138,7 @@ def explained(error: BaseException, address: str) -> ClusterError:
     chain = _causes(error)
     lacking = next((one for one in chain if isinstance(one, ImportError)), None)
     if lacking is not None:
-        name = (lacking.name or str(lacking)).partition(".")[0]
+        name = (lacking.name or ("a module" if withheld else str(lacking))).partition(".")[0]
         extra = " 'radoboost[dask]'" if name == "radoboost" else f" {name}"
         return ClusterError(
             f"the Dask cluster has no {name}; install it on the scheduler and all workers: pip install{extra}"
@@ -158,6 +164,8 @@ def explained(error: BaseException, address: str) -> ClusterError:
         return ClusterError(
             "a worker of the Dask cluster has too little memory for a part; give it more, or fewer threads"
         )
+    if withheld:
+        return ClusterError(WITHHELD)
     last = chain[-1]
     words = (" ".join(str(last).split()) or type(last).__name__)[:200]
     return ClusterError(

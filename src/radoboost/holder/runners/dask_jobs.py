@@ -10,6 +10,7 @@ from typing import Any
 
 from radoboost import __version__
 from radoboost.errors import RadoError, TableError
+from radoboost.holder.runners.dask_clients import explained
 from radoboost.holder.runners.parts import (
     KeptPart,
     PartSums,
@@ -31,7 +32,8 @@ class Sealed:
     (Sealed(...), ('secret',))
     """
 
-    def __init__(self, *content: Any) -> None:
+    def __init__(self, *content: Any, withheld: bool = False) -> None:
+        self.withheld = withheld  # whether errors about it may have words
         self._content, self._version = pickle.dumps(content, 5), __version__
 
     def opened(self) -> Any:
@@ -63,23 +65,23 @@ def sum_job(job: Sealed, shared: Sealed | None, *lent: Any) -> PartSums[Any]:
     """The sums of some parts; each may have something lent to it, its partition of a frame or its kept rows."""
     try:
         pieces, batch_rows, task = _opened(job, shared)
-    except RadoError as error:
-        return PartSums(None, {}, Refusal(-1, error))
-    states = []
-    for place, (number, piece, first_row) in enumerate(pieces):
-        states.append(sum_part(task, piece, number, first_row, batch_rows, [lent[place]] if lent else None))
-        if states[-1].refusal is not None:
-            break
-    return merge_parts(states)
+        states = []
+        for place, (number, piece, first_row) in enumerate(pieces):
+            states.append(sum_part(task, piece, number, first_row, batch_rows, [lent[place]] if lent else None))
+            if states[-1].refusal is not None:
+                break
+        return merge_parts(states)
+    except Exception as error:
+        return PartSums(None, {}, Refusal(-1, _refusal(job, error)))
 
 
 def keep_job(job: Sealed, shared: Sealed | None, *lent: Any) -> KeptPart:
     """The rows of one part, to be kept."""
     try:
         ((_, piece, _),), batch_rows, task = _opened(job, shared)
-    except RadoError as error:
-        return KeptPart(refusal=error)
-    return keep_part(task, piece, batch_rows, lent or None)
+        return keep_part(task, piece, batch_rows, lent or None)
+    except Exception as error:
+        return KeptPart(refusal=_refusal(job, error))
 
 
 def map_job(job: Sealed, shared: Sealed | None) -> Any:
@@ -89,8 +91,8 @@ def map_job(job: Sealed, shared: Sealed | None) -> Any:
         ((number, piece, _),), _, work = _opened(job, shared)
         check_reach(piece)
         return work(piece)
-    except RadoError as error:
-        return Refusal(number, from_worker(error, piece))
+    except Exception as error:
+        return Refusal(number, from_worker(_refusal(job, error), piece))
 
 
 def merge_job(*parts: PartSums[Any]) -> PartSums[Any]:
@@ -101,6 +103,18 @@ def merge_job(*parts: PartSums[Any]) -> PartSums[Any]:
 def itself(sealed: Sealed) -> Sealed:
     """A task that every part needs the result of."""
     return sealed
+
+
+def _refusal(job: Sealed, error: Exception) -> RadoError:
+    """What a job gives back in place of an error; one that nobody foresaw is raised, unless its words are withheld.
+
+    Dask would write them, and with them values of rows, into the logs of workers and of the caller.
+    """
+    if isinstance(error, RadoError):
+        return error
+    if not job.withheld:
+        raise error
+    return explained(error, "its address", withheld=True)
 
 
 def _opened(job: Sealed, shared: Sealed | None) -> tuple[list[tuple[int, Any, int]], int, Any]:

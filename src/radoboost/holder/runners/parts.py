@@ -34,6 +34,14 @@ class Refusal:
     part: int
     error: RadoError
 
+    def __post_init__(self) -> None:
+        _alone(self.error)
+
+
+def _alone(error: RadoError) -> None:
+    """Forget what led to an error: where tracebacks can be pickled, as Dask has it, other errors would go along."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+
 
 @dataclass(frozen=True, eq=False)
 class PartSums(Generic[S]):
@@ -96,6 +104,10 @@ class KeptPart:
 
     arrays: Sequence[NDArray[Any]] = field(default=(), repr=False)
     refusal: RadoError | None = None
+
+    def __post_init__(self) -> None:
+        if self.refusal is not None:
+            _alone(self.refusal)
 
     def __sizeof__(self) -> int:  # what a cluster plans its memory by
         return sum(array.nbytes for array in self.arrays)

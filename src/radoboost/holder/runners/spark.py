@@ -37,8 +37,7 @@ from radoboost.holder.runners.spark_workers import (
 )
 from radoboost.progress import Progress
 from radoboost.tables import Source
-from radoboost.tables.cluster_frames import cluster_of
-from radoboost.tables.spark_frames import ADVICE, doubt, selected
+from radoboost.tables.spark_frames import selected
 from radoboost.tables.spark_jobs import collected, explained, is_connect, mapped_batches
 
 
@@ -47,19 +46,10 @@ def spark_runner(
 ) -> "SparkRunner":
     """The runner of a Spark session, of that at an address, or of that of a frame.
 
-    `once` says that a promise depends on it that no row counts twice: a frame whose partitions might not come out alike
-    again is then refused (S3).
+    `once` says that something is promised: Spark's words are then withheld. Whoever crafts checks the frame (S3).
     """
     session, started = spark_session(cluster, table, trust_network=trust_network)
-    runner = SparkRunner(session, started, bar, threads, withheld=once)
-    if once and cluster_of(table) and (why := doubt(table)) is not None:
-        runner.close()
-        or_checkpoint = "" if is_connect(table) else ", or checkpoint() it"
-        raise TableError(
-            f"it is not certain that this Spark frame has the same rows in the same partitions when Spark computes one "
-            f"again, since {why}: a row could count twice, and the promise would not hold; {ADVICE}{or_checkpoint}"
-        )
-    return runner
+    return SparkRunner(session, started, bar, threads, withheld=once)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +77,7 @@ class SparkRunner(ClusterRunner):
         self, session: Any, started: bool, bar: Progress, threads: int | None, *, withheld: bool = False
     ) -> None:
         super().__init__(bar, threads)
-        self.session, self._started, self._withheld = session, started, withheld
+        self.session, self._started, self.withheld = session, started, withheld
 
     def close(self) -> None:
         """Stop the session, if it was started for this runner."""
@@ -162,7 +152,7 @@ class SparkRunner(ClusterRunner):
 
     def _over_frame(self, work: Work, source: Any, over_rows: Any, over_kept: Any, schema: str) -> Any:
         """A job over partitions of a frame, or over rows that are kept; no fresh key goes along (S4)."""
-        with explained(withheld=self._withheld):
+        with explained(withheld=self.withheld):
             if isinstance(source.frame, Kept):
                 content = pickled_without_fresh(work)
                 return mapped_batches(source.frame.frame, partial(over_kept, content), schema)
@@ -176,7 +166,7 @@ class SparkRunner(ClusterRunner):
         shared = None if isinstance(tasks, list) else tasks
         jobs = zip(own, source.pieces, firsts, strict=True)
         payloads = [pickle.dumps((task, piece, first, rows)) for task, piece, first in jobs]
-        with explained(withheld=self._withheld):
+        with explained(withheld=self.withheld):
             frame = self._rows_of_jobs(payloads)
             return mapped_batches(frame, partial(function, pickled_without_fresh(shared)), schema)
 
@@ -195,7 +185,7 @@ class SparkRunner(ClusterRunner):
         return frame.repartition(count, "number")
 
     def _collected(self, frame: Any, title: str, source: Readable) -> pa.Table:
-        return collected(frame, lambda done, tasks: self.tell(title, source, done, tasks), withheld=self._withheld)
+        return collected(frame, lambda done, tasks: self.tell(title, source, done, tasks), withheld=self.withheld)
 
     def _merged(self, table: pa.Table, source: Source | ClusterRows) -> PartSums[Any]:
         """The sum of all states; each part gave one."""
