@@ -1,5 +1,6 @@
 """Spark: the same bytes as on one machine, whatever becomes of tasks; and what is refused, in one line."""
 
+import logging
 import os
 import pickle
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,6 +27,7 @@ from radoboost.predicting import predict_table_on
 from radoboost.progress import silent
 from radoboost.tables import spark_jobs
 from radoboost.tables.spark_frames import doubt
+from radoboost.tables.spark_plans import _doubt_of_steps as doubt_of_steps
 
 pyspark = pytest.importorskip("pyspark")
 pytestmark = pytest.mark.skipif(
@@ -186,6 +189,29 @@ def test_a_frame_with_empty_partitions_and_odd_names(spark, travelling_keys):
     assert [column.name for column in release.columns] == ["a.b", "c`d", "(constant)"]
 
 
+@pytest.mark.parametrize("case", ["plain", "noisy rados"])
+def test_moments_in_time(spark, table, tmp_path, travelling_keys, case):
+    """As dates by a schema, in any zone of the session, and where nobody uses them."""
+    seconds = np.arange(table.num_rows) * 86_399
+    when = pa.array(seconds * 10**6, pa.timestamp("us", tz="Europe/Paris"))
+    pq.write_table(table.append_column("when", when).append_column("unused", when), tmp_path / "t.parquet")
+    frame = spark.read.parquet(str(tmp_path)).withColumn("span", pyspark.sql.functions.expr("make_interval(1)"))
+    dates = rb.Date(low="1970-01-01", high="1974-12-31", fill="1972-01-01", parts=("weekday",))
+    schema = rb.Schema({"c0": rb.Number(low=-4.0, high=4.0, fill=0.0), "when": dates}, label="y", classes=(0, 1))
+    options = {**CASES[case], "drop": (), "schema": schema, "bounds": None, "classes": None}
+    before = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for zone in ("UTC", "Asia/Tokyo"):
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            here = frame.drop("span").toArrow()
+            same(crafted(here, **options), crafted(frame, **options))
+            columns = ["c0", "c1", "c2", "b"]
+            unused = {**CASES[case], "drop": (), "features": columns}
+            same(crafted(here, **unused), crafted(frame, **unused))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
 # ---- keys
 
 
@@ -298,6 +324,67 @@ def test_words_of_spark_are_withheld_where_records_are_protected():
     assert "Ann" not in str(caught.value)
 
 
+@pytest.fixture
+def logged():
+    """What PySpark logs about failures."""
+    from pyspark.logger import PySparkLogger
+
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    loggers = [PySparkLogger.getLogger(name) for name in spark_jobs._LOGGERS]
+    for logger in loggers:
+        logger.addHandler(handler)
+    yield records
+    for logger in loggers:
+        logger.removeHandler(handler)
+
+
+@pytest.mark.parametrize(
+    ("case", "where"),
+    [
+        ("noisy rados", "first column"),
+        ("noisy rados", "second column"),
+        ("noisy rados", "filter"),
+        ("noisy rados", "local rows"),
+        ("noisy examples", "first column"),
+        ("moments", "second column"),
+        ("feature band", "filter"),
+    ],
+)
+def test_no_value_is_in_a_message_of_a_private_mechanism(spark, frame, capfd, logged, case, where):
+    """From whichever job it comes, and neither in the lines that PySpark logs."""
+    from pyspark.sql import functions as f
+
+    if where == "filter":
+        frame = frame.filter("cast(concat('Ann', id) as int) < 5")
+    elif where == "local rows":  # which Spark computes when it plans
+        rows = spark.createDataFrame(pa.table({name: ["Ann"] for name in frame.columns}))
+        frame = rows.select(*(f.col(name).cast("double").alias(name) for name in frame.columns))
+    else:
+        name = "c0" if where == "first column" else "c1"
+        frame = frame.withColumn(name, f.concat(f.lit("Ann"), "id").cast("double"))
+    with pytest.raises(ClusterError) as caught:
+        crafted(frame, **CASES[case])
+    assert str(caught.value) == "the Spark job failed (CAST_INVALID_INPUT); see the log of Spark"
+    out, err = capfd.readouterr()
+    assert "Ann" not in out + err
+    assert logged == []
+
+
+def test_only_jobs_of_ours_are_muted(spark, frame, logged):
+    from pyspark.errors import PySparkException
+
+    bad = frame.selectExpr("cast(concat('Ann', id) as double) as c0", "y")
+    with pytest.raises(ClusterError, match="Ann"):
+        crafted(bad)
+    assert logged == []
+    with pytest.raises(PySparkException):
+        bad.collect()
+    assert "Ann" in logged[0].getMessage()
+    assert [logging.getLogger(name).filters for name in spark_jobs._LOGGERS] == [[], []]
+
+
 @pytest.mark.parametrize(
     ("said", "advice"),
     [
@@ -385,12 +472,31 @@ def test_doubts(spark, frame, folder):
     from pyspark.sql import functions as f
 
     spark.sparkContext.setCheckpointDir(str(folder.parent / "checkpoints"))
+    frame.createOrReplaceTempView("everything")
+    spark.sql("declare or replace variable chosen double default rand()")
     fine = {
         "files": frame,
         "projection": frame.select((f.col("c0") * 2).alias("c0"), "y").filter("c0 > 0"),
         "range": spark.range(10),
         "local rows": spark.createDataFrame(pa.table({"a": [1.0]})),
-        "local list": spark.createDataFrame([(1.0,)], "a double"),
+        "pandas": spark.createDataFrame(pd.DataFrame({"a": [1.0]})),
+        "functions": frame.selectExpr(
+            "c0 * 2 + 1 as a",
+            "case when c0 > 0 then coalesce(c1, 0.5) else nvl(c1, c2) end as b",
+            "c0 in (1, 2) as c",
+            "round(sqrt(abs(c0)), 2) as d",
+            "upper(trim(cast(id as string))) as e",
+            "id between 1 and 5 as f",
+            "year(date_add(cast('2024-01-31' as date), cast(id as int))) as g",
+            "nullif(id, 3) as h",
+            "hash(id) % 10 as i",
+            "try_cast(id as decimal(5, 2)) as j",
+            "if(c0 > 0, greatest(c0, c1), -c2) as k",
+            "isnull(c0) as l",
+            "to_date('2024-01-31', 'yyyy-MM-dd') as m",
+            "concat_ws('-', id, y) like '1%' as n",
+        ),
+        "exploded": frame.select("y", f.explode(f.array("c0", "c1")).alias("a")),
         "union": frame.union(frame),
         "cached": frame.filter("c0 > 0").cache(),
         "checkpoint": frame.repartition(3).checkpoint(),
@@ -414,9 +520,84 @@ def test_doubts(spark, frame, folder):
         "batches": frame.mapInArrow(lambda batches: batches, frame.schema),
         "shuffled rows": spark.createDataFrame(frame.rdd.repartition(3), frame.schema),
         "cached order": frame.orderBy("id").cache(),
+        "mapped rows": spark.createDataFrame(frame.rdd.map(lambda row: row), frame.schema),
+        "sampled rows": spark.createDataFrame(spark.sparkContext.parallelize([(1.0,)] * 9).sample(False, 0.5), ["a"]),
+        "a list": spark.createDataFrame([(1.0,)], "a double"),
+        "an RDD's own checkpoint, to come": frame.orderBy("id").localCheckpoint(eager=False),
+        **{
+            text: frame.selectExpr("*", f"{text} as r")
+            for text in (
+                "now()",
+                "current_timestamp()",
+                "current_date()",
+                "unix_timestamp()",
+                "localtimestamp()",
+                "curdate()",
+                "cast('now' as timestamp)",
+                "cast(concat('to', 'day') as date)",
+                "to_timestamp('now')",
+                "to_date(' Now')",
+                "reflect('java.lang.Math', 'random')",
+                "java_method('java.lang.Math', 'random')",
+                "SPARK_PARTITION_ID()",
+                "input_file_name()",
+                "input_file_block_start()",
+                "_metadata.file_block_start",
+                "Random()",
+                "randn(1)",
+                "shuffle(array(1, 2))",
+                "current_user()",
+                "(select max(c0) from everything)",
+                "aggregate(array(1), 0, (a, b) -> a)",
+            )
+        },
+        "time in a filter": frame.filter("cast('2024-01-31' as timestamp) < now() - interval 1 day"),
+        "a variable": spark.sql("select *, chosen from everything"),
+        "a stream": spark.readStream.schema(frame.schema).parquet(str(folder)),
     }
     assert [name for name, one in doubtful.items() if doubt(one) is None] == []
     doubtful["cached order"].unpersist()
+
+
+def test_a_large_local_table_is_taken(spark):
+    name = "spark.sql.execution.arrow.localRelationThreshold"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "10")
+    try:
+        frame = spark.createDataFrame(pa.table({"a": np.arange(1000.0)}))
+    finally:
+        spark.conf.set(name, before)
+    assert "ExistingRDD" in frame._jdf.queryExecution().executedPlan().toString()
+    assert doubt(frame) is None
+
+
+def test_a_plan_that_is_cut_short(spark, frame):
+    names = ("spark.sql.maxPlanStringLength", "spark.sql.debug.maxToStringFields")
+    before = {name: spark.conf.get(name) for name in names}
+    try:
+        for name in names:
+            spark.conf.set(name, "10")
+        assert "'Sort " in doubt(frame.orderBy("c0"))
+        assert "'Rand'" in doubt(frame.selectExpr(*(f"c0 + {k} as a{k}" for k in range(30)), "rand() as r"))
+        assert [spark.conf.get(name) for name in names] == ["10", "10"]
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    scan = "FileScan parquet [a#1] Location: InMemoryFileIndex(1 paths)[file:/a], "
+    assert doubt_of_steps(f"*(1) Project [a#1]\n+- {scan}\n") is None
+    for plan in (
+        "Project [a#1... 600 more characters",
+        f"{scan}\n+- Project [a#1, ... 7 more fields]",
+        "Project [a#1]",
+        "",
+        "BatchScan json.db.t[a#1] json.db.t [filters=]",
+        "BatchScan json.db.t",
+        "FileScan parquet.db.t[a#1]",
+        "Range.db.t",
+        "Project2 [a#1]",
+        scan.replace("InMemory", "TahoeLog"),
+    ):
+        assert doubt_of_steps(plan) is not None, plan
 
 
 @pytest.mark.parametrize("case", ["noisy rados", "noisy examples", "moments", "feature band"])
@@ -580,6 +761,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from radoboost.errors import TableError
 from radoboost.holder.keystream import Key
+from radoboost.tables.spark_frames import doubt
 from test_spark import CASES, crafted, same
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 frame = spark.read.parquet(*sorted(map(str, Path({folder!r}).iterdir()))).filter("c0 > -1.5")
@@ -589,7 +771,17 @@ for name in ("plain", "moments of hats"):
     same(crafted(here, **CASES[name]), crafted(frame, **CASES[name]))
 paths = {folder!r} + "/*.parquet"
 same(crafted(paths, **CASES["noisy rados"]), crafted(paths, **CASES["noisy rados"], cluster=spark))
-for doubtful in (frame.orderBy("id"), frame.selectExpr("*", "rand() as r"), frame.localCheckpoint()):
+spark.conf.set("spark.sql.maxPlanStringLength", "60")
+fine = frame.selectExpr("*", "case when round(abs(c0), 2) > 1 then nvl(c1, 0) else year('2024-01-31') end as a")
+assert doubt(fine) is None, doubt(fine)
+assert spark.conf.get("spark.sql.maxPlanStringLength") == "60"
+texts = ("rand()", "now()", "unix_timestamp()", "timestamp'now'", "cast('today' as date)", "_metadata.file_block_start")
+for doubtful in (
+    frame.orderBy("id"),
+    *(frame.selectExpr("*", text + " as r") for text in texts),
+    frame.filter("current_date() > date'2024-01-31'"),
+    frame.localCheckpoint(),
+):
     try:
         crafted(doubtful, **CASES["noisy rados"])
     except TableError as error:

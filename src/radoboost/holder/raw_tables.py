@@ -91,7 +91,7 @@ def make_plainly(
     known = {} if schema is None or schema.from_data else schema.columns
     if schema is None and separator is None and decimal is None:
         try:
-            source, lines = _labelled(open_source(table, y, asked), asked, drops)
+            source, lines = _labelled(open_source(table, y, asked, withheld=bool(hidden)), asked, drops)
             return PlainRelease(make(asked, source), None, [*_separated(table), *lines])
         except NeedsSchema as error:
             if cluster_of(table):
@@ -137,7 +137,7 @@ def make_plainly(
         schema = _with_limits(schema, asked.declared.limits)
     declared = Declared.by_schema(schema).choose(None, (), asked.label)
     asked = replace(asked, declared=declared, features=None, drop=())
-    source = open_source(table, y, asked)
+    source = open_source(table, y, asked, withheld=bool(hidden))
     if missing != "fill":
         found = find_gaps(table, y, schema, asked.label, labelled_only=drops)
         if missing == "error":
@@ -174,13 +174,13 @@ def _separated(table: Any) -> list[str]:
     return [f"written with: separator {' or '.join(map(repr, marks))}"] if set(marks) - {","} else []
 
 
-def open_source(table: Any, y: Any, asked: Asked) -> Source:
-    """The table as it was asked for, read strictly."""
+def open_source(table: Any, y: Any, asked: Asked, *, withheld: bool = False) -> Source:
+    """The table as it was asked for, read strictly; with `withheld` no message has words of a cluster's."""
     declared = asked.declared
     weights = asked.weights if isinstance(asked.weights, str) else None
     source = open_table(
         table, y, label=asked.label, features=asked.features, drop=asked.drop, person=asked.person,
-        schema=declared.schema, weights=weights, on_cluster=True,
+        schema=declared.schema, weights=weights, on_cluster=True, withheld=withheld,
     )  # fmt: skip
     return source if asked.weights is None or weights is not None else beside(source, asked.weights)
 

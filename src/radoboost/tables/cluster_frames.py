@@ -52,9 +52,9 @@ def _library(table: Any) -> Any:
     return importlib.import_module(f"radoboost.tables.{cluster_of(table)}_frames")
 
 
-def cluster_schema(table: Any) -> pa.Schema:
-    """The columns of a frame on a cluster."""
-    schema: pa.Schema = _library(table).arrow_schema(table)
+def cluster_schema(table: Any, *, withheld: bool = False) -> pa.Schema:
+    """The columns of a frame on a cluster; with `withheld` no message has words of the cluster's."""
+    schema: pa.Schema = _library(table).arrow_schema(table, withheld=withheld)
     return schema
 
 
@@ -68,15 +68,18 @@ def check_determined(table: Any, person: str | None) -> None:
         _library(table).check_determined(table, person)
 
 
-def open_cluster_frame(table: Any, choice: Choice, reading: Reading) -> Source:
-    """A frame on a cluster as a source, whose parts are its partitions in order."""
-    schema = cluster_schema(table)
+def open_cluster_frame(table: Any, choice: Choice, reading: Reading, *, withheld: bool = False) -> Source:
+    """A frame on a cluster as a source, whose parts are its partitions in order.
+
+    With `withheld` no message has words of the cluster's, in which there may be values.
+    """
+    schema = cluster_schema(table, withheld=withheld)
     empty = open_frame(schema.empty_table(), None, choice, reading)
     others = [name for name in (choice.label, choice.person) if name is not None]
     features = choice.columns(column_names(schema), "the table")
     columns, choice = (*features, *others), replace(choice, features=features, drop=())  # workers get no others
     chosen = _library(table).chosen(table, columns)
-    rows = _library(table).partitions(chosen, columns)
+    rows = _library(table).partitions(chosen, columns, withheld=withheld)
     pieces = [ClusterPart(number, choice, reading, columns, count) for number, count in enumerate(rows)]
     return Source(
         empty.name, empty.features, empty.label, pieces, BATCH_VALUES, BATCH_ROWS, schema=reading.schema, frame=chosen

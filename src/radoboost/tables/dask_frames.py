@@ -11,7 +11,7 @@ from radoboost.tables.dask_steps import Undetermined, check_steps, files_of, sou
 from radoboost.tables.paths import stamp
 
 
-def arrow_schema(frame: Any) -> pa.Schema:
+def arrow_schema(frame: Any, *, withheld: bool = False) -> pa.Schema:
     """The columns of the frame, with the types of its model; a column of Python objects has none."""
     return pa.Table.from_pandas(frame._meta, preserve_index=False).schema
 
@@ -21,7 +21,7 @@ def chosen(frame: Any, columns: Sequence[str]) -> Any:
     return frame[list(dict.fromkeys(columns))].optimize()
 
 
-def partitions(frame: Any, columns: Sequence[str]) -> list[int | None]:
+def partitions(frame: Any, columns: Sequence[str], *, withheld: bool = False) -> list[int | None]:
     """How many rows each partition has: nobody knows before they are read."""
     return [None] * int(frame.npartitions)
 

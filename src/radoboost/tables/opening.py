@@ -42,13 +42,15 @@ def open_table(
     gaps: bool = False,
     weights: str | None = None,
     on_cluster: bool = False,
+    withheld: bool = False,
 ) -> Source:
     """Open a table in any form, ready to be read.
 
     `table` is an array, in memory or on a CUDA device, a sparse matrix, a data frame, a dict of columns, a path, a list
     of paths, a folder, a glob pattern, or something that is read once, which is kept in a spool: a query, a lazy frame,
     a record batch reader. A frame on a cluster is opened with `on_cluster`, and then only workers of that cluster can
-    read its parts; otherwise it is refused, for its rows would have to come here.
+    read its parts; otherwise it is refused, for its rows would have to come here. With `withheld`, and with
+    `row_by_row`, no message has words of the cluster's, in which there may be values.
     The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
     the column that says whose row it is: it is read beside the features, and is none of them. In its place `weights`
     may name one. With `row_by_row`, no value decides how another is read and none is refused, as private mechanisms
@@ -73,7 +75,7 @@ def open_table(
     table = spooled(table, row_by_row=row_by_row)
     if row_by_row:
         _check_thousands(table, reading)
-    source = _open(table, y, choice, reading)
+    source = _open(table, y, choice, reading, withheld or row_by_row)
     reading.check_opened(source)
     return source
 
@@ -92,11 +94,11 @@ def _check_thousands(table: Any, reading: Reading) -> None:
         )
 
 
-def _open(table: Any, y: Any, choice: Choice, reading: Reading) -> Source:
+def _open(table: Any, y: Any, choice: Choice, reading: Reading, withheld: bool) -> Source:
     if cluster_of(table):
         if y is not None:
             raise ArgumentError("labels of a frame on a cluster are one of its columns; name it in label")
-        return open_cluster_frame(table, choice, reading)
+        return open_cluster_frame(table, choice, reading, withheld=withheld)
     if y is not None and (rows := spooled_table(table)) is not None:
         table = rows
     if is_paths(table):

@@ -3,12 +3,13 @@
 All of it works with sessions of Spark and of Spark Connect. Results are small, and come as Arrow tables.
 """
 
+import logging
 import re
 import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from radoboost.errors import ClusterError, RadoError
 Tell = Callable[[int, int], None]  # so many of the tasks are done
 _POLL = 0.2  # seconds
 _LONGEST = 300  # characters of what Spark says
+_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # of PySpark, for failures
 
 _NO_PANDAS = "Spark needs libraries that are missing here, or too old; run: pip install 'radoboost[spark]'"
 _REASONS = (
@@ -75,7 +77,8 @@ _REASONS = (
 def explained(*, withheld: bool = False, address: str = "") -> Iterator[None]:
     """Say in one line what went wrong with Spark within; no stack of the JVM is shown. `address` is where it is.
 
-    With `withheld` nothing is quoted but the name of Spark's error, since its words may have values of rows.
+    With `withheld` nothing is quoted but the name of Spark's error, since its words may have values of rows. PySpark
+    logs nothing either way.
 
     >>> try:
     ...     with explained():
@@ -85,7 +88,8 @@ def explained(*, withheld: bool = False, address: str = "") -> Iterator[None]:
     Spark needs Java
     """
     try:
-        yield
+        with muted():
+            yield
     except (RadoError, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -118,9 +122,36 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def mapped_batches(frame: Any, function: Callable[[Iterable[pa.RecordBatch]], Iterator[Any]], schema: str) -> Any:
+@contextmanager
+def muted() -> Iterator[None]:
+    """Let PySpark not log failures of this thread: it would write Spark's words, with values of rows, to stderr."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # before Spark 4 it logs none
+        yield
+        return
+    thread = threading.get_ident()
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    with ExitStack() as stack:
+        for name in _LOGGERS:
+            logger = PySparkLogger.getLogger(name)
+            logger.addFilter(others)
+            stack.callback(logger.removeFilter, others)
+        yield
+
+
+def mapped_batches(
+    frame: Any,
+    function: Callable[[Iterable[pa.RecordBatch]], Iterator[Any]],
+    schema: str,
+    *,
+    withheld: bool = False,
+) -> Any:
     """What a function makes of the record batches of each partition, as a frame."""
-    with explained(), quiet():
+    with explained(withheld=withheld), quiet():
         return frame.mapInArrow(function, schema)
 
 
@@ -164,8 +195,9 @@ class _Job:
 
     def _work(self) -> None:
         try:
-            self.begin()
-            self._rows.append(_arrow(self.frame))
+            with muted():
+                self.begin()
+                self._rows.append(_arrow(self.frame))
         except BaseException as failure:
             self._failures.append(failure)
 

@@ -112,7 +112,7 @@ class SparkRunner(ClusterRunner):
         else:
             work = Work(task, source.pieces, [0] * len(source.pieces), rows)
             frame = self._over_frame(work, source, keep_partition, keep_kept, KEPT)
-        kept = Kept(frame)
+        kept = Kept(frame, withheld=self.withheld)
         table = self._collected(frame.select("part", "rows", "refusal"), task.title, source)
         counts = dict.fromkeys(range(len(source.pieces)), 0)
         refusals = []
@@ -155,10 +155,11 @@ class SparkRunner(ClusterRunner):
         with explained(withheld=self.withheld):
             if isinstance(source.frame, Kept):
                 content = pickled_without_fresh(work)
-                return mapped_batches(source.frame.frame, partial(over_kept, content), schema)
+                return mapped_batches(source.frame.frame, partial(over_kept, content), schema, withheld=self.withheld)
             columns = innermost(source.pieces[0]).columns if source.pieces else source.frame.columns[:1]
             content = pickled_without_fresh(replace(work, names=columns))
-            return mapped_batches(selected(source.frame, columns), partial(over_rows, content), schema)
+            rows = selected(source.frame, columns, withheld=self.withheld)
+            return mapped_batches(rows, partial(over_rows, content), schema, withheld=self.withheld)
 
     def _jobs(self, tasks: Any, source: Any, firsts: Sequence[int], rows: int, function: Any, schema: str) -> Any:
         """A job over parts that workers can read: what each needs travels with it, and with no other (S5)."""
@@ -168,7 +169,8 @@ class SparkRunner(ClusterRunner):
         payloads = [pickle.dumps((task, piece, first, rows)) for task, piece, first in jobs]
         with explained(withheld=self.withheld):
             frame = self._rows_of_jobs(payloads)
-            return mapped_batches(frame, partial(function, pickled_without_fresh(shared)), schema)
+            work = partial(function, pickled_without_fresh(shared))
+            return mapped_batches(frame, work, schema, withheld=self.withheld)
 
     def _rows_of_jobs(self, payloads: Sequence[bytes]) -> Any:
         """A frame with a row for each job, each in a partition of its own."""
@@ -208,10 +210,10 @@ class SparkRunner(ClusterRunner):
 class Kept:
     """A frame of kept rows, in memory or on disks of Spark's machines until nobody needs it."""
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, *, withheld: bool) -> None:
         from pyspark import StorageLevel
 
-        with explained():
+        with explained(withheld=withheld):
             self.frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
         self._end = weakref.finalize(self, _let_go, self.frame)
 
