@@ -138,7 +138,7 @@ def _doubt_of_steps(plan: str) -> str | None:
     for step in _steps(plan):
         scans += (scan := _SCANS.match(step)) is not None
         if not scan and not _STEPS.match(step) and not step.startswith("=="):
-            return f"its plan has a step {' '.join(step.split()[:2])!r}"
+            return f"its plan has a step {_step_name(step)!r}"
     for place in re.findall(r"Location: (\w+)", plan):
         if place not in _PLACES:
             return f"its files are listed by a {place}"
@@ -146,6 +146,16 @@ def _doubt_of_steps(plan: str) -> str | None:
 
 
 # ---- by classes
+
+
+def _step_name(step: str) -> str:
+    """What a step of a plan is called, without its columns.
+
+    >>> _step_name("Sort [age#0 ASC], true, 0"), _step_name("Scan ExistingRDD[a#1]"), _step_name("Exchange hash(a#0)")
+    ('Sort', 'Scan ExistingRDD', 'Exchange')
+    """
+    first, *others = re.findall(r"[A-Za-z]\w*", step.partition("[")[0]) or ["unknown"]
+    return " ".join([first, *others[:1]]) if first == "Scan" else first
 
 
 def _doubt_by_class(frame: Any) -> str | None:
@@ -235,7 +245,7 @@ def _doubt_in_words(frame: Any) -> str | None:
     analysed = parts[2].strip("\n").partition("\n")[2]  # the first line has the columns
     for step in _steps(analysed):
         if not _LOGICAL_WORDS.match(step):
-            return f"its plan has a step {' '.join(step.split()[:2])!r}"
+            return f"its plan has a step {_step_name(step)!r}"
     if "Scan ExistingRDD" in text:
         return "its plan has a step 'Scan ExistingRDD'"  # nobody sees what is behind one
     asked = str(frame._plan.to_proto(frame.sparkSession.client))
