@@ -35,9 +35,9 @@ PartsFrame.__module__ = "pyspark.sql"  # by which a frame is known to be on a cl
 class PartsFrames:
     """What the driver knows of such a frame."""
 
-    arrow_schema = staticmethod(lambda frame: frame.schema)
+    arrow_schema = staticmethod(lambda frame, withheld: frame.schema)
     chosen = staticmethod(lambda frame, columns: frame)
-    partitions = staticmethod(lambda frame, columns: [None] * len(frame.partitions))
+    partitions = staticmethod(lambda frame, columns, withheld: [None] * len(frame.partitions))
     check_determined = staticmethod(lambda frame, person: None)
 
 
