@@ -150,7 +150,9 @@ def test_noisy_examples_keep_their_whole_curve_and_half_their_noise_does_not(eps
     assert half.beats_claim is True
 
 
-@pytest.mark.parametrize(("unit", "sharpen"), [("record", True), ("label", False)])
+@pytest.mark.parametrize(
+    ("unit", "sharpen"), [pytest.param("record", True, marks=pytest.mark.slow), ("label", False)]
+)
 def test_moments_keep_their_whole_curve_and_half_their_noise_does_not(unit, sharpen):
     mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
     found = membership(mechanism, runs=1000, key=KEY, seconds=600)
@@ -256,6 +258,7 @@ def test_releases_of_every_plan_are_rebuilt_with_their_noise(table, columns, uni
     assert again.columns == columns and claimed(release, again).epsilon == release.statement.epsilon
 
 
+@pytest.mark.slow
 def test_a_plan_by_the_rule_is_attacked_with_the_stages_that_it_has(rng):
     x = rng.normal(size=(60_000, 16))
     release = rb.craft(

@@ -142,7 +142,7 @@ def test_faulty_clipping_is_caught(name, clipped, clip, monkeypatch):
     assert not attack(mechanism(epsilon=4.0, clip=clip), runs=6000, key=KEY).holds
 
 
-@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("unit", ["record", pytest.param("label", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("epsilon", "runs", "share"),
     [(4.0, 3600, 0.5), *(pytest.param(epsilon, 50_000, 0.6, marks=pytest.mark.slow) for epsilon in (1.0, 4.0))],
@@ -204,6 +204,7 @@ def test_faults_planted_in_moments_are_caught(unit, run):
     assert not audit_moments(rb.Moments(4.0, unit=unit), runs=600, key=KEY, run=run).holds
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_put_on_the_sphere_are_caught(monkeypatch):
     """Rows as long as they come: in the mechanism, not in what the adversary computes."""
     original = SphereRows.put_on_sphere

@@ -142,7 +142,9 @@ def test_refusals():
         )  # fmt: skip
 
 
-@pytest.mark.parametrize(("columns", "wide"), [("linear", False), ("ranks", False), ("both", True)])
+@pytest.mark.parametrize(
+    ("columns", "wide"), [("linear", False), ("ranks", False), pytest.param("both", True, marks=pytest.mark.slow)]
+)
 def test_a_few_runs_of_the_attack_find_no_more_than_is_claimed(columns, wide):
     mechanism = rb.Moments(LARGE, relation="replace")
     for far in (False, True):
