@@ -633,8 +633,8 @@ def test_a_choice_of_more_rows_is_caught(monkeypatch):
     mechanism = rb.Moments(4.0, sharpen=False)
     table = person_audit.few_visits(mechanism, 4)
 
-    def all_rows(source, run, rule, max_rows, key, *, with_label):
-        return choose_rows(source, run, rule, 1000, key, with_label=with_label)
+    def all_rows(source, run, rule, max_rows, key, **options):
+        return choose_rows(source, run, rule, 1000, key, **options)
 
     monkeypatch.setattr(records, "choose_rows", all_rows)
     attack = person_audit._Attack

@@ -249,7 +249,7 @@ def test_one_large_record_batch_is_not_loaded_whole(tmp_path, rng):
 
 
 def test_arguments_that_contradict_each_other(clinic):
-    with pytest.raises(ArgumentError, match="give the labels once"):
+    with pytest.raises(ArgumentError, match="give the labels, as y or by the name"):
         rb.craft(np.eye(2))
     with pytest.raises(ArgumentError, match="give the labels once"):
         rb.craft(np.eye(2), [0, 1], label="x0")
