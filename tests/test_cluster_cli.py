@@ -4,14 +4,13 @@ import json
 import os
 import socket
 import sys
-import threading
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import radoboost as rb
+from answering import answering
 from radoboost.cli.craft import craft as command
 from radoboost.errors import TableError
 from radoboost.holder.runners import parts, spark_sessions
@@ -129,29 +128,6 @@ def test_a_spark_master_is_known_by_its_answer(monkeypatch):
         check_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_sessions._is_master)
     with answering(b"") as port:  # one that wants TLS
         check_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_sessions._is_master)
-
-
-@contextmanager
-def answering(says):
-    """A port at which something answers: with these bytes, after which it closes, or with silence."""
-    kept = []
-
-    def serve():
-        with suppress(OSError):
-            while True:
-                kept.append(server.accept()[0])
-                if says is not None:
-                    kept[-1].sendall(says)
-                    kept[-1].shutdown(socket.SHUT_WR)
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
-    for connection in kept:
-        connection.close()
 
 
 def test_a_network_is_trusted_with_a_cluster_only(rado, clinic):

@@ -6,13 +6,12 @@ import os
 import pickle
 import secrets
 import signal
-import socket
 import threading
 import time
 import urllib.error
 import urllib.request
 import warnings
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import methodcaller
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
+from answering import answering
 from radoboost.errors import ArgumentError, ClusterError, NeedsSchema, RadoError, TableError
 from radoboost.holder.runners import dask as runners
 from radoboost.holder.runners import dask_clients
@@ -464,24 +464,10 @@ def test_a_cluster_that_is_not_there(folder, rado):
 def test_what_answers_is_no_scheduler(folder, rado, monkeypatch, says):
     """Something that says nothing, that closes at once, and that says something else: one line, soon."""
     monkeypatch.setattr(dask_clients, "_CONNECTING", 1.0)
-    kept = []
-
-    def serve(server):
-        with suppress(OSError):
-            while True:
-                kept.append(server.accept()[0])
-                if says is not None:
-                    kept[-1].sendall(says)
-                    kept[-1].shutdown(socket.SHUT_WR)
-
     began = time.monotonic()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=serve, args=(server,), daemon=True).start()
-        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+    with answering(says) as port:
+        address = f"tcp://127.0.0.1:{port}"
         code, _, err = rado("craft", f"{folder}/*.parquet", "-l", "y", "-o", "a.rado.parquet", "--cluster", address)
-        server.shutdown(socket.SHUT_RDWR)
-    for connection in kept:
-        connection.close()
     assert code == 1 and err.startswith(f"rado: what answers at {address} is no Dask scheduler")
     assert ("too busy" in err or says is not None) and "its port is usually 8786" in err and err.count("\n") == 1
     assert time.monotonic() - began < 15 and not list(Path().iterdir())

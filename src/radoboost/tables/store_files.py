@@ -90,17 +90,12 @@ def store_stamp(path: StorePath) -> tuple[Any, ...]:
     return after
 
 
-class WindowedFile(io.RawIOBase):
-    """A file in a store, read through windows, and nowhere beyond `stop`."""
+class _PlacedFile(io.RawIOBase):
+    """A file of a store that can be read from any place: how it is read, those that extend it say."""
 
-    def __init__(self, path: StorePath, window: int | None = None, stop: int | None = None) -> None:
+    def __init__(self, path: StorePath) -> None:
         super().__init__()
-        self._path, self._window = path, WINDOW_BYTES if window is None else window
-        self._size, self._place = path.file.size(), 0
-        self._version = path.version_seen
-        self._stop = self._size if stop is None else min(stop, self._size)
-        # What a file says about itself may stand at its end, and is read whenever it is opened.
-        self._tail = self._size - (self._window // 32 if self._size > self._window else 0)
+        self._path, self._size, self._place = path, path.file.size(), 0
 
     def readable(self) -> bool:
         """It is."""
@@ -118,6 +113,18 @@ class WindowedFile(io.RawIOBase):
     def tell(self) -> int:
         """The place of the next byte."""
         return self._place
+
+
+class WindowedFile(_PlacedFile):
+    """A file in a store, read through windows, and nowhere beyond `stop`."""
+
+    def __init__(self, path: StorePath, window: int | None = None, stop: int | None = None) -> None:
+        super().__init__(path)
+        self._window = WINDOW_BYTES if window is None else window
+        self._version = path.version_seen
+        self._stop = self._size if stop is None else min(stop, self._size)
+        # What a file says about itself may stand at its end, and is read whenever it is opened.
+        self._tail = self._size - (self._window // 32 if self._size > self._window else 0)
 
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer with the next bytes; how many they are."""
@@ -140,32 +147,14 @@ class WindowedFile(io.RawIOBase):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-class FetchedFile(io.RawIOBase):
+class FetchedFile(_PlacedFile):
     """Ranges of a file that are in memory, to be read as if they were the file."""
 
     def __init__(self, path: StorePath, ranges: Sequence[tuple[int, int]]) -> None:
-        super().__init__()
-        self._path, self._size, self._place = path, path.file.size(), 0
+        super().__init__(path)
         with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(ranges)))) as helpers:
             blocks = helpers.map(lambda ends: fetched(path, *ends), ranges)
             self._blocks = [(start, memoryview(block)) for (start, _), block in zip(ranges, blocks, strict=True)]
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def seek(self, place: int, whence: int = 0) -> int:
-        """Go to a place, which is counted from the beginning (0), from here (1) or from the end (2)."""
-        self._place = place + (0, self._place, self._size)[whence]
-        return self._place
-
-    def tell(self) -> int:
-        """The place of the next byte."""
-        return self._place
 
     def read(self, size: int | None = -1) -> Any:
         """The next bytes: from one of the ranges, or else, which a footer that is wrong may need, from the store."""

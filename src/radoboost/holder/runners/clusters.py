@@ -47,7 +47,7 @@ class ClusterRows:
 
     def batches(self, rows: int | None = None) -> Any:
         """Nothing can be read here."""
-        raise NotImplementedError("rows are kept on the cluster, and read there")
+        raise TableError("these rows are kept on a cluster, and only its workers can read them")
 
     def expected_rows(self, rows_read: int) -> int | None:
         """As many as there are."""
