@@ -22,10 +22,10 @@ from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.guessing import taken_for_numbers
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
-from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
+from radoboost.holder.mechanisms.contract import DEFAULT_RADOS, Gathering
 from radoboost.holder.mechanisms.records import check_person, declared_features
-from radoboost.holder.raw_tables import check_missing, make_plainly
-from radoboost.holder.run import Run
+from radoboost.holder.raw_tables import check_missing, make_plainly, open_source
+from radoboost.holder.run import Pool, Run
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.clusters import ClusterRunner, check_reach, cluster_runner
 from radoboost.holder.runners.threads import Threads, check_threads
@@ -39,7 +39,6 @@ from radoboost.release.drawn import draw_rados
 from radoboost.tables import Source, open_table
 from radoboost.tables.cluster_frames import check_determined, cluster_of
 from radoboost.tables.device_arrays import ONLY_HERE
-from radoboost.tables.kinds import Date, Number
 from radoboost.tables.schema import Schema
 from radoboost.tables.streams import at_rest, is_query
 
@@ -193,7 +192,7 @@ def craft(
     declared = written(declared, separator, decimal, protection.private)
     asked = Asked(
         **declared,
-        columns=check_columns(columns, _terms(declared["declared"].schema)),
+        columns=check_columns(columns, declared["declared"].terms),
         n_rados=_wanted_rados(n_rados, protection),
         signature_key=make_key(seed),
         signatures=signatures,
@@ -222,19 +221,60 @@ def craft(
         else:
             options = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, {**options, "engine": machine})
-    noted = None if books is None else partial(_note_digest, books, name)
+    noted = None if books is None else partial(note_digest, books, name)
     asked_for = is_query(table) or bool(cluster_of(table))
     made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=place.cluster))
     return _release(protection, made, name, by_schema, noted, asked.n_rados)
 
 
+def craft_in_room(
+    table: Any,
+    y: Any,
+    mechanism: Mechanism,
+    asked: Asked,
+    pool: Pool,
+    gathering: Callable[[], Gathering],
+    *,
+    name: str,
+    ledger: Ledger | None = None,
+    counts: Where = "terminal",
+    threads: int | None = None,
+    progress: bool = False,
+) -> Release:
+    """One holder's part in the release of several, which comes out alike at each: their sums meet in the `pool`.
+
+    What is asked for is what all agreed on. `gathering` says in the end who was there. The release is called `name`.
+    """
+    if cluster_of(table):
+        raise ArgumentError("a frame on a cluster cannot join a room; write its rows to files, and join with these")
+    _check_books(ledger, mechanism, asked)
+    check_where(counts if mechanism.private else None)
+    _advise(mechanism, asked, progress)
+    machine, threads = proven_on_device(get_engine("auto")), check_threads(threads)
+    with _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, place):
+        book = None if ledger is None else partial(ledger.book, release=name)
+        suited = partial(_suited, "auto", machine, asked, place, mechanism.private)
+        run_on = partial(_run_on, suited, place, book, pool=pool)
+        if mechanism.private:
+            made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress)
+        else:  # as declared: nothing is proposed from one holder's table
+            made, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
+            warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
+    made = replace(made, circumstances=replace(made.circumstances, room=gathering()))
+    return _release(mechanism, made, name, schema, None, asked.n_rados)
+
+
 def _run_on(
-    choose: Callable[[Source], Engine], runner: Runner, ledger: Callable[[Event], object] | None, source: Source
+    choose: Callable[[Source], Engine],
+    runner: Runner,
+    ledger: Callable[[Event], object] | None,
+    source: Source,
+    pool: Pool | None = None,
 ) -> Run:
     """The run over a table, which may have to stay on this machine."""
     if runner.cluster and hasattr(next(iter(source.parts()), None), "on_device"):
         raise ArgumentError(ONLY_HERE)
-    return Run(source, choose(source), runner, ledger=ledger)
+    return Run(source, choose(source), runner, ledger=ledger, pool=pool)
 
 
 def _suited(
@@ -343,12 +383,6 @@ def _advise(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
         warnings.warn(advice, DeltaWarning, stacklevel=3)
 
 
-def _terms(schema: Schema | None) -> dict[str, tuple[str, ...]]:
-    """The terms that a schema has, by column."""
-    kinds = {} if schema is None else schema.columns
-    return {name: kind.terms for name, kind in kinds.items() if isinstance(kind, Number | Date) and kind.terms}
-
-
 def _left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
     """The columns to leave out, among them that of the weights."""
     if not isinstance(weights, str):
@@ -430,7 +464,7 @@ def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked) -> No
     books.check(event_from_dict(statement.event))
 
 
-def _note_digest(books: Ledger, name: str, digest: str) -> None:
+def note_digest(books: Ledger, name: str, digest: str) -> None:
     """Note the file of a release that was booked; by then the file is there, so a failure is no reason to stop."""
     try:
         books.finish(name, digest)

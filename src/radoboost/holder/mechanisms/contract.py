@@ -40,7 +40,8 @@ class Asked:
     `person` is the column that says whose row it is, and of each person at most `max_rows` rows contribute: which of
     them, a key from the operating system decides. A `choice_key` is for audits and tests. `columns` says which columns
     the release has: "linear" are the table's own, and what "auto" means is the mechanism's. `weights` say how often
-    each row counts: they are one for each row, or the name of a column.
+    each row counts: they are one for each row, or the name of a column. Noise on sums is drawn in so many `shares`, one
+    of each holder of a room; 1 where there is one holder.
     """
 
     n_rados: int
@@ -62,6 +63,7 @@ class Asked:
     choice_key: bytes | None = field(default=None, repr=False)
     columns: Columns = "auto"
     weights: Any = None
+    shares: int = 1
 
     @property
     def groups(self) -> Mapping[str, str]:
@@ -123,6 +125,20 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Gathering:
+    """The holders who made a release together in a room, as a statement needs them.
+
+    Of so many `holders` up to `tolerate` might be lost or put together what they know; in the sum that had the fewest,
+    `present` were there. `parts` describe each of them, as data.
+    """
+
+    holders: int
+    tolerate: int
+    present: int
+    parts: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
 class Circumstances:
     """What a statement depends on besides the mechanism.
 
@@ -134,7 +150,7 @@ class Circumstances:
     columns were made by a feature map. `shape` is what the noise of `moments` depends on. `n_classes` counts the
     classes of a plain release. With `query`, rows are those of the answer to a query. `cluster` names the machines that
     saw the table's rows, where it was not this one alone. Signatures that are `drawn_together` have one key for all
-    rows: those of a prescribed size.
+    rows: those of a prescribed size. `room` has the holders, where there are several.
     """
 
     scale: str
@@ -154,6 +170,7 @@ class Circumstances:
     query: bool = False
     cluster: str = ""
     drawn_together: bool = False
+    room: Gathering | None = None
 
 
 @dataclass(frozen=True)
@@ -208,7 +225,8 @@ class Mechanism(Protocol):
     it makes none, and `craft` draws those that are asked for from the moments that it releases. One that can say
     beforehand what so many declared rows carry has `foresee(asked)`, which returns a sentence or None. One that has no
     signatures for a seed to fix says so: `takes_seed` is False. One that books otherwise than its statement's event at
-    once has `foreseen_bookings(asked)`: the events that it will book, as far as they are known beforehand.
+    once has `foreseen_bookings(asked)`: the events that it will book, as far as they are known beforehand. One whose
+    noise, if any, is added to sums, and that needs nothing else from all rows, works in a room: `in_rooms` is True.
     """
 
     @property

@@ -257,8 +257,12 @@ class Stages:
 
     def _choose(self, second: NDArray[np.float64]) -> None:
         """The plan, by the noisy second moments of the table's own columns (M11)."""
-        size = float(self._run.agreed(lambda: np.array([max(float(np.trace(second)), 0.0)]))[0])
-        strength = self._budget.strength(size, self._shape) / self._run.noise_factor
+
+        def sized() -> NDArray[np.float64]:
+            size = max(float(np.trace(second)), 0.0)
+            return np.array([size, self._budget.strength(size, self._shape) / self._run.noise_factor])
+
+        size, strength = self._run.agreed(sized).tolist()
         outlook = self._outlook
         if outlook is None:
             width = self._sphere.width

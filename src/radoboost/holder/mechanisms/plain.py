@@ -59,6 +59,7 @@ class Plain:
     private: ClassVar[bool] = False
     law: ClassVar[str] = "sums"
     secrets: ClassVar[Secrets] = Secrets(row_noise=False, sum_noise=False)
+    in_rooms: ClassVar[bool] = True
 
     def check(self, asked: Asked) -> None:
         """Refuse a scale that cannot be used."""
@@ -69,7 +70,7 @@ class Plain:
         asked, through = through_map(asked, run)
         facts = survey(asked, run, passes=2 if through is None else 3)
         columns = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept)
-        check_enough_examples(asked.n_rados, facts.exact.n_rows, asked.subsets)
+        check_enough_examples(asked.n_rados, facts.all_rows, asked.subsets)
         return sum_rados(asked, run, facts, columns, asked.subsets, {}, through=through)
 
     def statement(self, circumstances: Circumstances) -> Statement:

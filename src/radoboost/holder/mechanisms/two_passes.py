@@ -15,6 +15,7 @@ from radoboost.holder.declared import Declared, check_bounds, check_names, limit
 from radoboost.holder.feature_maps import make_map, n_outputs
 from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Through
+from radoboost.holder.mechanisms.records import declared_rule
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import SignatureSet
@@ -29,12 +30,16 @@ DEFAULT_SCALE = "standard"
 
 @dataclass(frozen=True, eq=False)
 class Surveyed:
-    """What the first pass found: exact statistics of clipped values, the classes, and how columns are scaled."""
+    """What the first pass found: exact statistics of clipped values, the classes, and how columns are scaled.
+
+    `all_rows` are those of all holders, where there are several.
+    """
 
     exact: ExactSums
     rule: LabelRule
     scale: str
     limits: dict[str, tuple[float, float]]
+    all_rows: int
 
 
 def check_scale(asked: Asked) -> str:
@@ -85,7 +90,10 @@ def survey(asked: Asked, run: Run, *, unbounded: str | None = None, passes: int 
     sums = run.sum(survey_entries(task, source))
     source.check_rows(sums.exact.n_rows)
     check_size(source.name, sums.exact.n_rows)
-    return Surveyed(sums.exact, sums.labels.settle(), scale, limits)
+    n_rows = run.total_rows(sums.exact.n_rows)
+    check_size(source.name, n_rows)
+    rule = declared_rule(asked) if run.shared else sums.labels.settle()  # one of many may have a single class
+    return Surveyed(sums.exact, rule, scale, limits, n_rows)
 
 
 def sum_rados(
@@ -124,7 +132,7 @@ def sum_rados(
             asked.seeded,
             n_rados,
             len(columns),
-            run.total_rows(n_rows),
+            facts.all_rows,
             asked.earlier,
             mapped=through is not None,
             n_classes=facts.rule.n_classes,
