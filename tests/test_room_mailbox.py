@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from radoboost.errors import ArgumentError, RoomError
@@ -14,7 +15,9 @@ from radoboost.holder.room import folder as folder_module
 from radoboost.holder.room import shelves as shelves_module
 from radoboost.holder.room import web_client
 from radoboost.holder.room.folder import FolderMailbox
+from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import LARGEST, MemoryMailbox, is_name, mailbox_at
+from radoboost.holder.room.messages import written
 from radoboost.holder.room.shelves import Limits, Refused, Shelves
 from radoboost.holder.room.web_client import WebMailbox
 from radoboost.holder.room.web_server import listening, web_server
@@ -349,3 +352,119 @@ def test_news_come_in_pieces_and_a_large_message_by_name(anything_signed, monkey
         for name, size in sizes.items():  # forgotten contents are fetched again
             assert two.get(name) == one.get(name) and len(two.get(name)) == size
         assert two._kept <= 5000
+
+
+# ---- who sent a message
+
+
+def a_room(shelves, *names):
+    """A room on shelves, the agreement in it, and holders who have greeted there."""
+    room = "a" * 32
+    shelves.open(room)
+    assert shelves.put(room, "agreement", b"{}", time.time())
+    holders = {name: Identity.create(name) for name in names}
+    for name, holder in holders.items():
+        assert shelves.put(room, f"0000/hello/{name}", greeting(holder), time.time())
+    return room, holders
+
+
+def greeting(holder, name=None):
+    return written(holder, bytes(32), 0, "hello", {"public_key": holder.party.public_key.hex()})
+
+
+def test_a_served_mailbox_takes_what_its_sender_signed_and_nothing_else():
+    shelves = Shelves()
+    room, holders = a_room(shelves, "north", "south")
+    north, south, stranger = holders["north"], holders["south"], Identity.create("east")
+    message = lambda who, stage=1, kind="keys": written(who, bytes(32), stage, kind, {"k": 1}, {"a": np.arange(5)})  # noqa: E731
+    put = lambda name, content: shelves.put(room, name, content, time.time())  # noqa: E731
+    good, flip = message(north), bytearray(message(north))
+    flip[-3] ^= 1
+    refused = [
+        ("0001/keys/north", bytes(flip), "not signed by north|damaged"),
+        ("0001/keys/north", message(south), "lies a message of south"),
+        ("0001/keys/north", message(Identity.create("north")), "is not signed by north"),
+        ("0001/keys/east", message(stranger), "no party"),
+        ("0002/keys/north", good, "is another one"),
+        ("0001/shares/north", good, "is another one"),
+        ("0001/list/anybody", message(stranger, 1, "list"), "no party"),
+        ("0001/keys/north", b"", "is not signed, or damaged"),
+        ("0001/keys/north", b"[" * 5000, "is not signed, or damaged"),
+        ("0001/keys/north", b"PK\x03\x04" + bytes(100), "is not signed, or damaged"),
+        ("0001/keys/north", good.split(b"\n")[0], "is damaged"),
+        ("notes", good, "is no name of a message in a room"),
+        ("0000/hello/west", greeting(stranger), "lies a message of east"),
+        ("0000/hello/east", greeting(stranger).replace(b"public_key", b"public-key"), "not signed, or damaged"),
+        ("0000/hello/east", message(stranger, 0, "hello"), "not signed, or damaged"),
+    ]
+    for name, content, words in refused:
+        with pytest.raises(Refused, match=words) as caught:
+            put(name, content)
+        assert caught.value.status == 403 and "\n" not in str(caught.value)
+        assert shelves.get(room, name) is None
+    assert put("0001/keys/north", good) and put("0001/list/anybody", message(south, 1, "list"))
+    assert not put("0000/hello/north", greeting(Identity.create("north")))  # a seat is taken once
+    with pytest.raises(Refused, match="not signed by north"):
+        put("0001/shares/north", message(Identity.create("north"), 1, "shares"))
+
+
+def test_a_refusal_reaches_the_holder_in_words(tmp_path):
+    with served(Shelves()) as address:
+        box = WebMailbox(address, make=True)
+        with pytest.raises(RoomError, match=r"refuses the message 0001/keys/a: the message 0001/keys/a is not signed"):
+            box.put("0001/keys/a", b"x")
+        assert box.names("") == []
+
+
+def test_after_a_new_start_keys_are_known_from_the_folder(tmp_path):
+    shelves = Shelves(folder=tmp_path)
+    room, holders = a_room(shelves, "north", "south")
+    (tmp_path / room / "0001" / "keys").mkdir(parents=True)
+    (tmp_path / room / "0001" / "keys" / "planted").write_bytes(b"planted by whoever can write in the folder")
+    again = Shelves(folder=tmp_path)
+    assert again.put(room, "0001/keys/north", written(holders["north"], bytes(32), 1, "keys", {}), time.time())
+    with pytest.raises(Refused, match="not signed by south"):
+        again.put(room, "0001/keys/south", written(Identity.create("south"), bytes(32), 1, "keys", {}), time.time())
+
+
+def test_nothing_that_is_sent_is_logged(capfd, caplog):
+    with caplog.at_level("DEBUG"), served(Shelves()) as address:
+        box = WebMailbox(address, make=True)
+        north = Identity.create("north")
+        box.put("0000/hello/north", greeting(north))
+        with pytest.raises(RoomError):
+            box.put("0001/keys/north", b"nonsense")
+    said = capfd.readouterr()
+    assert "north" not in said.out + said.err + caplog.text and box.name.rpartition("/")[2] not in caplog.text
+
+
+def test_fifty_holders_at_once():
+    """A load test on the loopback: 50 holders, signed messages of 8 kB, and each reads what all have sent."""
+    holders = [Identity.create(f"holder-{k}") for k in range(50)]
+    rounds, wrong = 4, []
+    numbers = np.arange(1000, dtype=np.int64)
+    with served(Shelves()) as address:
+        room = WebMailbox(address, make=True).name
+
+        def take_part(holder):
+            name, box = holder.party.name, WebMailbox(room)
+            try:
+                assert box.put(f"0000/hello/{name}", greeting(holder))
+                for stage in range(1, rounds + 1):
+                    message = written(holder, bytes(32), stage, "masked", {}, {"values": numbers})
+                    assert box.put(f"{stage:04}/masked/{name}", message)
+                    eventually(lambda stage=stage: len(box.names(f"{stage:04}/masked/")), 50, 60.0)
+                    all_of_them = [box.get(f"{stage:04}/masked/{other.party.name}") for other in holders]
+                    assert all(content is not None and len(content) > 8000 for content in all_of_them)
+            except BaseException as error:
+                wrong.append(error)
+            finally:
+                box.close()
+
+        threads = [threading.Thread(target=take_part, args=(holder,)) for holder in holders]
+        start = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == [] and time.monotonic() - start < 60

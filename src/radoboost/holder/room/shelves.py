@@ -5,22 +5,29 @@ its sender has signed it, so that nobody else who has the address can take names
 bounded, and so is the time that a room is open.
 """
 
+import json
 import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from radoboost.errors import RoomError
 from radoboost.holder.room.folder import FolderMailbox
 from radoboost.holder.room.mailbox import Mailbox, MemoryMailbox, check_message
+from radoboost.holder.room.messages import read
+from radoboost.holder.room.parties import Party, Seats
 
 INLINE = 2**20  # bytes of a message that come with the list of new ones; larger ones are fetched by name
 _ANSWER = 4 * 2**20  # bytes of all of them in one answer
 _SKEW = 600.0  # seconds that the time of a message may be off
 ROOM_DIGITS = 32
+_FIRST_LINE = 4096  # bytes of the first line of a message, and of a greeting
+AGREEMENT, BEFORE, HELLO = "agreement", 0, "hello"
 TIME_HEADER = "Rado-Time"  # when a message was sent, in seconds since 1970
 
 
@@ -159,9 +166,10 @@ class Shelves:
             if place.is_dir() and not place.is_symlink() and is_room(place.name):
                 box = FolderMailbox(place)
                 shelf = _Shelf(box, place.stat().st_mtime)
-                for name in sorted(box.names(""), key=lambda name: (not name.startswith("hello"), name)):
+                for name in sorted(box.names(""), key=lambda name: ("/hello/" not in name, name)):
                     content = box.get(name) or b""
-                    shelf.keys |= check_signed(name, content, shelf.keys)
+                    with suppress(Refused):  # whoever can write in the folder can put anything there; readers check
+                        shelf.keys |= check_signed(name, content, shelf.keys)
                     shelf.order.append((name, len(content)))
                     shelf.size += len(content)
                 self._shelves[place.name] = shelf
@@ -182,6 +190,46 @@ def check_room(name: str) -> None:
         raise Refused(404, "the address of a room ends in 32 hexadecimal digits; rado room open makes it")
 
 
-def check_signed(name: str, content: bytes, keys: dict[str, bytes]) -> dict[str, bytes]:
-    """Refuse a message that its sender did not sign; a greeting brings a new key, which is returned."""
-    return {}
+def check_signed(name: str, content: bytes, keys: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Refuse a message that its sender did not sign; a greeting brings a new key, which is returned.
+
+    Only the agreement is not signed: it comes before anybody is known.
+
+    >>> from radoboost.holder.room.identities import Identity
+    >>> from radoboost.holder.room.messages import written
+    >>> north = Identity.create("north")
+    >>> key = {"public_key": north.party.public_key.hex()}
+    >>> keys = check_signed("0000/hello/north", written(north, bytes(32), 0, "hello", key), {})
+    >>> check_signed("0001/keys/north", written(north, bytes(32), 1, "keys", {}), keys)
+    {}
+    >>> check_signed("0001/keys/north", written(Identity.create("north"), bytes(32), 1, "keys", {}), keys)
+    Traceback (most recent call last):
+    radoboost.holder.room.shelves.Refused: the message of north (0001/keys/north) is not signed by north: it was \
+altered, or is by somebody else; open a new room
+    """
+    if name == AGREEMENT:
+        return {}
+    if name.count("/") != 2:
+        raise Refused(403, f"{name} is no name of a message in a room; one is such as 0003/masked/north")
+    stage, kind, holder = name.split("/")
+    greeting = (stage, kind) == (f"{BEFORE:04d}", HELLO)
+    try:
+        first, _, rest = content.partition(b"\n")
+        about = bytes.fromhex(json.loads(first[:_FIRST_LINE])["agreement"])
+        new = {holder: bytes.fromhex(json.loads(rest[:_FIRST_LINE])["public_key"])} if greeting else {}
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise Refused(403, f"the message {name} is not signed, or damaged") from None
+    parties = tuple(Party(name, key) for name, key in (new or keys).items())
+    try:
+        read(content, name, cast(Seats, _Known(about, parties)))
+    except RoomError as error:
+        raise Refused(403, str(error)) from None
+    return new
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Those whose keys are known, and the agreement that a message says it is about: readers know the right one."""
+
+    agreement: bytes
+    parties: tuple[Party, ...]
