@@ -46,7 +46,8 @@
 #                 machines: whether a worker computes what it should
 #                 run: the table as a mechanism sees it
 #     room        several holders, one release: parties, mailbox; identities and signed messages; one sum that hides all
-#                 but the total: masks, shamir, sum_secrets, secure_sums
+#                 but the total: masks, shamir, sum_secrets, secure_sums; mailboxes: a folder, or behind an address by
+#                 web_client, kept by web_server on shelves
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
 #                 moment_plan, moment_columns, moment_stages, moment_passes, moment_classes, score_counts, bins,
