@@ -215,7 +215,7 @@ def _share(scale: float) -> float:
     """A share of noise in grid steps, refused where its rounding would show (D2 of docs/proofs/shared-noise.md)."""
     if scale < LEAST_SHARE:
         raise ArgumentError(
-            f"shares of the noise would be of {scale:.3g} grid steps, and must be of {LEAST_SHARE:g} at least, for they "
-            "are rounded; take a smaller epsilon or fewer holders"
+            f"shares of the noise would be of {scale:.3g} grid steps, and must be of {LEAST_SHARE:g} at least, for "
+            "they are rounded; take a smaller epsilon or fewer holders"
         )
     return scale
