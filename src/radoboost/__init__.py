@@ -28,7 +28,7 @@
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
-#                 chain: several releases together
+#                 chain: several releases together; holders: what a statement says where there are several
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
 #                 advance allows (filter), and the books of a table (ledger)
@@ -45,6 +45,7 @@
 #                 dask_jobs and dask_clients; spark with spark_sessions and spark_workers;
 #                 machines: whether a worker computes what it should
 #                 run: the table as a mechanism sees it
+#     room        several holders, one release: parties, mailbox
 #     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
 #                 moment_plan, moment_columns, moment_stages, moment_passes, moment_classes, score_counts, bins,
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
         OutputError,
         RadoError,
         ReleaseError,
+        RoomError,
         SchemaWarning,
         TableError,
         TooLargeError,
@@ -165,6 +167,7 @@ _HOMES = {
         "OutputError",
         "RadoError",
         "ReleaseError",
+        "RoomError",
         "SchemaWarning",
         "TableError",
         "TooLargeError",
@@ -228,6 +231,7 @@ __all__ = [
     "RadoError",
     "Release",
     "ReleaseError",
+    "RoomError",
     "Rounds",
     "Schema",
     "SchemaWarning",

@@ -10,6 +10,7 @@ RadoError
 |-- BudgetError     (ValueError)    a release that would pass the total of its table; nothing was booked
 |-- TooLargeError   (MemoryError)   work that does not fit into this machine's memory
 |-- ClusterError    (RuntimeError)  a cluster that cannot be reached, or could not do its work
+|-- RoomError       (RuntimeError)  a room of several holders that had to stop; it names the one who was the reason
 `-- OutputError     (OSError)       a result that could not be written; nothing was left behind
 
 ClippedWarning  (UserWarning)   values lay beyond their declared bounds
@@ -64,6 +65,10 @@ class TooLargeError(RadoError, MemoryError):
 
 class ClusterError(RadoError, RuntimeError):
     """A cluster that cannot be reached, or could not do its work."""
+
+
+class RoomError(RadoError, RuntimeError):
+    """A room of several holders that had to stop; it names the one who was the reason."""
 
 
 class OutputError(RadoError, OSError):

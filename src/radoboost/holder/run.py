@@ -3,11 +3,16 @@
 A mechanism never sees rows. It asks for sums, with noise or without. Noise is integer, and is added once, after the
 sums of all parts were merged. A mechanism first books what it is about to spend. Only then is there a key for its
 noise: it comes from the operating system, serves that booking alone, and is stored nowhere.
+
+Where several holders make one release, each runs the mechanism over its own rows. A sum that the release is made of is
+then one over the rows of all: each holder adds its share of the noise, and a `Pool` brings the sums together so that
+nobody sees another's.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,10 +55,29 @@ class RowNoise:
         return rounded_normals(self.key, self.scale, first_row, n_rows, n_columns)
 
 
+class Pool(Protocol):
+    """Where the sums of several holders come together; each of them has one, and all ask it for the same things."""
+
+    @property
+    def noise_share(self) -> float:
+        """Which part of a noise's standard deviation each holder adds."""
+
+    @property
+    def noise_factor(self) -> float:
+        """How many times the standard deviation that was asked for the shares of those who are here come to."""
+
+    def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """The sums over all holders; nobody learns more than these."""
+
+    def agreed(self, compute: Callable[[], Any]) -> Any:
+        """JSON data that one holder computes from what was released, for all: two machines may round otherwise."""
+
+
 class Run:
     """One release in the making: a source, an engine, a runner, and the key of its noise.
 
     `ledger` books an event, or refuses it. A `noise_key` is for audits and tests: each booking's key follows from it.
+    With a `pool` the release is about the rows of several holders.
     """
 
     def __init__(
@@ -63,8 +87,9 @@ class Run:
         runner: Runner,
         noise_key: bytes | None = None,
         ledger: Callable[[Event], object] | None = None,
+        pool: Pool | None = None,
     ) -> None:
-        self.source, self.engine, self._runner = source, engine, runner
+        self.source, self.engine, self._runner, self._pool = source, engine, runner, pool
         self._given_key, self._ledger = noise_key, ledger
         self._key: Key | None = None
         self._bookings = self._plane = 0
@@ -100,20 +125,52 @@ class Run:
         return self._runner.sizes(self.source)
 
     def sum(self, task: Pass[S], source: Readable | None = None) -> S:
-        """The sum over all rows of the table, or of `source`."""
+        """The sum over all rows of the table, or of `source`; of this holder alone, where there are several."""
         return self._runner.run(task, self.source if source is None else source)
 
     def noisy_sum(self, task: Pass[S], *noises: Noise, source: Readable | None = None) -> S:
-        """The sum over all rows, with noise on some of its arrays."""
+        """The sum over all rows, with noise on some of its arrays; those are of all holders."""
         total = self.sum(task, source)
         self.add_noise(total, *noises)
         return total
 
     def add_noise(self, total: Sums, *noises: Noise) -> None:
-        """Add noise to arrays of a sum over all rows, here and nowhere else (K6 of docs/proofs/clusters.md)."""
-        for noise in noises:
-            array: NDArray[np.int64] = getattr(total, noise.array)
+        """Add noise to arrays of a sum over all rows, here and nowhere else (K6 of docs/proofs/clusters.md).
+
+        Where there are several holders, these arrays are then of all of them, and the others stay this holder's own.
+        """
+        arrays: list[NDArray[np.int64]] = [getattr(total, noise.array) for noise in noises]
+        for array, noise in zip(arrays, noises, strict=True):
             array += self._noise_for(array, noise)  # in place, so that noise that is not integer would fail
+        for array, pooled in zip(arrays, self.pooled(arrays), strict=True):
+            array[...] = pooled
+
+    def noisy(self, exact: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Exact integers of this table with noise; of all holders, where there are several."""
+        return self.pooled([exact + self.noise(scale, exact.shape)])[0]
+
+    def pooled(self, arrays: Sequence[NDArray[np.int64]]) -> Sequence[NDArray[np.int64]]:
+        """The sums of these over all holders: they are about to be released, so they have their noise by now."""
+        return arrays if self._pool is None or not arrays else self._pool.total(arrays)
+
+    def total_rows(self, n_rows: int) -> int:
+        """How many rows there are in all, for a release that says so."""
+        return int(self.pooled([np.array([n_rows], dtype=np.int64)])[0][0])
+
+    @property
+    def noise_factor(self) -> float:
+        """How much more noise there is in sums than was asked for: 1, unless several holders add shares of it."""
+        return 1.0 if self._pool is None else self._pool.noise_factor
+
+    def agreed(self, compute: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Numbers that follow from what was released; one holder computes them for all, where there are several."""
+        if self._pool is None:
+            return compute()
+        return np.array(self._pool.agreed(lambda: compute().tolist()), dtype=np.float64)
+
+    def agreed_data(self, compute: Callable[[], Any]) -> Any:
+        """The same for JSON data."""
+        return compute() if self._pool is None else self._pool.agreed(compute)
 
     def row_noise(self, scale: float) -> RowNoise:
         """Noise for the rows of one pass; it takes up the first plane of the key."""
@@ -142,4 +199,6 @@ class Run:
         plane, self._plane = self._plane, self._plane + 1
         if scale == 0:
             return np.zeros(shape, dtype=np.int64)
+        if self._pool is not None:
+            scale *= self._pool.noise_share
         return rounded_normals(key, round_scale_up(scale), 0, shape[0], shape[1], plane=plane)

@@ -32,6 +32,7 @@ from radoboost.release.blocks import RADOS as RADOS
 from radoboost.release.blocks import class_block as class_block
 from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column, columns_from_json
+from radoboost.release.holders import Holders
 from radoboost.release.laws import NOISY_MOMENTS, law_of
 from radoboost.release.maps import FeatureMap
 from radoboost.release.stage_noise import check_release
@@ -56,7 +57,8 @@ class Statement:
     `neighbours` is the relation between tables that epsilon and delta speak of; an infinite epsilon promises nothing.
     `epsilon_at` pairs other deltas with their epsilons. `best_guess` is how often an adversary who would otherwise
     toss a coin can be right about which of two neighbours the table was. `event` says what was done, as data for
-    accountants; `composed` says what this release and earlier ones of the same table amount to together.
+    accountants; `composed` says what this release and earlier ones of the same table amount to together. Where several
+    holders made it, `holders` says who gave what, and what is promised in cases that a single holder does not have.
     """
 
     mechanism: str
@@ -73,6 +75,7 @@ class Statement:
     epsilon_at: tuple[tuple[float, float], ...]
     event: Mapping[str, Any]
     composed: Mapping[str, Any] | None = None
+    holders: Holders | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The statement as JSON data; JSON has no infinity, so an infinite epsilon is the word."""
@@ -91,6 +94,7 @@ class Statement:
             "not_protected": list(self.not_protected),
             "event": dict(self.event),
             "composed": None if self.composed is None else dict(self.composed),
+            **({} if self.holders is None else {"holders": self.holders.to_dict()}),
         }
 
     def to_json(self) -> str:
@@ -118,6 +122,7 @@ class Statement:
             not_protected=tuple(entry["not_protected"]),
             event=dict(entry["event"]),
             composed=None if entry["composed"] is None else dict(entry["composed"]),
+            holders=Holders.from_dict(entry["holders"]) if "holders" in entry else None,
         )
 
 

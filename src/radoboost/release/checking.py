@@ -17,7 +17,7 @@ def check_statement(statement: "Statement") -> Event:
     """The event of a statement, which is refused where it says less than the event costs.
 
     It looks at epsilon with its delta and relation, the other pairs of `epsilon_at`, the best guess, and what this
-    release and earlier ones come to. An infinite epsilon promises nothing, so nothing is computed for it. Only figures
+    release and earlier ones come to; and at the figures for several holders. An infinite epsilon promises nothing, so nothing is computed for it. Only figures
     are checked, and only against the event: that it is what was done is the maker's word. `stage_noise` holds what else
     a file says against it.
 
@@ -42,6 +42,8 @@ def check_statement(statement: "Statement") -> Event:
     _check_guess(event, statement.best_guess)
     if statement.composed is not None:
         _check_composed(event, statement.composed)
+    for figure in () if statement.holders is None else statement.holders.figures:
+        _check_epsilon(figure.event, figure.delta, figure.epsilon, f"what was done, for {figure.case},")
     return event
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,8 +112,8 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
         run.book(event)
     clean = counts.n_rows - counts.spoiled - counts.unforeseen * shape.raw
     exact = GRID * np.array([[clean, counts.spoiled, *([counts.unforeseen] * shape.raw)]])
-    good, spoiled, *unforeseen = ((exact + run.noise(scale, exact.shape))[0] / GRID).tolist()
-    deviation = scale / GRID
+    good, spoiled, *unforeseen = (run.noisy(exact, scale)[0] / GRID).tolist()
+    deviation = scale * run.noise_factor / GRID
     if unforeseen:
         _stop_unforeseen(unforeseen[0], good, deviation)
         good += unforeseen[0]
@@ -207,8 +207,8 @@ class Stages:
         self.block_columns: dict[str, tuple[str, ...]] = {}
 
     def noise(self) -> dict[str, float]:
-        """The noise of each stage, in units of what its block holds."""
-        return released_noise(self._scales())
+        """The noise of each stage, in units of what its block holds: as much as there is by now, in the least of them."""
+        return released_noise({stage: scale * self._run.noise_factor for stage, scale in self._scales().items()})
 
     def run(self) -> None:
         """All stages, in order; linear algebra on one thread, so that its bits do not depend on how many there are."""
@@ -238,7 +238,7 @@ class Stages:
             of_table = WhitenedRows if self._two else WhitenedClasses
             self._whiten(second, lambda a: of_table(self._sphere, a), None)
             return
-        self._go_beyond(second, scale / GRID**2)
+        self._go_beyond(second, scale * run.noise_factor / GRID**2)
         on_sphere, of_kept = (SphereEdges, Whiten) if self._two else (SphereClasses, WhitenClasses)
         kept = run.keep(on_sphere(self._sphere), self.counts.n_rows)
         task, scale = self._products("second moments"), self._scales()["second"]
@@ -257,8 +257,8 @@ class Stages:
 
     def _choose(self, second: NDArray[np.float64]) -> None:
         """The plan, by the noisy second moments of the table's own columns (M11)."""
-        size = max(float(np.trace(second)), 0.0)
-        strength = self._budget.strength(size, self._shape)
+        size = float(self._run.agreed(lambda: np.array([max(float(np.trace(second)), 0.0)]))[0])
+        strength = self._budget.strength(size, self._shape) / self._run.noise_factor
         outlook = self._outlook
         if outlook is None:
             width = self._sphere.width
@@ -281,7 +281,12 @@ class Stages:
             ranks = self.blocks["ranks"] = self._ranks(outlook.numbers)
             self.block_columns["ranks"] = outlook.numbers
         outline, deviations = read_outline(second, noise), DEVIATIONS if self._two else MANY_DEVIATIONS
-        self.map = plan_map(outlook, self.plan, sphere.columns, outline, ranks, deviations=deviations)
+        plan = self.plan
+        self.map = FeatureMap.from_dict(
+            run.agreed_data(
+                lambda: plan_map(outlook, plan, sphere.columns, outline, ranks, deviations=deviations).to_dict()
+            )
+        )
         run.source = mapped(run.source, self.map)
         outputs = planned_columns(self.map)
         self._sphere = SphereRows(run.engine, sphere.rule, outputs, sphere.intercept, sphere.columns)
@@ -303,8 +308,8 @@ class Stages:
         """Edge vectors whitened by the noisy second moments, from the table or from kept rows, and what they tell."""
         sharpen, run, width, scales = self._budget.sharpen, self._run, self._sphere.width, self._scales()
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
-        noise = released_noise(scales)
-        a = _snapped_root(second, noise_floor(floor_noise(noise, "second"), width, floor))
+        noise = self.noise()
+        a = run.agreed(lambda: _snapped_root(second, noise_floor(floor_noise(noise, "second"), width, floor)))
         edges = run.keep(whitened_by(a), self.counts.n_rows if sharpen else None, source=kept)
         sums = run.noisy_sum(
             self._products("whitened moments"),
@@ -325,35 +330,42 @@ class Stages:
         sphere, run = self._sphere, self._run
         columns = (*sphere.columns, *([constant_column(1.0)] * sphere.intercept))
         released = {"noise": self.noise(), "rounds": self.plan.rounds, "constant": CONSTANT_VALUE}
-        weights, self.score_unit = weights_and_unit(self.blocks, released, columns)
+
+        def scoring() -> list[Any]:
+            weights, unit = weights_and_unit(self.blocks, released, columns)
+            return [weights.tolist(), unit]
+
+        weights, self.score_unit = run.agreed_data(scoring)
         kind = ScoreCounts if self._two else HitCounts
-        task = kind(sphere.rule, sphere.columns, weights, self.score_unit)
+        task = kind(sphere.rule, sphere.columns, np.array(weights), self.score_unit)
         counts = run.noisy_sum(task, Noise("cells", self._scales()["scores"])).cells / GRID
         self.blocks["scores"], self.block_columns["scores"] = counts, SIZES
 
     def _sharpen(self, edges: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """Mean rados under the current logistic weights; how many, the plan says (M6)."""
         rounds, eta, scale = self.plan.rounds, self.plan.eta, self._scales()["rounds"]
-        theta = [_snapped(4 * hessian @ total)]
+        agreed = self._run.agreed
+        theta = [agreed(lambda: _snapped(4 * hessian @ total))]
         means = []
         for k in range(rounds):
             task = MeanRado(self._run.engine, theta[-1], k + 1, rounds)
             mean = self._run.noisy_sum(task, Noise("vector", scale), source=edges)
             means.append(mean.vector / GRID)
-            theta.append(_snapped(theta[-1] + 4 * eta * (hessian @ means[-1])))
+            theta.append(agreed(lambda: _snapped(theta[-1] + 4 * eta * (hessian @ means[-1]))))
         self.blocks |= {"sharpened": np.array(means), "theta": np.array(theta)}
 
     def _sharpen_classes(self, rows: Readable, hessian: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """The same for more than two classes: a vector for each in every mean rado (M17)."""
         rounds, scale = self.plan.rounds, self._scales()["rounds"] * WEIGHTS
         step = class_step(len(total), self.plan.eta)
-        theta = [_snapped(discriminant(total, hessian, self.noise()["sum"]))]
+        agreed = self._run.agreed
+        theta = [agreed(lambda: _snapped(discriminant(total, hessian, self.noise()["sum"])))]
         means = []
         for k in range(rounds):
             task = MeanSlots(self._run.engine, theta[-1], k + 1, rounds)
             mean = self._run.noisy_sum(task, Noise("vector", scale), source=rows)
             means.append(mean.vector / (GRID * WEIGHTS))
-            theta.append(_snapped(theta[-1] + step * (centred(means[-1]) @ hessian)))
+            theta.append(agreed(lambda: _snapped(theta[-1] + step * (centred(means[-1]) @ hessian))))
         self.blocks |= {"sharpened": np.vstack(means), "theta": np.vstack(theta)}
 
 

@@ -206,7 +206,7 @@ class Moments:
         if stages.map is not None:
             feature_map = stages.map
             columns = (*planned_columns(feature_map), columns[-1])
-        n_rows = None if self.hides_size else stages.counts.n_rows
+        n_rows = None if self.hides_size else run.total_rows(stages.counts.n_rows)
         return Made(
             blocks=stages.blocks,
             columns=columns,

@@ -106,12 +106,12 @@ def sum_rados(
     if facts.rule.n_classes == 2:
         task = SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs)
         sums = run.sum(sum_entries(task, run.source))
-        counts, blocks = sums.counts, {RADOS: sums.totals * steps}
+        counts, blocks = sums.counts, {RADOS: run.pooled([sums.totals])[0] * steps}
     else:
         check_room(run.engine, run.source, n_rados * facts.rule.n_classes, len(columns))
         classes = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs)
         by_class = run.sum(sum_class_entries(classes, run.source))
-        counts, totals = by_class.counts, zip(facts.rule.classes, by_class.totals, strict=True)
+        counts, totals = by_class.counts, zip(facts.rule.classes, run.pooled(by_class.totals), strict=True)
         blocks = {class_block(value): total * steps for value, total in totals}
     if counts.n_rows != n_rows:
         raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=counts.n_rows))
@@ -124,7 +124,7 @@ def sum_rados(
             asked.seeded,
             n_rados,
             len(columns),
-            n_rows,
+            run.total_rows(n_rows),
             asked.earlier,
             mapped=through is not None,
             n_classes=facts.rule.n_classes,

@@ -1,0 +1,6 @@
+"""A room: several holders make one release together, and nobody sees another's sums.
+
+Read in this order: `parties` (who is there), `mailbox` (where messages lie), `messages` (signed), `masks` and `shamir`
+(what hides a sum, and what brings it back when somebody is lost), `secure_sums` (one sum), `agreement` (what all have
+agreed on), `sitting` (a holder in a room, from the first message to the release).
+"""

@@ -1,0 +1,87 @@
+"""Who is in a room: a name and a public key for each holder, and how many of them a sum needs."""
+
+import hashlib
+from dataclasses import dataclass
+
+from radoboost.errors import ArgumentError, RoomError
+
+LEAST_PARTIES, MOST_PARTIES = 3, 1000
+
+
+@dataclass(frozen=True)
+class Party:
+    """A holder: its name in the room, and its Ed25519 public key, 32 bytes."""
+
+    name: str
+    public_key: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """The key for people to compare, by telephone.
+
+        >>> Party("north", bytes(32)).fingerprint
+        '6668 7aad f862 bd77 6c8f c18b 8e9f 8e20'
+        """
+        digest = hashlib.sha256(self.public_key).hexdigest()[:32]
+        return " ".join(digest[k : k + 4] for k in range(0, 32, 4))
+
+
+@dataclass(frozen=True)
+class Seats:
+    """All that a secure sum depends on besides numbers: who is there, by name, and what they agreed on.
+
+    `agreement` is the SHA-256 of the agreement, with all parties in it. Up to `tolerate` of them may be lost, or put
+    together what they know, without anybody's noise falling below what was promised.
+    """
+
+    agreement: bytes
+    parties: tuple[Party, ...]
+    tolerate: int
+
+    def __post_init__(self) -> None:
+        check_numbers(len(self.parties), self.tolerate)
+        names = [party.name for party in self.parties]
+        if names != sorted(set(names)) or len({party.public_key for party in self.parties}) != len(names):
+            raise RoomError("each party of a room has one name and one key, and they are in order of their names")
+
+    @property
+    def threshold(self) -> int:
+        """How many holders must help to open a sum: more than two thirds, so that no two lists of them both can.
+
+        >>> seats = Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abcde"), 1)
+        >>> seats.threshold, seats.most_lost
+        (4, 1)
+        """
+        return 2 * len(self.parties) // 3 + 1
+
+    @property
+    def most_lost(self) -> int:
+        """How many may be lost before the room has to stop."""
+        return min(self.tolerate, len(self.parties) - self.threshold)
+
+    def party(self, name: str) -> Party:
+        """The party of that name."""
+        found = next((party for party in self.parties if party.name == name), None)
+        if found is None:
+            raise RoomError(f"{name!r} is not a party of this room")
+        return found
+
+
+def check_numbers(parties: int, tolerate: int) -> None:
+    """Refuse a room in which nobody is hidden, or whose noise would not be enough.
+
+    >>> check_numbers(5, 1)
+    """
+    for name, number in (("parties", parties), ("tolerate", tolerate)):
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise ArgumentError(f"{name} must be a whole number; it is {number!r}")
+    if not LEAST_PARTIES <= parties <= MOST_PARTIES:
+        raise ArgumentError(
+            f"a room is for {LEAST_PARTIES} to {MOST_PARTIES:,} holders, and there are {parties:,}: of two, each would "
+            "learn the other's sums by taking its own away; merge releases in place of that (rado merge, rado learn A B)"
+        )
+    if not 1 <= tolerate < parties / 2:
+        raise ArgumentError(
+            f"tolerate must be at least 1, for every holder knows its own share of the noise, and below half of the "
+            f"{parties} parties; it is {tolerate}"
+        )

@@ -1,0 +1,87 @@
+"""What a release or a model of several holders says about them: who made which part, and what is promised to whom.
+
+A statement's epsilon speaks of one case. Where several holders are at work there are others: a person at two of them,
+or holders who put together what they know. Each is a `Figure` with an event of its own, from which it can be computed
+anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from radoboost.errors import ReleaseError
+from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict
+
+MERGED, AVERAGED, ROOM = "merged", "averaged", "room"
+WAYS = (MERGED, AVERAGED, ROOM)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An epsilon for a case besides that of the statement: `case` says which, in words that follow "for" or "against".
+
+    >>> from radoboost.privacy import Gaussian, Relation
+    >>> figure = Figure.of("a person at two holders", Gaussian(2.0, Relation.RECORD), 1e-6)
+    >>> Figure.from_dict(figure.to_dict()) == figure
+    True
+    """
+
+    case: str
+    event: Event
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, case: str, event: Event, delta: float) -> "Figure":
+        """The figure of an event."""
+        return cls(case, event, epsilon_at(event, delta), delta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data; JSON has no infinity, so an infinite epsilon is the word."""
+        relation = self.event.relation
+        return {
+            "case": self.case,
+            "neighbours": None if relation is None else relation.value,
+            "epsilon": "infinite" if self.epsilon == float("inf") else self.epsilon,
+            "delta": self.delta,
+            "event": event_to_dict(self.event),
+        }
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> "Figure":
+        """From a statement."""
+        epsilon = float("inf") if entry["epsilon"] == "infinite" else float(entry["epsilon"])
+        return cls(str(entry["case"]), event_from_dict(entry["event"]), epsilon, float(entry["delta"]))
+
+
+@dataclass(frozen=True)
+class Holders:
+    """How several holders made something: `how` is one of `WAYS`, `parts` describe what each gave, as data.
+
+    >>> Holders("merged", ({"rows": 10}, {"rows": 12})).to_dict()["parts"]
+    [{'rows': 10}, {'rows': 12}]
+    """
+
+    how: str
+    parts: Sequence[Mapping[str, Any]]
+    figures: Sequence[Figure] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {
+            "how": self.how,
+            "parts": [dict(part) for part in self.parts],
+            "figures": [figure.to_dict() for figure in self.figures],
+        }
+
+    @classmethod
+    def from_dict(cls, entry: Any) -> "Holders":
+        """From a statement; refused where it is none that this version knows."""
+        try:
+            parts = tuple(dict(part) for part in entry["parts"])
+            holders = cls(str(entry["how"]), parts, tuple(map(Figure.from_dict, entry["figures"])))
+        except (LookupError, TypeError, ValueError):
+            raise ReleaseError("what the statement says about holders cannot be read; do not trust it") from None
+        if holders.how not in WAYS:
+            raise ReleaseError(f"the statement says that holders {holders.how!r}, which this version does not know")
+        return holders
