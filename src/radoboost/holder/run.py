@@ -160,11 +160,6 @@ class Run:
         return int(self.pooled([np.array([n_rows], dtype=np.int64)])[0][0])
 
     @property
-    def shared(self) -> bool:
-        """Whether the release is about the rows of several holders."""
-        return self._pool is not None
-
-    @property
     def noise_factor(self) -> float:
         """How much more noise there is in sums than was asked for: 1, unless several holders add shares of it."""
         return 1.0 if self._pool is None else self._pool.noise_factor
