@@ -189,11 +189,11 @@ def craft(
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
     _check_arguments(protection, signatures, intercept, missing, unlabelled)
-    declared = declaration(schema, bounds, y, label, classes, features, _left_out(drop, weights))
+    declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
     declared = written(declared, separator, decimal, protection.private)
     asked = Asked(
         **declared,
-        columns=check_columns(columns, _terms(declared["declared"].schema)),
+        columns=check_columns(columns, terms_of(declared["declared"].schema)),
         n_rados=_wanted_rados(n_rados, protection),
         signature_key=make_key(seed),
         signatures=signatures,
@@ -343,13 +343,13 @@ def _advise(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
         warnings.warn(advice, DeltaWarning, stacklevel=3)
 
 
-def _terms(schema: Schema | None) -> dict[str, tuple[str, ...]]:
+def terms_of(schema: Schema | None) -> dict[str, tuple[str, ...]]:
     """The terms that a schema has, by column."""
     kinds = {} if schema is None else schema.columns
     return {name: kind.terms for name, kind in kinds.items() if isinstance(kind, Number | Date) and kind.terms}
 
 
-def _left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
+def left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
     """The columns to leave out, among them that of the weights."""
     if not isinstance(weights, str):
         return drop  # as it was given: if it cannot be used, whoever reads it says so
