@@ -146,7 +146,7 @@ def test_a_share_and_partial_sums_are_uniform_whatever_the_rows():
         s for numbers in (*(a.rows for a in shares), *(p.sums for p in partials)) for s in chi_squares(numbers)
     ]
     assert max(statistics) < most(len(statistics))
-    assert max(chi_squares((shares[0].rows + shares[1].rows))) > 1e5  # and the rows themselves are seen through
+    assert max(chi_squares(shares[0].rows + shares[1].rows)) > 1e5  # and the rows themselves are seen through
 
 
 def test_partial_sums_do_not_tell_which_signatures_are_alike():
@@ -290,9 +290,11 @@ def test_the_three_roles_on_the_command_line(rado, clinic, tmp_path, monkeypatch
     assert code == 0 and "send it to the other server" in out
     code, out, _ = rado("craft", "b.share", "--key", "both.key", "-n", "30", "--json")
     assert code == 0 and json.loads(out)["side"] == "b"
-    release = rb.merge_shares("a.partial", "b.partial")
-    assert release.rados.shape == (30, 3)
-    assert release.classes == ("no", "yes")
+    code, out, _ = rado("merge", "--shares", "a.partial", "b.partial", "-o", "clinic.rado.parquet")
+    assert code == 0 and "wrote clinic.rado.parquet" in out
+    release = rb.load("clinic.rado.parquet")
+    assert release.rados.shape == (30, 3) and release.classes == ("no", "yes")
+    assert rado("learn", "clinic.rado.parquet")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -308,6 +310,10 @@ def test_the_three_roles_on_the_command_line(rado, clinic, tmp_path, monkeypatch
         (["craft", "none.share", "--new-key", "k"], "cannot read none.share"),
         (["share", "clinic.csv", "--label", "readmitted", "-o", "c.share", "c.share"], "name two files"),
         (["share", "clinic.csv", "--label", "nothing"], "nothing"),
+        (["merge", "--shares", "a.share"], "there are 1 files"),
+        (["merge", "--shares", "a.share", "b.share", "--how", "sum"], "is for releases"),
+        (["merge", "--shares", "a.share", "b.share"], "not the partial sums"),
+        (["merge", "a.share", "b.share"], "no release"),
     ],
 )
 def test_refusals_on_the_command_line(rado, clinic, tmp_path, monkeypatch, words, message):

@@ -28,8 +28,9 @@
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
-#                 chain: several releases together; holders: what a statement says where there are several; files and
-#                 their digests; awaited: a release whose sums are on their way, in shares or encrypted
+#                 chain: several releases together; holders: what a statement says where there are several;
+#                 merging: plain releases of several holders as one, if they are alike; files and their
+#                 digests; awaited: a release whose sums are on their way, in shares or encrypted
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
 #                 advance allows (filter), and the books of a table (ledger)
@@ -62,7 +63,8 @@
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
 #                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, prior, model,
-#                 rows, predict, frames (partitions of a cluster's), spark_udf, explain
+#                 averaging (private releases of several holders), rows, predict, frames (partitions of a cluster's),
+#                 spark_udf, explain
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -88,8 +90,9 @@
 #                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
-#   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, score,
-#                 show, export, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
+#   cli           the command rado: shell, protection, and a module for each command: craft, learn, merge, predict,
+#                 score, show, export, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for
+#                 python -m
 
 from importlib import import_module
 from importlib.metadata import version
@@ -139,6 +142,7 @@ if TYPE_CHECKING:
     from radoboost.release.columns import Column
     from radoboost.release.drawn import draw_rados
     from radoboost.release.maps import FeatureMap
+    from radoboost.release.merging import merge
     from radoboost.release.shares import PartialSums, Share, load_partial, load_share, merge_shares
     from radoboost.scoring import score
     from radoboost.tables.kinds import Category, Date, Left, Number
@@ -155,6 +159,7 @@ _HOMES = {
     "release.columns": ("Column",),
     "release.drawn": ("draw_rados",),
     "release.maps": ("FeatureMap",),
+    "release.merging": ("merge",),
     "holder.craft": ("craft",),
     "findings.explained": ("explain",),
     "holder.foreseen": ("plan_for",),
@@ -261,6 +266,7 @@ __all__ = [
     "load_model",
     "load_partial",
     "load_share",
+    "merge",
     "merge_shares",
     "new_share_key",
     "plan_for",

@@ -129,6 +129,7 @@ class _RadoShell(LinearShell, ABC):
             # Here scikit-learn decides which labels are equal: the texts "1" and "1.0" are two classes.
             order = np.argsort(classes)
             y, declared = order[np.searchsorted(classes[order], y)].astype(np.int8), tuple(range(len(values)))
+            _check_weighted(y, sample_weight)
         table, takes_seed = X, getattr(mechanism, "takes_seed", True)
         if names is not None and hasattr(self, "feature_names_in_") and not private:
             if hasattr(X, "toarray"):
@@ -461,6 +462,15 @@ def _with_classes(release: Release, classes: tuple[Any, ...]) -> Release:
     many = len(classes) > 2
     blocks = {names.get(name, name) if many else name: rows for name, rows in release.blocks.items()}
     return replace(release, classes=classes, blocks=blocks)
+
+
+def _check_weighted(y: NDArray[Any], sample_weight: Any) -> None:
+    """Refuse weights that leave rows of one class alone."""
+    weights = None if sample_weight is None else np.asarray(sample_weight)
+    if weights is None or weights.shape != y.shape or weights.dtype.kind not in "biuf":
+        return  # whoever reads them says what is wrong with them
+    if (weights > 0).any() and len(np.unique(y[weights > 0])) < 2:
+        raise ArgumentError("the rows that have a weight are of one class only; there must be at least two")
 
 
 def _seed(random_state: Any) -> int | None:

@@ -1,21 +1,17 @@
-"""rado merge --shares: the partial sums of two servers become a release."""
+"""rado merge --shares: what two servers made of the two shares of rows becomes a release."""
 
 from pathlib import Path
+from typing import Any
 
-from radoboost.cli.shell import check_output, default_output, print_release
 from radoboost.errors import ArgumentError
 
 
-def merge_partial_sums(files: list[Path], output: Path | None, as_json: bool) -> None:
-    """Put the partial sums of two servers together, and write the release."""
+def merged_shares(files: list[Path], how: str) -> Any:
+    """The release of two files of partial sums; `how` is for releases."""
     import radoboost as rb
 
+    if how != "auto":
+        raise ArgumentError(f"--how {how} is for releases, and partial sums are added in one way; leave it out")
     if len(files) != 2:
-        raise ArgumentError(
-            f"--shares takes the partial sums of two servers, and there are {len(files)} files; give two"
-        )
-    place = output or default_output(files[0].stem, "rado.parquet")
-    check_output(place, [str(file) for file in files])
-    release = rb.merge_shares(files[0], files[1])
-    release.save(place)
-    print_release(release, place, as_json, f"wrote {place}")
+        raise ArgumentError(f"--shares takes what two servers made, and there are {len(files)} files; give two")
+    return rb.merge_shares(files[0], files[1])

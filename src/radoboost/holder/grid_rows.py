@@ -104,8 +104,17 @@ def grid_rows(
             found.append(_surveyed(asked, source, engine, bar))
             return found[-1].made
 
-        options: dict[str, Any] = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
-        plain = make_plainly(make, kept, y, asked, **options, engine=engine)
+        plain = make_plainly(
+            make,
+            kept,
+            y,
+            asked,
+            missing=missing,
+            unlabelled=unlabelled,
+            separator=separator,
+            decimal=decimal,
+            engine=engine,
+        )
         if plain.lines:
             warnings.warn(SchemaWarning(plain.lines), stacklevel=5)
         look: _Surveyed = found[-1]

@@ -17,12 +17,13 @@ from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.release import RADOS, Release
 from radoboost.release.class_facts import class_facts
 from radoboost.release.columns import CONSTANT
+from radoboost.release.laws import POOLED_SUMS, SUMS
 from radoboost.release.scores import EDGES
 from radoboost.tables.labels import class_key
 
 Prior = float | Mapping[Any, float]
 
-_EXACT_LAWS = ("sums", "banded sums")  # the constant of a row is 1 there, whatever else is in it
+_EXACT_LAWS = (SUMS, POOLED_SUMS, "banded sums")  # the constant of a row is 1 there, whatever else is in it
 
 
 def class_shares(release: Release) -> tuple[float, ...]:

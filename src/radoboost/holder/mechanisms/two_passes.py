@@ -104,12 +104,14 @@ def sum_rados(
     inputs = None if through is None else through.inputs
     steps = np.array([column.step for column in columns])  # times a total it is exact: that is below 2**53
     if facts.rule.n_classes == 2:
-        task = SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs)
+        task = SumRados(
+            run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs, offset=asked.first_row
+        )
         sums = run.sum(sum_entries(task, run.source))
         counts, blocks = sums.counts, {RADOS: run.pooled([sums.totals])[0] * steps}
     else:
         check_room(run.engine, run.source, n_rados * facts.rule.n_classes, len(columns))
-        classes = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs)
+        classes = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs, offset=asked.first_row)
         by_class = run.sum(sum_class_entries(classes, run.source))
         counts, totals = by_class.counts, zip(facts.rule.classes, run.pooled(by_class.totals), strict=True)
         blocks = {class_block(value): total * steps for value, total in totals}
@@ -131,7 +133,7 @@ def sum_rados(
             drawn_together=not subsets.by_coins,
         ),
         parameters=parameters,
-        signatures={"name": subsets.name, **subsets.parameters(n_rows)},
+        signatures={"name": subsets.name, **subsets.parameters(n_rows), **asked.numbering},
         counts=counts,
         map=None if through is None else through.map,
     )
