@@ -29,7 +29,8 @@
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
 #                 chain: several releases together; holders: what a statement says where there are several;
-#                 merging: plain releases of several holders as one, if they are alike
+#                 merging: plain releases of several holders as one, if they are alike; files and their
+#                 digests; awaited: a release whose sums are on their way, in shares or encrypted
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups), what noise by shares is worth
 #                 (shared_noise); figures and export; what a total set in advance allows (filter), and the books of a
@@ -60,6 +61,7 @@
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
 #                 craft: check, open, make, release; table_check, for the holder; foreseen, expected_error and costs,
 #                 without data
+#                 grid_rows: rows to be sent away; row_shares: in two shares, and share_sums: what a server makes of one
 #
 # Anyone's side, from a release to a classifier:
 #
@@ -74,6 +76,7 @@
 #
 #   estimators    the learners as scikit-learn classifiers, adaboost over examples, and what they share: shells; tuning:
 #                 folds, and fits that add up
+#   secure        rows that a crafter sums encrypted: paillier, packing, ciphertexts
 #   predicting    a table's predictions, on this machine or on a cluster
 #   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
@@ -131,6 +134,8 @@ if TYPE_CHECKING:
     from radoboost.holder.proposing import propose_schema
     from radoboost.holder.room.identities import Identity
     from radoboost.holder.room.joining import close_room, join_room, open_room
+    from radoboost.holder.row_shares import share
+    from radoboost.holder.share_sums import craft_shares, new_share_key
     from radoboost.holder.signatures import AllSignatures, FixedSupport
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
@@ -145,6 +150,7 @@ if TYPE_CHECKING:
     from radoboost.release.drawn import draw_rados
     from radoboost.release.maps import FeatureMap
     from radoboost.release.merging import merge
+    from radoboost.release.shares import PartialSums, Share, load_partial, load_share, merge_shares
     from radoboost.scoring import score
     from radoboost.tables.kinds import Category, Date, Left, Number
     from radoboost.tables.queries import query
@@ -188,6 +194,8 @@ _HOMES = {
     "estimators": ("MomentsClassifier", "RadoBoostClassifier"),
     "holder.guessing": ("schema_template",),
     "holder.proposing": ("propose_schema",),
+    "holder.row_shares": ("share",),
+    "holder.share_sums": ("craft_shares", "new_share_key"),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
     "learner.frames": ("predict_partitions",),
@@ -198,6 +206,7 @@ _HOMES = {
     "release": ("Release", "Statement", "load"),
     "holder.room.identities": ("Identity",),
     "holder.room.joining": ("close_room", "join_room", "open_room"),
+    "release.shares": ("PartialSums", "Share", "load_partial", "load_share", "merge_shares"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
     "learner.weak": ("Median", "Prudential", "Strongest"),
     "scoring": ("score",),
@@ -240,6 +249,7 @@ __all__ = [
     "NoisyRados",
     "Number",
     "OutputError",
+    "PartialSums",
     "Plain",
     "Prudential",
     "RadoBoostClassifier",
@@ -250,6 +260,7 @@ __all__ = [
     "Rounds",
     "Schema",
     "SchemaWarning",
+    "Share",
     "Statement",
     "Strongest",
     "TableError",
@@ -257,6 +268,7 @@ __all__ = [
     "class_shares",
     "close_room",
     "craft",
+    "craft_shares",
     "draw_rados",
     "explain",
     "export",
@@ -264,7 +276,11 @@ __all__ = [
     "join_room",
     "load",
     "load_model",
+    "load_partial",
+    "load_share",
     "merge",
+    "merge_shares",
+    "new_share_key",
     "open_room",
     "plan_for",
     "predict_partitions",
@@ -273,10 +289,13 @@ __all__ = [
     "query",
     "schema_template",
     "score",
+    "share",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "secure":  # a package of its own, whose library is an extra
+        return import_module("radoboost.secure")
     for module, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(f"radoboost.{module}"), name)

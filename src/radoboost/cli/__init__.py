@@ -20,6 +20,7 @@ from radoboost.cli.predict import predict
 from radoboost.cli.reproduce import reproduce
 from radoboost.cli.schema import bounds, schema
 from radoboost.cli.score import score
+from radoboost.cli.share import share
 from radoboost.cli.shell import in_one_line
 from radoboost.cli.show import show
 
@@ -30,7 +31,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (craft, learn, merge, predict, score, show, export, schema, check, account, audit, reproduce, demo):
+for command in (
+    *(craft, learn, merge, share, predict, score, show, export),
+    *(schema, check, account, audit, reproduce, demo),
+):
     app.command()(in_one_line(command))
 app.command(hidden=True, context_settings={"ignore_unknown_options": True})(in_one_line(bounds))
 app.add_typer(ledger.app)

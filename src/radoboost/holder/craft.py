@@ -192,7 +192,7 @@ def craft(
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
     _check_arguments(protection, signatures, intercept, missing, unlabelled)
-    declared = declaration(schema, bounds, y, label, classes, features, _left_out(drop, weights))
+    declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
     declared = written(declared, separator, decimal, protection.private)
     asked = Asked(
         **declared,
@@ -388,7 +388,7 @@ def _advise(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
         warnings.warn(advice, DeltaWarning, stacklevel=3)
 
 
-def _left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
+def left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
     """The columns to leave out, among them that of the weights."""
     if not isinstance(weights, str):
         return drop  # as it was given: if it cannot be used, whoever reads it says so

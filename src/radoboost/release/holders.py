@@ -13,7 +13,8 @@ from radoboost.errors import ReleaseError
 from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict
 
 MERGED, AVERAGED, ROOM = "merged", "averaged", "room"
-WAYS = (MERGED, AVERAGED, ROOM)
+SHARED, ENCRYPTED = "shared", "encrypted"  # rows went in two shares, or encrypted, to those who crafted
+WAYS = (MERGED, AVERAGED, ROOM, SHARED, ENCRYPTED)
 
 
 @dataclass(frozen=True)
