@@ -116,21 +116,25 @@ if TYPE_CHECKING:
     )
     from radoboost.estimators import MomentsClassifier, RadoBoostClassifier
     from radoboost.findings.explained import explain
+    from radoboost.holder.block_rados import craft_blocks
     from radoboost.holder.craft import craft
     from radoboost.holder.foreseen import plan_for
     from radoboost.holder.guessing import schema_template
     from radoboost.holder.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
     from radoboost.holder.proposing import propose_schema
     from radoboost.holder.signatures import AllSignatures, FixedSupport
+    from radoboost.learner.block_rados import learn_blocks
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
     from radoboost.learner.frames import predict_partitions
+    from radoboost.learner.joining import join
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.prior import class_shares
     from radoboost.learner.spark_udf import predict_udf
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
+    from radoboost.release.block_rados import BlockRados
     from radoboost.release.columns import Column
     from radoboost.release.drawn import draw_rados
     from radoboost.release.maps import FeatureMap
@@ -145,10 +149,13 @@ __version__ = version("radoboost")
 
 # The module of each public name. It is imported on first use, so that a command pays for what it uses.
 _HOMES = {
+    "learner.block_rados": ("learn_blocks",),
     "learner.boost": ("Rounds",),
+    "release.block_rados": ("BlockRados",),
     "release.columns": ("Column",),
     "release.drawn": ("draw_rados",),
     "release.maps": ("FeatureMap",),
+    "holder.block_rados": ("craft_blocks",),
     "holder.craft": ("craft",),
     "findings.explained": ("explain",),
     "holder.foreseen": ("plan_for",),
@@ -179,6 +186,7 @@ _HOMES = {
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
     "learner.frames": ("predict_partitions",),
+    "learner.joining": ("join",),
     "learner.model": ("Model", "load_model"),
     "learner.prior": ("class_shares",),
     "learner.spark_udf": ("predict_udf",),
@@ -198,6 +206,7 @@ __all__ = [
     "AdaBoostSSClassifier",
     "AllSignatures",
     "ArgumentError",
+    "BlockRados",
     "BudgetError",
     "BudgetWarning",
     "Category",
@@ -241,10 +250,13 @@ __all__ = [
     "TooLargeError",
     "class_shares",
     "craft",
+    "craft_blocks",
     "draw_rados",
     "explain",
     "export",
     "folds",
+    "join",
+    "learn_blocks",
     "load",
     "load_model",
     "plan_for",

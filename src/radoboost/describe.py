@@ -16,6 +16,7 @@ from radoboost.privacy import delta_advice
 from radoboost.release import Release, Statement, percent_up, rounded_up
 from radoboost.release.class_facts import class_facts, facts_in_words
 from radoboost.release.maps import FeatureMap
+from radoboost.release.shared import shared_names
 from radoboost.release.words import (
     epsilon_text,
     figures_in_words,
@@ -47,6 +48,7 @@ def describe(release: Release) -> str:
         f"{held_in_words(release.n_rados)} of {len(release.columns):,} features, from {_examples(release.n_examples)}",
         *_classes(release),
         *_mapped(release.map),
+        *_shares(release),
         *_made_by(release.mechanism, release.signatures if release.n_rados else None, release.map),
         "",
         *_stated(release.statement, release.n_examples),
@@ -301,6 +303,15 @@ def _mapped(feature_map: FeatureMap | None) -> list[str]:
         f"{len(feature_map.terms):,} columns made of {len(feature_map.input_names):,}: {made}"
         + (f"; {logged:,} of the inputs logged" if logged else ""),
     )
+
+
+def _shares(release: Release) -> list[str]:
+    """The columns that stand there for another holder, where there are any."""
+    names = shared_names(release)
+    if names is None:
+        return []
+    what = f"{', '.join(names)}, and the label" if names else "the label alone"
+    return _field("shared", f"{what}: sums without labels stand beside the rados, for rado join; learners leave them out")
 
 
 def _made_by(

@@ -119,6 +119,13 @@ def craft(
             "linear, and for moments what the table carries.",
         ),
     ] = "auto",
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL,COL",
+            help="Columns that another holder has too, for rado join; '' if only the label is. Not with --epsilon.",
+        ),
+    ] = None,
     scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
     schema: SchemaOption = None,
     bounds: BoundsOption = None,
@@ -216,6 +223,7 @@ def craft(
       rado craft wine.csv --label grade --class low --class middle --class high
       rado craft patients.csv --label readmitted --missing drop --separator ';' --decimal ,
       rado craft patients.csv --label readmitted --unlabelled drop
+      rado craft patients.csv --label readmitted --share age,region
       rado craft patients.csv --epsilon 1 --schema patients.schema.json
       rado craft patients.csv --epsilon 1 --schema patients.schema.json --ledger clinic.ledger
       rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
@@ -252,6 +260,7 @@ def craft(
             mechanism=protection,
             signatures=chosen_signatures(support),
             columns=columns,
+            share=None if share is None else _names(share),
             scale=None if scale == "none" else scale,
             schema=schema,
             bounds=bounds,
@@ -283,6 +292,15 @@ def craft(
     if advice:
         say(f"rado: {advice}")
     print_release(release, place, as_json, f"wrote {place}")
+
+
+def _names(text: str) -> list[str]:
+    """Names of columns, from one text with commas between them.
+
+    >>> _names("age, region"), _names("")
+    (['age', 'region'], [])
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _keep_promise(place: Path) -> None:

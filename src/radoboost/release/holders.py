@@ -12,8 +12,8 @@ from typing import Any
 from radoboost.errors import ReleaseError
 from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict
 
-MERGED, AVERAGED, ROOM = "merged", "averaged", "room"
-WAYS = (MERGED, AVERAGED, ROOM)
+MERGED, AVERAGED, ROOM, JOINED = "merged", "averaged", "room", "joined"
+WAYS = (MERGED, AVERAGED, ROOM, JOINED)
 
 
 @dataclass(frozen=True)

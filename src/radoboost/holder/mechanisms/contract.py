@@ -40,7 +40,8 @@ class Asked:
     `person` is the column that says whose row it is, and of each person at most `max_rows` rows contribute: which of
     them, a key from the operating system decides. A `choice_key` is for audits and tests. `columns` says which columns
     the release has: "linear" are the table's own, and what "auto" means is the mechanism's. `weights` say how often
-    each row counts: they are one for each row, or the name of a column.
+    each row counts: they are one for each row, or the name of a column. `share` names the columns that another
+    holder has too, whose sums without labels stand beside the rados; None where none stand there.
     """
 
     n_rados: int
@@ -62,6 +63,7 @@ class Asked:
     choice_key: bytes | None = field(default=None, repr=False)
     columns: Columns = "auto"
     weights: Any = None
+    share: tuple[str, ...] | None = None
 
     @property
     def groups(self) -> Mapping[str, str]:
@@ -113,6 +115,15 @@ class Asked:
                 "(--weights), or take the mechanism plain, which promises nothing"
             )
 
+    def refuse_share(self, name: str) -> None:
+        """Refuse `share`, for mechanisms whose releases have no place for sums without labels."""
+        if self.share is not None:
+            raise ArgumentError(
+                f"{name} cannot share columns: releases that are joined are plain for now, because a private one "
+                "shortens each row by its own columns, so that what two holders share differs; leave share out "
+                "(--share), or epsilon"
+            )
+
     def refuse_person(self, name: str) -> None:
         """Refuse a `person`, for mechanisms that promise nothing about whole rows."""
         if self.person is not None:
@@ -134,7 +145,8 @@ class Circumstances:
     columns were made by a feature map. `shape` is what the noise of `moments` depends on. `n_classes` counts the
     classes of a plain release. With `query`, rows are those of the answer to a query. `cluster` names the machines that
     saw the table's rows, where it was not this one alone. Signatures that are `drawn_together` have one key for all
-    rows: those of a prescribed size.
+    rows: those of a prescribed size. `shared` names the columns whose sums without labels stand beside the rados; None
+    where there are none.
     """
 
     scale: str
@@ -154,6 +166,7 @@ class Circumstances:
     query: bool = False
     cluster: str = ""
     drawn_together: bool = False
+    shared: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -207,7 +220,9 @@ class Mechanism(Protocol):
     One that makes another number of rados than `DEFAULT_RADOS` where nobody asks for a number has `default_rados`: 0 if
     it makes none, and `craft` draws those that are asked for from the moments that it releases. One that can say
     beforehand what so many declared rows carry has `foresee(asked)`, which returns a sentence or None. One that has no
-    signatures for a seed to fix says so: `takes_seed` is False. One that books otherwise than its statement's event at
+    signatures for a seed to fix says so: `takes_seed` is False. One whose releases
+    may have sums without labels beside rados, for columns that holders `share`, has `shares`, which is True. One that
+    books otherwise than its statement's event at
     once has `foreseen_bookings(asked)`: the events that it will book, as far as they are known beforehand.
     """
 
