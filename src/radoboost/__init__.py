@@ -127,7 +127,7 @@ if TYPE_CHECKING:
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
     from radoboost.learner.frames import predict_partitions
-    from radoboost.learner.joining import join
+    from radoboost.learner.joining import join, part_models
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.prior import class_shares
     from radoboost.learner.spark_udf import predict_udf
@@ -186,7 +186,7 @@ _HOMES = {
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
     "learner.frames": ("predict_partitions",),
-    "learner.joining": ("join",),
+    "learner.joining": ("join", "part_models"),
     "learner.model": ("Model", "load_model"),
     "learner.prior": ("class_shares",),
     "learner.spark_udf": ("predict_udf",),
@@ -259,6 +259,7 @@ __all__ = [
     "learn_blocks",
     "load",
     "load_model",
+    "part_models",
     "plan_for",
     "predict_partitions",
     "predict_udf",

@@ -229,6 +229,7 @@ def craft(
       rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
     """
     import radoboost as rb
+    from radoboost.tables.columns import split_names
     from radoboost.tables.labels import class_advice
 
     options = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
@@ -260,7 +261,7 @@ def craft(
             mechanism=protection,
             signatures=chosen_signatures(support),
             columns=columns,
-            share=None if share is None else _names(share),
+            share=None if share is None else split_names(share),
             scale=None if scale == "none" else scale,
             schema=schema,
             bounds=bounds,
@@ -292,15 +293,6 @@ def craft(
     if advice:
         say(f"rado: {advice}")
     print_release(release, place, as_json, f"wrote {place}")
-
-
-def _names(text: str) -> list[str]:
-    """Names of columns, from one text with commas between them.
-
-    >>> _names("age, region"), _names("")
-    (['age', 'region'], [])
-    """
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _keep_promise(place: Path) -> None:

@@ -39,8 +39,8 @@ LEAST = 20
 MOST_BLOCKS = 1 << 20
 _SLOT_CUT = (0.5,)  # between the 0 and the 1 of a category's slot
 _NOT_PROTECTED = (
-    "A block is everybody who is alike in the shared columns, as they are cut, and in the label: its sum stands there in "
-    "the clear, and so does how many people it has. A block of one person is that person's row.",
+    "A block is everybody who is alike in the shared columns, as they are cut, and in the label: its sum stands there "
+    "in the clear, and so does how many people it has. A block of one person is that person's row.",
     "That no block has fewer people than a floor promises nothing: anyone who knows all others of a block knows the "
     "last one, and two sets of blocks differ by single people.",
 )

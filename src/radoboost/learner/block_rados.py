@@ -1,4 +1,4 @@
-"""A classifier from the block rados of two holders: Patrini, Nock, Hardy and Caetano (2016), and a variant with weights.
+"""A classifier from the block rados of two holders: Patrini, Nock, Hardy and Caetano (2016), and one with weights.
 
 B has a row for each block: the left holder's own columns, the right one's, the shared ones and the constant. Every sum
 of blocks is a rado of the matched table, and the mean-variance loss over all of them is least at
@@ -19,15 +19,13 @@ from radoboost.release.block_rados import BlockRados
 from radoboost.release.holders import JOINED, Holders
 from radoboost.tables.columns import listed
 
-RIDGE = 0.1
-WEIGHTED_RIDGE = 0.1
+RIDGE = 3.0
+WEIGHTED_RIDGE = 0.3
 """One for all tables, as a share of the mean of the diagonal: those with the fewest errors on average over the nine
 domains of benchmarks/holders_join.py."""
 
 
-def learn_blocks(
-    left: BlockRados, right: BlockRados, *, weighted: bool = False, ridge: float | None = None
-) -> Model:
+def learn_blocks(left: BlockRados, right: BlockRados, *, weighted: bool = False, ridge: float | None = None) -> Model:
     """A classifier from block rados of the same people at two holders: `weighted` divides blocks by their people.
 
     `ridge` is lambda as a share of the mean of the diagonal of B'B. Nothing tells which is good without matched rows,
@@ -51,7 +49,9 @@ def learn_blocks(
     names = [part.columns[k].name for part, places in zip((left, right), own, strict=True) for k in places]
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise ReleaseError(f"both holders have {listed(twice)}, and it is not cut; cut it at both, or leave it out at one")
+        raise ReleaseError(
+            f"both holders have {listed(twice)}, and it is not cut; cut it at both, or leave it out at one"
+        )
     blocks = np.column_stack([left.sums[:, own[0]], right.sums[:, own[1]], left.sums[:, [*common, -1]]])
     second = blocks.T @ (blocks / left.counts[:, None] if weighted else blocks)
     second += ridge * float(np.trace(second)) / len(second) * np.eye(len(second))
@@ -64,7 +64,9 @@ def learn_blocks(
         "mechanism": {"name": left.statement.mechanism},
         "signatures": {"name": "blocks"},
     }
-    parts = [{"columns": [part.columns[k].name for k in places]} for part, places in zip((left, right), own, strict=True)]
+    parts = [
+        {"columns": [part.columns[k].name for k in places]} for part, places in zip((left, right), own, strict=True)
+    ]
     exposed = tuple(dict.fromkeys([*left.statement.not_protected, *right.statement.not_protected]))
     statement = replace(left.statement, not_protected=exposed, holders=Holders(JOINED, parts))
     columns += [left.columns[k] for k in [*common, -1]]
@@ -74,9 +76,13 @@ def learn_blocks(
 def _check_alike(left: BlockRados, right: BlockRados) -> None:
     """Refuse block rados that are not of the same people, cut and coded alike."""
     if left.schema is not None or right.schema is not None:
-        raise ReleaseError("block rados are put together over columns of numbers; encode others yourself, at both alike")
+        raise ReleaseError(
+            "block rados are put together over columns of numbers; encode others yourself, at both alike"
+        )
     if left.classes != right.classes:
-        raise ReleaseError(f"the classes are coded differently: {left.classes} on the left, {right.classes} on the right")
+        raise ReleaseError(
+            f"the classes are coded differently: {left.classes} on the left, {right.classes} on the right"
+        )
     if dict(left.cuts) != dict(right.cuts) or list(left.cuts) != list(right.cuts):
         raise ReleaseError("the shared columns are cut differently; give both holders the same cuts, in the same order")
     if left.blocks.tolist() != right.blocks.tolist() or left.counts.tolist() != right.counts.tolist():

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.learner.completion import RIDGE, PartMoments, complete, solve
@@ -24,6 +23,8 @@ from radoboost.tables.columns import listed
 from radoboost.tables.kinds import Date, Kind, Number
 from radoboost.tables.schema import Schema
 
+SENTENCES = ("assumes", "needs", "cannot_know")  # what a model says about itself, in `learner`
+_NAME = "completion"
 _SIDES = ("the left release", "the right release")
 
 
@@ -73,7 +74,7 @@ def join(
         parts = [side.moments(sides[0]) for side in sides]
         theta = solve(*complete(*parts), ridge)
     described = [pair.part(k, release) for k, release in enumerate(releases)]
-    learner = {"name": "completion", "ridge": float(ridge), "on": list(names), "parts": described, **pair.sentences()}
+    learner = {"name": _NAME, "ridge": float(ridge), "on": list(names), "parts": described, **pair.sentences()}
     origin = {
         "n_rados": sum(release.n_rados for release in releases),
         "n_examples": None,
@@ -82,6 +83,40 @@ def join(
     }
     statement = _stated([release.statement for release in releases], described)
     return Model(theta, pair.columns, releases[0].classes, learner, origin, statement, pair.schema)
+
+
+def part_models(model: Model) -> tuple[Model, Model]:
+    """A model that `join` made, in two parts, one for each holder: the scores of both parts add up to its scores.
+
+    So a row can be predicted where its two parts do not meet: each holder computes a score of its own columns, and only
+    scores travel. The left part has the shared columns and the constant, too. A score of one part alone says nothing
+    about probabilities.
+
+    >>> import numpy as np, radoboost as rb
+    >>> x = np.random.default_rng(0).normal(size=(500, 3))
+    >>> tables = [{"a": x[:, 0], name: x[:, k]} for k, name in ((1, "b"), (2, "c"))]
+    >>> model = rb.join(*(rb.craft(table, x.sum(axis=1) > 0, share=["a"]) for table in tables))
+    >>> left, right = rb.part_models(model)
+    >>> scores = left.decision_function(tables[0]) + right.decision_function(tables[1])
+    >>> bool(np.allclose(scores, model.decision_function({**tables[0], **tables[1]})))
+    True
+    """
+    if model.learner.get("name") != _NAME:
+        raise ArgumentError("only a model that join made has a part for each holder")
+    left, right = (set(part["columns"]) for part in model.learner["parts"])
+    raw = {} if model.schema is None else {part.name: part.column for part in model.schema.encoded()}
+    theirs = [raw.get(column.name, column.name) in right for column in model.columns]
+    return _part(model, [not there for there in theirs], left | set(model.learner["on"])), _part(model, theirs, right)
+
+
+def _part(model: Model, kept: Sequence[bool], names: set[str]) -> Model:
+    """The model over some of its columns, whose raw names are `names`."""
+    schema = model.schema
+    if schema is not None:
+        schema = schema.only([name for name in schema.used if name in names], ())
+    learner = {"name": "part of a completion", "ridge": model.learner["ridge"], "columns": sorted(names)}
+    columns = tuple(column for column, there in zip(model.columns, kept, strict=True) if there)
+    return replace(model, theta=model.theta[np.array(kept)], columns=columns, learner=learner, schema=schema)
 
 
 def _check_release(release: Any, side: str) -> None:
@@ -260,8 +295,8 @@ class Pair:
         ours, theirs = listed(self.left.own_names), listed(self.right.own_names)
         given = f"{listed(self.on)} and the label" if self.on else "the label"
         return {
-            "assumes": f"assumes that {ours} of one holder and {theirs} of the other are unrelated given {given}, as far "
-            "as straight lines go, and that the rows of both are of one population",
+            "assumes": f"assumes that {ours} of one holder and {theirs} of the other are unrelated given {given}, as "
+            "far as straight lines go, and that the rows of both are of one population",
             "needs": "needs both parts of a row to predict it: scores are sums over columns, so those of the parts add",
             "cannot_know": f"cannot know how {ours} and {theirs} go together beyond that, for nobody saw them in one "
             "row; nor how often it errs, until somebody has rows with both parts",
@@ -286,10 +321,10 @@ def _difference(left: Side, right: Side, name: str) -> str:
 
 def _reading(kind: Kind) -> Kind:
     """What matters about how cells become numbers, besides bounds: what fills gaps, only where there may be some."""
-    if isinstance(kind, Number | Date):
-        fill = kind.fill if kind.gaps else None
-        return dataclasses.replace(kind, low=None, high=None, fill=fill, terms=None)
-    return kind
+    if not isinstance(kind, Number | Date):
+        return kind
+    bare = dataclasses.replace(kind, low=None, high=None, terms=None)
+    return bare if kind.gaps else dataclasses.replace(bare, fill=None)
 
 
 def _range(column: Column) -> str:

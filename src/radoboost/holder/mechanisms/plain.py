@@ -6,9 +6,9 @@ from typing import ClassVar
 from radoboost.holder.grid import make_columns
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Secrets
+from radoboost.holder.mechanisms.shared_sums import check_share, shared_places
 from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey, through_map
 from radoboost.holder.run import Run
-from radoboost.holder.mechanisms.shared_sums import check_share, shared_places
 from radoboost.holder.signatures import check_enough_examples
 from radoboost.privacy import NotPrivate, Relation
 from radoboost.release import Statement
@@ -59,8 +59,8 @@ def exposed_by_sharing(shared: tuple[str, ...] | None) -> tuple[str, ...]:
     of = f" and the sums of {', '.join(map(repr, shared))}" if shared else ""
     return (
         "Beside each rado stand sums without labels over the same examples, for other holders to join their columns "
-        f"by: how many examples it sums{of}. With the rado they tell that of each class by itself: of few examples more "
-        "than a rado alone, and for anyone who solves for examples more equations.",
+        f"by: how many examples it sums{of}. With the rado they tell that of each class by itself: of few examples "
+        "more than a rado alone, and for anyone who solves for examples more equations.",
     )
 
 

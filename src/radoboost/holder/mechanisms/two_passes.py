@@ -17,9 +17,9 @@ from radoboost.holder.declared import Declared, check_bounds, check_names, limit
 from radoboost.holder.feature_maps import make_map, n_outputs
 from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Through
+from radoboost.holder.mechanisms.shared_sums import SumShared, shared_places
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
-from radoboost.holder.mechanisms.shared_sums import SumShared, shared_places
 from radoboost.holder.signatures import Prepared, SignatureSet
 from radoboost.holder.sparse_passes import check_room, sum_class_entries, sum_entries, survey_entries
 from radoboost.release import RADOS, class_block
@@ -158,7 +158,10 @@ def _share_beside(
     blocks = {
         name: total * np.array([column.step for column in own])
         for name, total, own in zip(
-            (RADOS, SHARED), run.pooled([sums.rados.totals, sums.shared[:, -len(shared) :]]), (columns, shared), strict=True
+            (RADOS, SHARED),
+            run.pooled([sums.rados.totals, sums.shared[:, -len(shared) :]]),
+            (columns, shared),
+            strict=True,
         )
     }
     return sums.counts, blocks, {SHARED: tuple(column.name for column in shared)}
