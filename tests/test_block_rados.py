@@ -1,4 +1,4 @@
-"""Block rados, the baseline for columns at different holders: sums by block, the floor, and what is learned from them."""
+"""Block rados, the baseline for columns at different holders: sums by block, the floor, and what is learned."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def test_threads_and_categories(rng):
 
 
 def test_few_people_in_a_block_are_refused(rng):
-    x, y, (table, _) = dealt(rng, 100)
+    _, y, (table, _) = dealt(rng, 100)
     fine = np.linspace(-2, 2, 60).tolist()
     with pytest.raises(rb.TableError, match=r"of \d+ blocks have fewer than 20 people, \d+ of them one, whose row"):
         rb.craft_blocks(table, y, cuts={"a": fine})

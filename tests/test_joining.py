@@ -122,7 +122,7 @@ def test_a_release_says_what_it_shares_and_what_that_tells(both):
         ({"share": ["age"], "intercept": False}, "needs the constant one"),
         ({"share": ["age"], "signatures": rb.FixedSupport(0.5)}, "leave signatures out"),
         ({"share": ["age"], "columns": "quadratic"}, "take columns='linear' with share"),
-        ({"share": ["age"], "mechanism": rb.Moments(1.0)}, "moments cannot share columns.*shortens each row by its own"),
+        ({"share": ["age"], "mechanism": rb.Moments(1.0)}, "moments cannot share columns.*shortens each row"),
         ({"share": ["age"], "mechanism": rb.NoisyRados(1.0)}, "noisy-rados cannot share columns"),
         ({"share": ["age"], "mechanism": rb.FeatureBand("age", 1.0)}, "feature-band cannot share columns"),
     ],
@@ -264,7 +264,7 @@ def test_other_people_and_other_constants_are_converted(rng):
             with pytest.raises(rb.ReleaseError, match=r"coded differently: clipped to nothing on the left, and to \["):
                 rb.join(clinic, laboratory)
             continue
-        model = rb.join(clinic, laboratory)
+        model = rb.join(clinic, laboratory, ridge=0.0)  # a ridge depends on where 0 is
         assert np.mean(model.predict(part(table, *NAMES)) != y) < 0.2
         thetas.append((*model.coef, model.intercept))
     assert np.allclose(thetas[0], thetas[1], rtol=1e-3)  # but for the grid
@@ -278,7 +278,7 @@ def test_scores_of_parts_add_and_half_a_row_is_refused(both):
     assert right.feature_names == ("sugar",)
     sums = left.decision_function(part(table, "age", "dose")) + right.decision_function(part(table, "sugar"))
     assert np.allclose(sums, model.decision_function(part(table, *NAMES)))
-    with pytest.raises(rb.TableError, match="has no column 'sugar'.*needs both parts of a row to predict it: scores"):
+    with pytest.raises(rb.TableError, match=r"has no column 'sugar'.*needs both parts of a row to predict it: scores"):
         model.predict(part(table, "age", "dose"))
     with pytest.raises(rb.ArgumentError, match="only a model that join made"):
         rb.part_models(left)
@@ -327,9 +327,9 @@ def test_raw_tables_are_joined_by_their_schemas(rng):
     sums = left.decision_function(rows) + right.decision_function(rows)
     assert np.allclose(sums, model.decision_function(rows))
     for other, words in (
-        ({**kinds, "region": rb.Category(("south", "north"))}, "'region' is coded differently: it becomes 'region=south'"),
+        ({**kinds, "region": rb.Category(("south", "north"))}, "'region' is coded differently: it becomes 'region=nor"),
         ({**kinds, "age": replace(ages, high=100)}, r"'age' is coded differently: clipped to \[0, 120\] on the left"),
-        ({**kinds, "age": replace(ages, fill=40)}, "'age' is coded differently: its cells are read, or its gaps filled"),
+        ({**kinds, "age": replace(ages, fill=40)}, "'age' is coded differently: its cells are read"),
         ({**kinds, "age": rb.Category((40, 50), other=True)}, "a number on the left, a category on the right"),
     ):  # fmt: skip
         raw = pa.table({"region": region, "age": table["age"], "sugar": table["sugar"]})
@@ -389,8 +389,8 @@ def test_the_command_joins_two_files(rado, rng):
     code, out, err = rado("join", *releases, "--on", "sex", "-o", "none.model.json")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "does not share 'sex'" in err
-    code, _, err = rado("craft", "clinic.csv", "--label", "ill", "--share", "age", "--epsilon", "1", "--bounds", "private",
-                        "--classes", "no", "yes", "-o", "none.rado.parquet")  # fmt: skip
+    code, _, err = rado("craft", "clinic.csv", "--label", "ill", "--share", "age", "--epsilon", "1", "--bounds",
+                        "private", "--classes", "no", "yes", "-o", "none.rado.parquet")  # fmt: skip
     assert code == 1
     assert "moments cannot share columns" in err
     from pathlib import Path

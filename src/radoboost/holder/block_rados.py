@@ -167,7 +167,7 @@ def _checked_cuts(cuts: Any) -> dict[str, tuple[float, ...]]:
     """Cuts by column, in ascending order."""
     if not isinstance(cuts, Mapping):
         raise ArgumentError('cuts must be a mapping of shared columns to numbers, such as {"age": [30, 50, 70]}')
-    chosen = {name: tuple(float(cut) for cut in values or ()) for name, values in cuts.items()}
+    chosen = {name: tuple(float(cut) for cut in (() if values is None else values)) for name, values in cuts.items()}
     for name, values in chosen.items():
         if list(values) != sorted(set(values)) or not np.isfinite(values).all():
             raise ArgumentError(f"the cuts of {name!r} must be finite numbers in ascending order; they are {values}")

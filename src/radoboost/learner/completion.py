@@ -11,10 +11,12 @@ the average of both holders' second moments of it,
 
     C = T W T' + diag(R_1, R_2, 0)
 
-is positive semidefinite, for R_p is a Schur complement. Theta solves (C + ridge) theta = 2 b, as in `learner.moments`.
+is positive semidefinite, for R_p is a Schur complement. First moments are b_p + beta_p (W's average - W's mean at p):
+where both have the same people, that is b_p. Theta solves (C + ridge) theta = 2 b, as in `learner.moments`.
 This is statistical matching under conditional independence: Raessler (2002); D'Orazio, Di Zio and Scanu (2006).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,30 +88,41 @@ def complete(left: PartMoments, right: PartMoments) -> tuple[NDArray[np.float64]
         raise ArgumentError("both parts must share the same columns")
     total = left.n_people + right.n_people
     shares = left.n_people / total, right.n_people / total
-    slopes, rests = zip(*(_regressed(part) for part in (left, right)), strict=True)
-    common = sum(
-        share * part.second[part.n_own :, part.n_own :] for share, part in zip(shares, (left, right), strict=True)
+    common = _averaged([part.second[part.n_own :, part.n_own :] for part in (left, right)], shares)
+    # In units of the columns' own sizes, so that no rounding depends on units.
+    unit = _units(common)
+    units = [_units(part.second[: part.n_own, : part.n_own]) for part in (left, right)]
+    slopes, rests = zip(
+        *(_regressed(part, np.concatenate([own, unit])) for part, own in zip((left, right), units, strict=True)),
+        strict=True,
     )
     lift = np.vstack([*slopes, np.eye(width)])
-    second = lift @ common @ lift.T
-    start = 0
-    for part, rest in zip((left, right), rests, strict=True):
-        here = slice(start, start + part.n_own)
-        second[here, here] += rest
-        start += part.n_own
-    both = sum(share * part.first[part.n_own :] for share, part in zip(shares, (left, right), strict=True))
-    first = np.concatenate([left.first[: left.n_own], right.first[: right.n_own], both])
-    kept = start + width // 2  # x and 1, the label times features, are there to regress on, and not to predict with
-    return first[:kept], (second + second.T)[:kept, :kept] / 2
+    second = lift @ (common / np.outer(unit, unit)) @ lift.T
+    second[: left.n_own, : left.n_own] += rests[0]
+    kept = left.n_own + right.n_own + width // 2  # x and 1 are there to regress on, and not to predict with
+    second[left.n_own : kept - width // 2, left.n_own : kept - width // 2] += rests[1]
+    both = _averaged([part.first[part.n_own :] for part in (left, right)], shares)
+    # Own means follow where W moves from the holder's own people to all.
+    own = [
+        part.first[: part.n_own] + size * (slope @ ((both - part.first[part.n_own :]) / unit))
+        for part, size, slope in zip((left, right), units, slopes, strict=True)
+    ]
+    first, sizes = np.concatenate([*own, both]), np.concatenate([*units, unit])
+    second = (second + second.T) / 2 * np.outer(sizes, sizes)
+    return first[:kept], second[:kept, :kept]
 
 
-def _regressed(part: PartMoments) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _averaged(arrays: Sequence[NDArray[np.float64]], shares: Sequence[float]) -> NDArray[np.float64]:
+    """The average of both holders, in which every person counts alike."""
+    return arrays[0] * shares[0] + arrays[1] * shares[1]
+
+
+def _regressed(part: PartMoments, units: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How own columns follow from W, and the second moments of what is left of them: no eigenvalue is negative."""
     own, common = slice(part.n_own), slice(part.n_own, None)
-    unit = _units(part.second[common, common])
-    inverse = pinvh(part.second[common, common] / np.outer(unit, unit), rtol=_SINGULAR) / np.outer(unit, unit)
-    slopes = part.second[own, common] @ inverse
-    rest = part.second[own, own] - slopes @ part.second[common, own]
+    second = part.second / np.outer(units, units)
+    slopes = second[own, common] @ pinvh(second[common, common], rtol=_SINGULAR)
+    rest = second[own, own] - slopes @ second[common, own]
     values, vectors = np.linalg.eigh((rest + rest.T) / 2)
     return slopes, (vectors * np.maximum(values, 0.0)) @ vectors.T
 
