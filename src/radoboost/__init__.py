@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     )
     from radoboost.estimators import MomentsClassifier, RadoBoostClassifier
     from radoboost.findings.explained import explain
+    from radoboost.holder.block_rados import craft_blocks
     from radoboost.holder.craft import craft
     from radoboost.holder.foreseen import plan_for
     from radoboost.holder.guessing import schema_template
@@ -137,15 +138,18 @@ if TYPE_CHECKING:
     from radoboost.holder.row_shares import share
     from radoboost.holder.share_sums import craft_shares, new_share_key
     from radoboost.holder.signatures import AllSignatures, FixedSupport
+    from radoboost.learner.block_rados import learn_blocks
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
     from radoboost.learner.frames import predict_partitions
+    from radoboost.learner.joining import join, part_models
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.prior import class_shares
     from radoboost.learner.spark_udf import predict_udf
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
+    from radoboost.release.block_rados import BlockRados
     from radoboost.release.columns import Column
     from radoboost.release.drawn import draw_rados
     from radoboost.release.maps import FeatureMap
@@ -162,11 +166,14 @@ __version__ = version("radoboost")
 
 # The module of each public name. It is imported on first use, so that a command pays for what it uses.
 _HOMES = {
+    "learner.block_rados": ("learn_blocks",),
     "learner.boost": ("Rounds",),
+    "release.block_rados": ("BlockRados",),
     "release.columns": ("Column",),
     "release.drawn": ("draw_rados",),
     "release.maps": ("FeatureMap",),
     "release.merging": ("merge",),
+    "holder.block_rados": ("craft_blocks",),
     "holder.craft": ("craft",),
     "findings.explained": ("explain",),
     "holder.foreseen": ("plan_for",),
@@ -199,6 +206,7 @@ _HOMES = {
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
     "learner.frames": ("predict_partitions",),
+    "learner.joining": ("join", "part_models"),
     "learner.model": ("Model", "load_model"),
     "learner.prior": ("class_shares",),
     "learner.spark_udf": ("predict_udf",),
@@ -221,6 +229,7 @@ __all__ = [
     "AdaBoostSSClassifier",
     "AllSignatures",
     "ArgumentError",
+    "BlockRados",
     "BudgetError",
     "BudgetWarning",
     "Category",
@@ -268,12 +277,15 @@ __all__ = [
     "class_shares",
     "close_room",
     "craft",
+    "craft_blocks",
     "craft_shares",
     "draw_rados",
     "explain",
     "export",
     "folds",
+    "join",
     "join_room",
+    "learn_blocks",
     "load",
     "load_model",
     "load_partial",
@@ -282,6 +294,7 @@ __all__ = [
     "merge_shares",
     "new_share_key",
     "open_room",
+    "part_models",
     "plan_for",
     "predict_partitions",
     "predict_udf",
