@@ -88,6 +88,11 @@ def test_more_than_can_be_missed_are_named(rng):
 
 def test_a_slow_holder_is_waited_for(rng):
     room = Room(rng, 5)
+    sums = room.sums()
+    assert (sums["h00"].round, sums["h00"].missing) == ("", ())
+    played(sums, rng, lambda name, now: name != "h03", ticks=2)
+    assert (sums["h00"].round, sums["h00"].missing) == ("keys", ("h03",))
+    room = Room(rng, 5)
     outcomes = played(room.sums(), rng, lambda name, now: name != "h03" or now > PATIENCE - 2)
     assert check_totals(room, outcomes)[0].present == tuple(room.names)
 

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from radoboost.errors import RoomError
+from radoboost.holder.keystream import Key
 from radoboost.holder.room import masks, shamir, sum_secrets
 from radoboost.holder.room.messages import place_of, read
 from radoboost.holder.room.parties import Party, Seats
@@ -118,15 +119,14 @@ def divided(rng, monkeypatch, n_parties, tolerate, n_colluders, n_second):
 def test_two_lists_never_give_both_secrets_of_a_holder(rng, n_parties):
     """All numbers of colluders below 2T - K, and all ways to divide the honest (B4, B6)."""
     unmasked = 0
-    for tolerate in range(1, (n_parties + 1) // 2):
-        seats = Room(rng, n_parties, tolerate).seats
-        least = 2 * seats.threshold - n_parties
-        assert least > tolerate
+    rooms = [Room(rng, n_parties, tolerate) for tolerate in range(1, (n_parties + 1) // 2)]
+    assert all(2 * room.seats.threshold - n_parties > room.seats.tolerate for room in rooms)
+    for threshold, tolerate in {room.seats.threshold: room.seats.tolerate for room in rooms}.items():
+        least = 2 * threshold - n_parties
         for n_colluders in range(1, min(least, n_parties - 1)):
             for n_second in range(n_parties - n_colluders):
                 with pytest.MonkeyPatch.context() as patch:
                     collusion, outcomes, victim = divided(rng, patch, n_parties, tolerate, n_colluders, n_second)
-                threshold = collusion.room.seats.threshold
                 assert min(len(collusion.shares(victim, kind)) for kind in (0, 1)) < threshold
                 totals = {outcome.present for outcome in outcomes.values() if isinstance(outcome, Total)}
                 assert len(totals) <= 1
@@ -222,6 +222,24 @@ def test_one_pad_less_leaves_numbers_hidden(rng):
     for other, pad in zip(room.names[1:], pairs, strict=True):
         back = secrets[other].masked(zeros, ["h00", other], keys) - secrets[other].masked(zeros, [other], keys)
         assert not (pad + back).any()
+
+
+def test_pads_and_boxes_are_bound_to_agreement_stage_and_holders(rng, monkeypatch):
+    """B2: the same secrets give other pads in another sum, and a box opens for nobody else, nowhere else."""
+    parties = tuple(Party(name, name.encode() * 32) for name in "abc")
+    zeros, fixed = np.zeros(4, np.uint64), iter(np.arange(1, 1000))
+    pads, boxes = set(), set()
+    monkeypatch.setattr(masks, "new_key", lambda: Key(bytes(24) + int(next(fixed)).to_bytes(8)))
+    for agreement, stage in ((bytes(32), 0), (bytes(32), 1), (bytes(31) + b"1", 0)):
+        seats, fixed = Seats(agreement, parties, 1), iter(np.arange(1, 1000))
+        holders = {name: SumSecrets(seats, stage, name) for name in "abc"}
+        keys = {name: PublicKeys.from_body(holder.keys()) for name, holder in holders.items()}
+        pads |= {holders["a"].masked(zeros, members, keys).tobytes() for members in ("a", "ab", "ac", "abc")}
+        boxes |= {(stage, agreement, *holders["a"]._box(*way, keys[way[1]])) for way in (("a", "b"), ("a", "c"))}
+        boxes |= {(stage, agreement, *holders["a"]._box("b", "a", keys["b"]))}
+        assert holders["a"]._box("a", "b", keys["b"]) == holders["b"]._box("a", "b", keys["a"])
+    assert len(pads) == 12
+    assert len({key for _, _, key, _ in boxes}) == len({about for _, _, _, about in boxes}) == 9
 
 
 def test_no_secret_is_in_a_message_a_word_or_a_pickle(rng, monkeypatch):

@@ -325,6 +325,17 @@ class SecureSum:
         assert self._secrets is not None, "secrets are there until the answer"
         return self._secrets
 
+    @property
+    def round(self) -> str:
+        """The round that this holder is in: one of `ROUNDS`, or nothing before its first step."""
+        return self._round
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those whose message of this round has not come: whom everybody waits for."""
+        seen = self._messages.get(self._round, {})
+        return tuple(name for name in self._members.get(self._round, ()) if name not in seen)
+
     def __repr__(self) -> str:
         return f"SecureSum({self._name!r}, stage {self._stage}, {self._round or 'not begun'})"
 
