@@ -104,6 +104,13 @@ def test_a_holder_that_is_too_late_is_told_so(rng):
     assert "the list of h00 (0003/keys-list) leaves h03 out, who was late" in str(outcomes["h03"])
 
 
+def test_what_else_lies_in_a_mailbox_is_left_alone(rng):
+    room = Room(rng, 4)
+    for name in ("0003/keys/zorro", "0003/keys/h01/h02", "0003/masked/anybody", "0003/keys", "0004/keys/h00", "x"):
+        room.box.put(name, b"of somebody else")
+    assert len(check_totals(room, played(room.sums(), rng))) == 4
+
+
 def test_nobody_is_in_a_sum_twice(rng):
     room = Room(rng, 3)
     played(room.sums(), rng)
@@ -113,9 +120,7 @@ def test_nobody_is_in_a_sum_twice(rng):
     again = SecureSum(room.box, room.seats, room.identities["h00"], 3, room.names, room.numbers["h00"])
     before = room.box.names("")
     for _ in range(2):  # it stays over
-        with pytest.raises(
-            RoomError, match=r"a message of h00 is already there \(0003/confirm/h00\).* open a new room"
-        ):
+        with pytest.raises(RoomError, match=r"a message of h00 is already there \(0003/keys/h00\).* open a new room"):
             again.step(0.0)
     assert room.box.names("") == before
 

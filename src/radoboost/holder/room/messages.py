@@ -96,7 +96,7 @@ def read(content: bytes, place: str, seats: Seats, most_bytes: int = MOST_BYTES)
     Traceback (most recent call last):
     radoboost.errors.RoomError: in the place of west (0003/greeting/west) lies a message of north; open a new room
     """
-    number, kind, holder = place.split("/")
+    number, kind, holder = place.split("/", 2)
     whose = f"the message for all in {number}/{kind}" if holder == ANYBODY else f"the message of {holder}"
 
     def refused(why: str) -> RoomError:
