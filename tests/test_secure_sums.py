@@ -165,8 +165,8 @@ def test_it_runs_in_threads_and_can_be_stopped(rng):
         secure_sum(room.box, room.seats, room.identities["h00"], 4, room.names, room.numbers["h00"], stop=stop)
 
 
-# Faults. Each takes a room and a generator, and makes changes; it gives names of which each error must have one, and
-# whether all others must come to a total.
+# Faults. Each takes a room and a generator, and makes changes. It gives names of which each error must have one;
+# whether all others must come to a total (None: nobody may); and who the others are not.
 
 
 def at_sending(room, name, kind, change):
@@ -235,7 +235,7 @@ def altered_list(room, rng):
     kind, flip = some(rng, ROUNDS[:3]), flipped(rng)
     for view in room.views.values():
         view.sent.append(lambda name, content: flip(content) if name.endswith(f"{kind}-list/anybody") else content)
-    return [*room.names, f"{kind}-list"], False, set()
+    return [*room.names, f"{kind}-list"], None, set()
 
 
 def under_another_name(room, rng):
@@ -338,7 +338,7 @@ def wrong_list(room, rng):
         return rewritten_list(room, content, kind, change) if wrong else content
 
     room.views["h00"].sent.append(sent)
-    return ["h00"], False, set()
+    return ["h00"], None, set()
 
 
 def killed(room, rng):
@@ -394,6 +394,8 @@ def schedule(number, fault_kinds=FAULTS):
     if len(faults) == 1 and survivable[0]:
         for name in set(room.names) - victims[0]:
             assert isinstance(outcomes[name], Total), (number, faults, name, outcomes[name])
+    if len(faults) == 1 and survivable[0] is None:
+        assert not totals, (number, faults)
     return faults[0].__name__, len(totals) > 0
 
 

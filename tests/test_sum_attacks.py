@@ -330,6 +330,32 @@ def test_dishonest_holders_stop_a_sum_and_are_named(rng):
                 assert outcome.values.tolist() == room.total(outcome.present)
 
 
+@pytest.mark.parametrize("kind", ["keys", "shares", "masked"])
+def test_two_messages_of_one_holder_give_no_two_totals(rng, kind):
+    """A dishonest holder signs two, and the mailbox shows either to some."""
+    room = Room(rng, 7, 3)
+    place, shown = place_of(room.stage, kind, "h01"), []
+
+    def sent(name, content):
+        if name == place:
+            message = read(content, place, room.seats)
+            arrays = {name: array + array.dtype.type(1) for name, array in message.arrays.items()}
+            body = message.body if arrays else {**message.body, **SumSecrets(room.seats, room.stage, "h01").keys()}
+            shown.append(room.signed("h01", kind, body, arrays))
+        return content
+
+    room.views["h01"].sent.append(sent)
+    for name in ("h03", "h06"):
+        room.views[name].seen.append(lambda name, content: shown[0] if name == place else content)
+    outcomes = played(room.sums(), rng)
+    for name in ("h03", "h06"):
+        with pytest.raises(
+            RoomError, match=r"the list of h00 .* has another message of h01 than the one that was shown"
+        ):
+            raise outcomes[name]
+    assert len({outcome.values.tobytes() for outcome in outcomes.values() if isinstance(outcome, Total)}) <= 1
+
+
 def test_nobody_checks_what_a_holder_sends(rng):
     """What the proof does not claim: numbers that are no sums go into the total."""
     room = Room(rng, 5)
