@@ -24,9 +24,7 @@ _TRUST = (
 )
 _SHARES = "Each holder adds a share of the noise, by a key of its own. "
 _COINS = "Each holder draws the coins of its own rows, by a key of its own. "
-_NONSENSE = (
-    "Nobody checks what a holder sends: one who sends nonsense spoils the release, and cannot be told from an odd table."
-)
+_NONSENSE = "Nobody checks what a holder sends: one who sends nonsense spoils the release, and cannot be told from an odd table."
 _OWN_COINS = (
     "A holder knows the coins of its own rows, and can take its own part away. Anyone who knows another's coins must "
     "not see the release: with them its rows can be solved for."

@@ -153,7 +153,11 @@ def join_room(
     mailbox = _mailbox(room, trust_network=trust_network)
     agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
     if (y is None) != (agreement.label is not None):
-        what = f"the label is the column {agreement.label!r}; leave y out" if agreement.label else "no label column; give y"
+        what = (
+            f"the label is the column {agreement.label!r}; leave y out"
+            if agreement.label
+            else "no label column; give y"
+        )
         raise ArgumentError(f"the holders of this room agreed on {what}")
     seats = _seated(mailbox, agreement, own, confirm, wait, stop, _teller(progress))
     mechanism, asked = agreement.check()
@@ -258,7 +262,9 @@ def _seated(
         parties = who_greeted(mailbox, agreement)
         if len(parties) > len(seen):
             seen[:] = parties
-            tell(f"{len(parties)} of {agreement.parties} holders are here: {', '.join(party.name for party in parties)}")
+            tell(
+                f"{len(parties)} of {agreement.parties} holders are here: {', '.join(party.name for party in parties)}"
+            )
         return parties if len(parties) == agreement.parties else None
 
     parties = waited(all_here, wait, stop)
