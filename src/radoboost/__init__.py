@@ -28,10 +28,12 @@
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
-#                 chain: several releases together; holders: what a statement says where there are several
+#                 chain: several releases together; holders: what a statement says where there are several;
+#                 merging: plain releases of several holders as one, if they are alike
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
-#                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
-#                 advance allows (filter), and the books of a table (ledger)
+#                 (calibrate), what several records of one person pay (groups), what noise by shares is worth
+#                 (shared_noise); figures and export; what a total set in advance allows (filter), and the books of a
+#                 table (ledger)
 #
 # The holder's side, from a table to a release:
 #
@@ -47,9 +49,10 @@
 #                 run: the table as a mechanism sees it
 #     room        several holders, one release: parties, mailbox; identities and signed messages; one sum that hides all
 #                 but the total: masks, shamir, sum_secrets, secure_sums; mailboxes: a folder, or behind an address by
-#                 web_client, kept by web_server on shelves
-#     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
-#                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
+#                 web_client, kept by web_server on shelves; agreement, seating, waiting, sitting, outcome; joining:
+#                 all of it
+#     mechanisms  what protects a release: contract, claims, person_claims, room_claims; then plain and feature_band, by
+#                 two_passes; noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
 #                 moment_plan, moment_columns, moment_stages, moment_passes, moment_classes, score_counts, bins,
 #                 private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
@@ -62,7 +65,8 @@
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
 #                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, prior, model,
-#                 rows, predict, frames (partitions of a cluster's), spark_udf, explain
+#                 averaging (private releases of several holders), rows, predict, frames (partitions of a cluster's),
+#                 spark_udf, explain
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -77,7 +81,8 @@
 #                 things on
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages; what a
 #                 model does: explained, and class_effects for more than two classes
-#   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, row_sums, rates.
+#   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, room_audit,
+#                 row_sums, rates.
 #                 With keys known: reconstruction, linear. Without: subset_sums and lattices, with probe and
 #                 joint_leak; membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and
 #                 the page on a release
@@ -87,8 +92,9 @@
 #                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
-#   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, score,
-#                 show, export, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
+#   cli           the command rado: shell, protection, and a module for each command: craft, learn, merge, predict,
+#                 score, show, export, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for
+#                 python -m
 
 from importlib import import_module
 from importlib.metadata import version
@@ -123,6 +129,8 @@ if TYPE_CHECKING:
     from radoboost.holder.guessing import schema_template
     from radoboost.holder.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
     from radoboost.holder.proposing import propose_schema
+    from radoboost.holder.room.identities import Identity
+    from radoboost.holder.room.joining import close_room, join_room, open_room
     from radoboost.holder.signatures import AllSignatures, FixedSupport
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
@@ -136,6 +144,7 @@ if TYPE_CHECKING:
     from radoboost.release.columns import Column
     from radoboost.release.drawn import draw_rados
     from radoboost.release.maps import FeatureMap
+    from radoboost.release.merging import merge
     from radoboost.scoring import score
     from radoboost.tables.kinds import Category, Date, Left, Number
     from radoboost.tables.queries import query
@@ -151,6 +160,7 @@ _HOMES = {
     "release.columns": ("Column",),
     "release.drawn": ("draw_rados",),
     "release.maps": ("FeatureMap",),
+    "release.merging": ("merge",),
     "holder.craft": ("craft",),
     "findings.explained": ("explain",),
     "holder.foreseen": ("plan_for",),
@@ -186,6 +196,8 @@ _HOMES = {
     "learner.spark_udf": ("predict_udf",),
     "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
+    "holder.room.identities": ("Identity",),
+    "holder.room.joining": ("close_room", "join_room", "open_room"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
     "learner.weak": ("Median", "Prudential", "Strongest"),
     "scoring": ("score",),
@@ -212,6 +224,7 @@ __all__ = [
     "FeatureMap",
     "FilledWarning",
     "FixedSupport",
+    "Identity",
     "Ledger",
     "LedgerError",
     "Left",
@@ -242,13 +255,17 @@ __all__ = [
     "TableError",
     "TooLargeError",
     "class_shares",
+    "close_room",
     "craft",
     "draw_rados",
     "explain",
     "export",
     "folds",
+    "join_room",
     "load",
     "load_model",
+    "merge",
+    "open_room",
     "plan_for",
     "predict_partitions",
     "predict_udf",

@@ -18,6 +18,8 @@ from radoboost.holder.keystream import TILE_ROWS, make_key
 from radoboost.holder.signatures import SIGNATURE_SETS, Prepared
 from radoboost.release import Release, class_block
 from radoboost.release.columns import CONSTANT
+from radoboost.release.holders import MERGED
+from radoboost.release.merging import one_numbering
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.mapped import mapped
@@ -146,19 +148,24 @@ def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
         raise ArgumentError(
             f"the signatures of {n:,} rados over {rows:,} rows are too many for an attack; attack a smaller release"
         )
-    parameters = {key: value for key, value in release.signatures.items() if key != "name"}
+    holders = release.statement.holders
+    if holders is not None and holders.how == MERGED and not one_numbering(holders.parts):
+        raise ArgumentError("the parts of this merged release do not have one seed; attack the release of one part")
+    parameters = {key: value for key, value in release.signatures.items() if key not in ("name", "first_row")}
+    first_row = int(release.signatures.get("first_row", 0))
     kind = SIGNATURE_SETS.get(release.signatures["name"])
     if kind is None:
         raise ReleaseError(f"the signature set {release.signatures['name']!r} is not known here; upgrade radoboost")
-    return member_bits(kind(**parameters).prepare(make_key(seed), n, rows), n, rows)
+    return member_bits(kind(**parameters).prepare(make_key(seed), n, rows), n, rows, first_row)
 
 
-def member_bits(prepared: Prepared, n_rados: int, rows: int) -> NDArray[np.bool_]:
+def member_bits(prepared: Prepared, n_rados: int, rows: int, first_row: int = 0) -> NDArray[np.bool_]:
     """The words of a prepared signature set as one bit for each rado and row, shape (n_rados, rows)."""
-    tiles = -(-rows // TILE_ROWS)
-    words = prepared.words(0, tiles, np.empty((tiles, n_rados), dtype=np.uint64))
+    first_tile, skip = divmod(first_row, TILE_ROWS)
+    tiles = -(-(skip + rows) // TILE_ROWS)
+    words = prepared.words(first_tile, tiles, np.empty((tiles, n_rados), dtype=np.uint64))
     bits = np.unpackbits(np.ascontiguousarray(words.T).astype("<u8").view(np.uint8), axis=1, bitorder="little")
-    return bits[:, :rows].astype(np.bool_)
+    return bits[:, skip : skip + rows].astype(np.bool_)
 
 
 def n_examples(release: Release, rows: int | None) -> int:

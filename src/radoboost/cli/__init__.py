@@ -15,6 +15,7 @@ from radoboost.cli.craft import craft
 from radoboost.cli.demo import demo
 from radoboost.cli.export import export
 from radoboost.cli.learn import learn
+from radoboost.cli.merge import merge
 from radoboost.cli.predict import predict
 from radoboost.cli.reproduce import reproduce
 from radoboost.cli.schema import bounds, schema
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (craft, learn, predict, score, show, export, schema, check, account, audit, reproduce, demo):
+for command in (craft, learn, merge, predict, score, show, export, schema, check, account, audit, reproduce, demo):
     app.command()(in_one_line(command))
 app.command(hidden=True, context_settings={"ignore_unknown_options": True})(in_one_line(bounds))
 app.add_typer(ledger.app)

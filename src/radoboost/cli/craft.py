@@ -79,6 +79,14 @@ def craft(
             help="About how many rows, from public knowledge: moments refuses an epsilon that so few cannot carry.",
         ),
     ] = None,
+    first_row: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="The number of the table's first row, for holders who share a --seed: each begins where the one "
+            "before ended, and rado merge then gives the release of all rows, to the last bit.",
+        ),
+    ] = 0,
     weights: Annotated[
         str | None,
         typer.Option(
@@ -263,6 +271,7 @@ def craft(
             person=person,
             max_rows=max_rows,
             rows=rows,
+            first_row=first_row,
             weights=weights,
             seed=seed,
             i_know=i_know,

@@ -54,6 +54,7 @@ class SumClasses(RadoPass):
 
     def add(self, sums: ClassSums, first_row: int, batch: Batch) -> None:
         """Snap, and sum class by class."""
+        first_row += self.offset
         values, places = engine_values(batch, self.engine), self.rule.places(batch.labels, batch.place)
         rows, clipped = self.engine.snap(values, np.ones(batch.n_rows, np.int8), self.columns)
         for place in np.unique(places):

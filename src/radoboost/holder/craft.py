@@ -29,7 +29,7 @@ from radoboost.holder.run import Pool, Run
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.clusters import ClusterRunner, check_reach, cluster_runner
 from radoboost.holder.runners.threads import Threads, check_threads
-from radoboost.holder.signatures import SignatureSet, check_n_rados
+from radoboost.holder.signatures import SignatureSet, check_first_row, check_n_rados
 from radoboost.privacy import Event, delta_advice, event_from_dict
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.progress import no_progress, show_progress
@@ -60,6 +60,7 @@ def craft(
     person: str | None = None,
     max_rows: int | None = None,
     rows: int | None = None,
+    first_row: int = 0,
     weights: Any = None,
     mechanism: Mechanism | None = None,
     columns: Columns = "auto",
@@ -126,6 +127,9 @@ def craft(
         refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent; with `progress`
         it first says which columns they carry, as `plan_for` does. A `DeltaWarning`
         says where delta is too large for so many.
+    first_row : int
+        The number of the table's first row, for several holders who share a seed: each begins where the one before
+        ended, and `merge` then gives the release of all rows, to the last bit. Needs a seed.
     weights : array-like of whole numbers, or str, optional
         How often each row counts, or the name of the column that says so, which is then no feature: the release is that
         of the table in which row i stands weights[i] times in place, each copy with its own coins. A row of weight 0 is
@@ -205,6 +209,7 @@ def craft(
         max_rows=check_person(person, max_rows),
         earlier=chain(compose),
         weights=weights,
+        first_row=check_first_row(first_row),
     )
     machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
     _check(protection, asked)
@@ -391,9 +396,10 @@ def _left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
 
 
 def _check(mechanism: Mechanism, asked: Asked) -> None:
-    """Refuse what the mechanism cannot make, and weights wherever a record is protected."""
+    """Refuse what the mechanism cannot make, and weights and first rows wherever a record is protected."""
     if mechanism.private:
         asked.refuse_weights(mechanism.name)
+        asked.refuse_first_row(mechanism.name)
     mechanism.check(asked)
 
 

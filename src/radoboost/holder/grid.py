@@ -14,20 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.release.columns import SCALES, Column, constant_column
+from radoboost.release.columns import GRID_BITS as GRID_BITS
+from radoboost.release.columns import MAX_EXAMPLES, SCALES, Column, constant_column
+from radoboost.release.columns import grid_step as grid_step
 
-GRID_BITS = 22
-LEAST_BOUND, LARGEST_BOUND = 2.0**-900, 2.0**900
 EXACT_UNIT = -1074  # every float64 is a whole multiple of 2**-1074
-MAX_EXAMPLES = 2**31 - 1  # more, and a rado might not be exact in float64
 
 
-def check_size(name: str, n_rows: int, most: int = MAX_EXAMPLES) -> None:
-    """Refuse more rows than can be summed exactly."""
+_POOLED = "pool their moments: rado merge A B --how moments"
+
+
+def check_size(name: str, n_rows: int, most: int = MAX_EXAMPLES, advice: str = _POOLED) -> None:
+    """Refuse more rows than can be summed exactly; `advice` says what becomes of several releases."""
     if n_rows > most:
         raise TableError(
             f"{name} has {n_rows:,} rows; at most {most:,} can be summed exactly: make several releases, each of some "
-            "of its files, and pool their moments"
+            f"of its files, and {advice}"
         )
 
 
@@ -72,20 +74,6 @@ class ExactSums:
                 f"column {name!r} spreads too far to be standardised; rescale it, or use scale='bounds'"
             ) from None
         return mean, math.sqrt(variance) or 1.0
-
-
-def grid_step(bound: float, name: str) -> float:
-    """The grid step of a feature whose values lie within +-bound.
-
-    >>> grid_step(1.0, "x") == 2.0**-22, grid_step(1.5, "x") == 2.0**-21, grid_step(0.0, "x")
-    (True, True, 1.0)
-    """
-    if bound == 0:
-        return 1.0
-    if not LEAST_BOUND <= bound <= LARGEST_BOUND:
-        raise TableError(f"column {name!r} has values as large as {bound:.3g}, outside 2**-900 .. 2**900; rescale it")
-    fraction, exponent = math.frexp(bound)
-    return math.ldexp(1.0, exponent - (fraction == 0.5) - GRID_BITS)
 
 
 def make_columns(

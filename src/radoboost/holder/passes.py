@@ -280,7 +280,9 @@ def counted_values(batch: Batch, values: NDArray[Any]) -> NDArray[Any]:
 class RadoPass:
     """What passes share that sum rados; what a row adds is for those that extend it to say.
 
-    `inputs` are the table's columns where a feature map makes others of them: the holder's counts are of these.
+    `inputs` are the table's columns where a feature map makes others of them: the holder's counts are of these. The
+    first row of the table has the number `offset` in the keystream: that of a holder whose rows follow those of others
+    under one seed is not 0.
     """
 
     engine: Engine
@@ -289,6 +291,7 @@ class RadoPass:
     n_rados: int
     prepared: Prepared
     inputs: tuple[Column, ...] | None = field(default=None, kw_only=True)
+    offset: int = field(default=0, kw_only=True)
 
     title = "summing rows"
 
@@ -304,7 +307,7 @@ class RadoPass:
 
     def for_part(self, first_row: int, n_rows: int) -> Self:
         """The pass for one part that is summed elsewhere, with the coins of its own rows."""
-        return replace(self, prepared=self.prepared.for_part(first_row, n_rows))
+        return replace(self, prepared=self.prepared.for_part(self.offset + first_row, n_rows))
 
     def empty(self) -> RadoSums:
         """Zeros."""
@@ -329,6 +332,7 @@ class SumRados(RadoPass):
 
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
         """Snap and sum."""
+        first_row += self.offset
         values, signs = engine_values(batch, self.engine), self.rule.signs(batch.labels, batch.place)
         prepared = self.prepared
         if self.turned is not None:

@@ -160,11 +160,6 @@ class Run:
         return int(self.pooled([np.array([n_rows], dtype=np.int64)])[0][0])
 
     @property
-    def shared(self) -> bool:
-        """Whether the release is about the rows of several holders."""
-        return self._pool is not None
-
-    @property
     def noise_factor(self) -> float:
         """How much more noise there is in sums than was asked for: 1, unless several holders add shares of it."""
         return 1.0 if self._pool is None else self._pool.noise_factor
@@ -215,7 +210,7 @@ def _share(scale: float) -> float:
     """A share of noise in grid steps, refused where its rounding would show (D2 of docs/proofs/shared-noise.md)."""
     if scale < LEAST_SHARE:
         raise ArgumentError(
-            f"shares of the noise would be of {scale:.3g} grid steps, and must be of {LEAST_SHARE:g} at least, for they "
-            "are rounded; take a smaller epsilon or fewer holders"
+            f"shares of the noise would be of {scale:.3g} grid steps, and must be of {LEAST_SHARE:g} at least, for "
+            "they are rounded; take a smaller epsilon or fewer holders"
         )
     return scale

@@ -19,6 +19,7 @@ from radoboost.holder.keystream import MAX_RADOS
 from radoboost.holder.subsets import Corrected, Everything, Start
 
 MAX_SIZE = 2**64  # counting stops here: nobody asks for so many rados
+_LAST_ROW = 2**60  # nobody has so many rows
 _SIZES_PLANE = 2**32 - 2
 _WEIGHT_BITS, _DRAW_BITS = 256, 384
 
@@ -290,6 +291,19 @@ def check_n_rados(n_rados: object) -> int:
     if not 1 <= n_rados <= MAX_RADOS:
         raise ArgumentError(f"n_rados must lie between 1 and {MAX_RADOS:,}; it is {int(n_rados):,}")
     return int(n_rados)
+
+
+def check_first_row(first_row: object) -> int:
+    """first_row as an int, if the keystream has rows of such numbers.
+
+    >>> check_first_row(1001)
+    1001
+    """
+    if isinstance(first_row, bool) or not isinstance(first_row, int | np.integer):
+        raise ArgumentError(f"first_row must be a whole number; it is {first_row!r}")
+    if not 0 <= first_row <= _LAST_ROW:
+        raise ArgumentError(f"first_row must lie between 0 and {_LAST_ROW:,}; it is {int(first_row):,}")
+    return int(first_row)
 
 
 def check_enough_examples(n_rados: int, n_examples: int, signatures: SignatureSet) -> None:

@@ -191,6 +191,7 @@ class SumEntries(SumRados):
 
     def add(self, sums: Any, first_row: int, batch: Batch) -> None:
         """Snap entries and sum them."""
+        first_row += self.offset
         rows, signs = entries_of(batch), self.rule.signs(batch.labels, batch.place)
         prepared = self.prepared
         if self.turned is not None:
@@ -257,6 +258,7 @@ class SumClassEntries(SumClasses):
 
     def add(self, sums: Any, first_row: int, batch: Batch) -> None:
         """Snap entries and sum them, class by class."""
+        first_row += self.offset
         rows, places = entries_of(batch), self.rule.places(batch.labels, batch.place)
         for place in np.unique(places).tolist():
             own, total = places == place, sums.by_class[place]

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from radoboost import memory
 from radoboost.errors import ReleaseError
 from radoboost.release import Release, class_block
+from radoboost.release.laws import POOLED_SUMS, SUMS
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ def share_and_spread(release: Release) -> tuple[float, float]:
     (0.25, 0.25)
     """
     name, m = release.signatures["name"], release.n_examples
-    if release.law != "sums" or name not in ("all", "fixed-support") or m is None:
+    if release.law not in (SUMS, POOLED_SUMS) or name not in ("all", "fixed-support") or m is None:
         raise ReleaseError(
             f"the rados of a release by {release.mechanism['name']} with signatures {name!r} are of a kind that this "
             "version cannot learn more than two classes from; upgrade radoboost"

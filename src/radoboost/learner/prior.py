@@ -7,7 +7,7 @@ Of more than two classes noisy moments have no counts, and shares are estimates:
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,13 @@ from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.release import RADOS, Release
 from radoboost.release.class_facts import class_facts
 from radoboost.release.columns import CONSTANT
+from radoboost.release.laws import POOLED_SUMS, SUMS
 from radoboost.release.scores import EDGES
 from radoboost.tables.labels import class_key
 
 Prior = float | Mapping[Any, float]
 
-_EXACT_LAWS = ("sums", "banded sums")  # the constant of a row is 1 there, whatever else is in it
+_EXACT_LAWS = (SUMS, POOLED_SUMS, "banded sums")  # the constant of a row is 1 there, whatever else is in it
 
 
 def class_shares(release: Release) -> tuple[float, ...]:
@@ -38,7 +39,14 @@ def class_shares(release: Release) -> tuple[float, ...]:
     >>> [round(share, 2) for share in class_shares(release)]
     [0.75, 0.25]
     """
-    counts = _counts(release)
+    return shares_together([release])
+
+
+def shares_together(releases: Sequence[Release]) -> tuple[float, ...]:
+    """The shares of all releases together: numbers of rows by class add up."""
+    release, found = releases[0], [_counts(release) for release in releases]
+    known = [counts for counts in found if counts is not None]
+    counts = np.sum(known, axis=0) if len(known) == len(found) else None
     if counts is None:
         raise ReleaseError(
             "the release does not tell which share of its rows each class has: it needs a constant column, and a "

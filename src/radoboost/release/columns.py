@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ReleaseError
+from radoboost.errors import ReleaseError, TableError
 from radoboost.tables.kinds import middle
 
 CONSTANT = "(constant)"
+GRID_BITS = 22  # of a value, in steps of its column's grid
+MAX_EXAMPLES = 2**31 - 1  # more, and a rado might not be exact in float64
+LEAST_BOUND, LARGEST_BOUND = 2.0**-900, 2.0**900
 SCALES = ("none", "standard", "bounds")
 
 
@@ -112,6 +115,20 @@ def columns_from_json(entries: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
                 f"{sorted(entry)} with scale {entry.get('scale')!r}; upgrade radoboost"
             )
     return tuple(Column(**entry) for entry in entries)
+
+
+def grid_step(bound: float, name: str) -> float:
+    """The grid step of a feature whose values lie within +-bound.
+
+    >>> grid_step(1.0, "x") == 2.0**-22, grid_step(1.5, "x") == 2.0**-21, grid_step(0.0, "x")
+    (True, True, 1.0)
+    """
+    if bound == 0:
+        return 1.0
+    if not LEAST_BOUND <= bound <= LARGEST_BOUND:
+        raise TableError(f"column {name!r} has values as large as {bound:.3g}, outside 2**-900 .. 2**900; rescale it")
+    fraction, exponent = math.frexp(bound)
+    return math.ldexp(1.0, exponent - (fraction == 0.5) - GRID_BITS)
 
 
 def constant_column(step: float) -> Column:

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+SUMS, POOLED_SUMS = "sums", "pooled sums"
 LAWS = {
-    "sums": "each rado is the sum of edge vectors over a random subset",
+    SUMS: "each rado is the sum of edge vectors over a random subset",
+    POOLED_SUMS: "rados of several holders, moved and stretched so that together they have the mean and the covariance "
+    "of such sums over the rows of all",
     "banded sums": "each rado is such a sum, and the sum of one binary column stays within a band",
     "noisy sums": "each rado is such a sum of clipped edge vectors, and has noise of its own",
     "sums of noisy rows": "each rado is the sum of edge vectors that have noise, one draw a row, over a random subset",

@@ -6,6 +6,7 @@ from typing import Any
 
 from radoboost.privacy import event_from_dict, figures
 from radoboost.release import Statement, rounded_up
+from radoboost.release.holders import AVERAGED, ROOM, Holders
 
 _LENGTHS = "standard deviations, where one row counts 1 and has length 1"
 _STAGES = {  # what a stage of several is called, by its name in a release
@@ -63,7 +64,25 @@ def statement_in_words(statement: Statement) -> dict[str, list[str]]:
             + (f" ({total['why']})" if "why" in total else "")
             + (f", if {total['holds_if']}" if "holds_if" in total else "")
         )
+    if statement.holders is not None:
+        promised += holders_in_words(statement.holders)
     return {"What is promised": promised, "What is not protected": list(statement.not_protected)}
+
+
+def holders_in_words(holders: Holders) -> list[str]:
+    """How many holders made something, and how, and what is promised in the cases that only several have.
+
+    >>> holders_in_words(Holders("merged", ({"rows": 10}, {"rows": 12})))
+    ['made of releases of 2 holders, merged']
+    """
+    count, ways = len(holders.parts), {ROOM: "made by {} holders in a room", AVERAGED: "the average of {} holders"}
+    sentences = [ways.get(holders.how, "made of releases of {} holders, merged").format(count)]
+    for figure in holders.figures:
+        relation = figure.event.relation
+        neighbours = "" if relation is None else f", for {relation.value} as neighbours"
+        delta = rounded_up(figure.delta, 6)
+        sentences.append(f"{figure.case}: epsilon {epsilon_text(figure.epsilon)}, delta {delta}{neighbours}")
+    return sentences
 
 
 def figures_of(statement: Statement) -> dict[str, Any]:

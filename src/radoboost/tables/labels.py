@@ -160,12 +160,17 @@ class LabelsSeen:
 
         Without declared classes they are in the order of their values: of two the smaller or earlier is -1 and the
         other +1, so that 0 and 1, -1 and 1, or False and True mean what they say. Texts that are not all numbers, or
-        not all truth values, are in the order of texts.
+        not all truth values, are in the order of texts. Of declared classes a table may have one alone, as that of one
+        of several holders may.
         """
         values = self._distinct()
-        if len(values) < 2:
-            how_many = f"one class only ({values[0]!r})" if values else "no values"
-            raise TableError(f"the label {self.name!r} has {how_many}; it must have at least two")
+        if not values:
+            raise TableError(f"the label {self.name!r} has no values; it must have at least two")
+        if len(values) < 2 and self.classes is None:
+            raise TableError(
+                f"the label {self.name!r} has one class only ({values[0]!r}); it must have at least two; if rows of "
+                "the others are in other tables, declare all classes (--classes NEG POS)"
+            )
         if self.classes is not None:
             check_kinds(self.name, self.classes)
             return LabelRule(self.name, self.classes)

@@ -40,8 +40,9 @@ class Asked:
     `person` is the column that says whose row it is, and of each person at most `max_rows` rows contribute: which of
     them, a key from the operating system decides. A `choice_key` is for audits and tests. `columns` says which columns
     the release has: "linear" are the table's own, and what "auto" means is the mechanism's. `weights` say how often
-    each row counts: they are one for each row, or the name of a column. Noise on sums is drawn in so many `shares`, one
-    of each holder of a room; 1 where there is one holder.
+    each row counts: they are one for each row, or the name of a column. Rows have numbers from `first_row` on, where
+    holders with one seed number the rows of all of them. Noise on sums is drawn in so many `shares`, one of each holder
+    of a room; 1 where there is one holder.
     """
 
     n_rados: int
@@ -63,7 +64,13 @@ class Asked:
     choice_key: bytes | None = field(default=None, repr=False)
     columns: Columns = "auto"
     weights: Any = None
+    first_row: int = 0
     shares: int = 1
+
+    @property
+    def numbering(self) -> dict[str, int]:
+        """What a release says of the numbers of its rows, where they do not begin with 0."""
+        return {"first_row": self.first_row} if self.first_row else {}
 
     @property
     def groups(self) -> Mapping[str, str]:
@@ -113,6 +120,27 @@ class Asked:
             raise ArgumentError(
                 f"the promise of {name} is for one record, and one of weight w would count w times; leave weights out "
                 "(--weights), or take the mechanism plain, which promises nothing"
+            )
+
+    def refuse_first_row(self, name: str) -> None:
+        """Refuse a `first_row`, for mechanisms whose releases are not summed with those of others."""
+        if self.first_row:
+            raise ArgumentError(
+                f"first_row numbers rows of plain releases of one seed, which are then merged, and no seed or merge is "
+                f"for {name}; leave first_row out (--first-row)"
+            )
+
+    def check_first_row(self) -> None:
+        """Refuse a `first_row` where no coins of rows follow from their numbers, or nobody else has the same coins."""
+        if self.first_row and not self.subsets.by_coins:
+            raise ArgumentError(
+                f"with signatures {self.subsets.name!r} the rows of a table have no coins of their own, so that "
+                "numbers of rows say nothing; leave first_row (--first-row) or the support out"
+            )
+        if self.first_row and not self.seeded:
+            raise ArgumentError(
+                "first_row numbers the rows of holders who share a seed; give that seed too (--seed), or leave "
+                "first_row out (--first-row): without a seed coins are independent anyway"
             )
 
     def refuse_person(self, name: str) -> None:

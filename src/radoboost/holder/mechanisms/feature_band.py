@@ -75,6 +75,7 @@ class FeatureBand:
         check_scale(asked)
         asked.refuse_many_classes(self.name, asked.classes)
         asked.refuse_weights(self.name)
+        asked.refuse_first_row(self.name)
         if asked.signatures is not None:
             raise ArgumentError("FeatureBand brings its own signatures; leave signatures out")
         if asked.fixed_columns != "linear":

@@ -207,7 +207,7 @@ class Stages:
         self.block_columns: dict[str, tuple[str, ...]] = {}
 
     def noise(self) -> dict[str, float]:
-        """The noise of each stage, in units of what its block holds: as much as there is by now, in the least of them."""
+        """The noise of each stage, in units of what its block holds: that of those who are still here."""
         return released_noise({stage: scale * self._run.noise_factor for stage, scale in self._scales().items()})
 
     def run(self) -> None:

@@ -182,7 +182,7 @@ class Moments:
         outlook = _outlook(asked, names)
         shape = _shape(asked, names, outlook)
         if not self.hides_size:
-            check_size(run.source.name, run.source.n_rows or 0, MOST_ROWS)
+            check_size(run.source.name, run.source.n_rows or 0, MOST_ROWS, "learn from all: rado learn A B")
         # All that the table's columns can be refused for comes before anything is spent.
         check_names(names, asked.intercept)
         check_width(max(shape.n_columns, shape.widest))

@@ -62,8 +62,9 @@ class Plain:
     in_rooms: ClassVar[bool] = True
 
     def check(self, asked: Asked) -> None:
-        """Refuse a scale that cannot be used."""
+        """Refuse a scale that cannot be used, and a first row that would say nothing."""
         check_scale(asked)
+        asked.check_first_row()
 
     def make(self, asked: Asked, run: Run) -> Made:
         """Rados as they are."""

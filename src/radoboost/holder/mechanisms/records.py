@@ -203,7 +203,7 @@ def count_rows(run: Run) -> int:
     if n_rows is None:
         n_rows = sum(run.sizes())
     run.source.check_rows(n_rows)
-    check_size(run.source.name, n_rows)
+    check_size(run.source.name, n_rows, advice="learn from each")
     return n_rows
 
 

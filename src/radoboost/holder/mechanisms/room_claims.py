@@ -24,20 +24,23 @@ _TRUST = (
 )
 _SHARES = "Each holder adds a share of the noise, by a key of its own. "
 _COINS = "Each holder draws the coins of its own rows, by a key of its own. "
-_NONSENSE = "Nobody checks what a holder sends: one who sends nonsense spoils the release, and cannot be told from an odd table."
+_NONSENSE = (
+    "Nobody checks what a holder sends: one who sends nonsense spoils the release, and cannot be told from one with an "
+    "odd table."
+)
 _OWN_COINS = (
     "A holder knows the coins of its own rows, and can take its own part away. Anyone who knows another's coins must "
     "not see the release: with them its rows can be solved for."
 )
 _OF_A_QUERY = (
-    "Where a holder's table is the answer to a query, or a stream, a record is a row of that: if one record of what was "
-    "asked can change other rows, nothing is promised about it."
+    "Where a holder's table is the answer to a query, or a stream, a record is a row of that: if one record of what "
+    "was asked can change other rows, nothing is promised about it."
 )
-_WHO = "Who the holders are, how many rows they have together to noise, and when they were in the room."
+_WHO = "Who the holders are, and when each of them was in the room."
 
 
 def in_room(statement: "Statement", event: Event, gathering: Gathering, secrets: Secrets) -> "Statement":
-    """A statement for a release of a room; its own epsilon is that against as many colluders as are still borne (D6)."""
+    """A statement for a release of a room; its own epsilon is against as many colluders as are still borne (D6)."""
     holders, tolerate, present = gathering.holders, gathering.tolerate, gathering.present
     colluders = tolerate - (holders - present)
     finite = not math.isinf(statement.epsilon)
@@ -67,13 +70,13 @@ def _against(gathering: Gathering, colluders: int) -> str:
             "shares of the noise. Against more of them see the figures for holders."
         )
     return (
-        f"{were} holds against anyone outside the room. A holder knows its own share of the noise: against that see the "
-        "figures for holders."
+        f"{were} holds against anyone outside the room. A holder knows its own share of the noise: against that see "
+        "the figures for holders."
     )
 
 
 def _figures(event: Event, gathering: Gathering, delta: float) -> tuple[Figure, ...]:
-    """Epsilons for the cases that one holder does not have, by those who were in the sum that had the fewest (D6, D8)."""
+    """Epsilons for cases that one holder does not have, by those who were in the sum that had the fewest (D6, D8)."""
     holders, tolerate, present = gathering.holders, gathering.tolerate, gathering.present
     colluders = tolerate - (holders - present)
 

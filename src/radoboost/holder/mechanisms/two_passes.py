@@ -15,7 +15,6 @@ from radoboost.holder.declared import Declared, check_bounds, check_names, limit
 from radoboost.holder.feature_maps import make_map, n_outputs
 from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Through
-from radoboost.holder.mechanisms.records import declared_rule
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import SignatureSet
@@ -92,8 +91,7 @@ def survey(asked: Asked, run: Run, *, unbounded: str | None = None, passes: int 
     check_size(source.name, sums.exact.n_rows)
     n_rows = run.total_rows(sums.exact.n_rows)
     check_size(source.name, n_rows)
-    rule = declared_rule(asked) if run.shared else sums.labels.settle()  # one of many may have a single class
-    return Surveyed(sums.exact, rule, scale, limits, n_rows)
+    return Surveyed(sums.exact, sums.labels.settle(), scale, limits, n_rows)
 
 
 def sum_rados(
@@ -112,12 +110,14 @@ def sum_rados(
     inputs = None if through is None else through.inputs
     steps = np.array([column.step for column in columns])  # times a total it is exact: that is below 2**53
     if facts.rule.n_classes == 2:
-        task = SumRados(run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs)
+        task = SumRados(
+            run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs, offset=asked.first_row
+        )
         sums = run.sum(sum_entries(task, run.source))
         counts, blocks = sums.counts, {RADOS: run.pooled([sums.totals])[0] * steps}
     else:
         check_room(run.engine, run.source, n_rados * facts.rule.n_classes, len(columns))
-        classes = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs)
+        classes = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs, offset=asked.first_row)
         by_class = run.sum(sum_class_entries(classes, run.source))
         counts, totals = by_class.counts, zip(facts.rule.classes, run.pooled(by_class.totals), strict=True)
         blocks = {class_block(value): total * steps for value, total in totals}
@@ -139,7 +139,7 @@ def sum_rados(
             drawn_together=not subsets.by_coins,
         ),
         parameters=parameters,
-        signatures={"name": subsets.name, **subsets.parameters(n_rows)},
+        signatures={"name": subsets.name, **subsets.parameters(n_rows), **asked.numbering},
         counts=counts,
         map=None if through is None else through.map,
     )

@@ -1,8 +1,6 @@
-"""What the holders of a room agree on before anything is computed: columns, bounds, classes, mechanism, how many of them.
+"""What the holders of a room agree on before anything is computed: columns, bounds, classes, mechanism, their number.
 
-Whoever opens a room puts the agreement into its mailbox. Each holder reads it there, and greets with its name, its
-public key and the digest of what it read. Once all are there, agreement and keys together have one code, which people
-compare by telephone: it differs as soon as one byte of the agreement, one name or one key does.
+Whoever opens a room puts the agreement into its mailbox, where each holder reads it.
 """
 
 import dataclasses
@@ -12,7 +10,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +21,7 @@ from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import MECHANISMS, Asked, Mechanism, Plain
 from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
 from radoboost.holder.mechanisms.records import check_declared, check_person, declared_features
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.messages import ANYBODY, place_of, read, written
-from radoboost.holder.room.parties import Party, Seats, check_numbers
+from radoboost.holder.room.parties import check_numbers
 from radoboost.holder.signatures import check_n_rados
 from radoboost.tables.kinds import PRIVATE
 from radoboost.tables.labels import check_classes
@@ -33,11 +29,7 @@ from radoboost.tables.schema import SCHEMA_KEY, Schema
 
 PLACE = "agreement"  # the name of its message
 VERSION = 1
-BEFORE = 0  # the stage of greetings; sums follow
-HELLO, READY = "hello", "ready"
 MOST_BYTES = 16 * 2**20
-_HELLO_BYTES = 4096
-_PARTY = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -81,7 +73,7 @@ class Agreement:
     def from_bytes(cls, content: bytes) -> "Agreement":
         """The agreement of a text, refused unless it is written as `to_bytes` writes it, by this version."""
         try:
-            entry = json.loads(content) if len(content) <= MOST_BYTES else None
+            entry: Any = json.loads(content) if len(content) <= MOST_BYTES else None
             if isinstance(entry, dict) and entry.get("version") != VERSION:
                 raise RoomError(
                     f"the agreement of the room has version {entry.get('version')!r}, and this version of radoboost "
@@ -206,7 +198,7 @@ other's sums by taking its own away; merge releases in place of that (rado merge
     """
     check_numbers(parties, tolerate)
     protection: Any = Plain() if mechanism is None else mechanism
-    if isinstance(protection, type) or not dataclasses.is_dataclass(protection):
+    if isinstance(protection, type) or not hasattr(protection, "make"):
         raise ArgumentError(f"mechanism must be an object such as Moments(epsilon=1.0) or Plain(); it is {mechanism!r}")
     if not isinstance(intercept, bool):
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
@@ -268,82 +260,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError
-
-
-# ---- who is there
-
-
-def check_name(name: Any) -> str:
-    """A holder's name in a room, which is part of names of messages.
-
-    >>> check_name("north")
-    'north'
-    """
-    if not isinstance(name, str) or not _PARTY.fullmatch(name) or name == ANYBODY:
-        raise ArgumentError(
-            f"a holder is called by up to 64 letters, digits, - and _, such as north-clinic, and not {ANYBODY!r}; "
-            f"the name is {name!r}"
-        )
-    return name
-
-
-def greeting(agreement: Agreement, identity: Identity) -> bytes:
-    """The first message of a holder: its key, signed by itself, with the digest of the agreement that it read."""
-    return written(identity, agreement.digest, BEFORE, HELLO, {"public_key": identity.party.public_key.hex()})
-
-
-def greeted(content: bytes, place: str, digest: bytes) -> Party:
-    """Who greeted at `place`, about the agreement of this digest; another one is refused, by the holder's name."""
-    holder = place.rpartition("/")[2]
-    try:
-        if len(content) > _HELLO_BYTES:
-            raise ValueError
-        first, second, *_ = content.split(b"\n")
-        about, key = bytes.fromhex(json.loads(first)["agreement"]), bytes.fromhex(json.loads(second)["public_key"])
-        if len(key) != 32 or len(about) != 32:
-            raise ValueError
-    except (ValueError, LookupError, TypeError, RecursionError):
-        raise RoomError(f"the greeting of {holder} is damaged, or none; {holder} must join a new room") from None
-    if about != digest:
-        raise RoomError(f"{holder} has read another agreement than the one that lies here; open a new room")
-    party = Party(check_name(holder), key)
-    read(content, place, cast(Seats, _Newcomer(digest, (party,))), _HELLO_BYTES)
-    return party
-
-
-@dataclass(frozen=True)
-class _Newcomer:
-    """A holder whose greeting is read, before there are seats."""
-
-    agreement: bytes
-    parties: tuple[Party, ...]
-
-
-def seated(agreement: Agreement, parties: Sequence[Party]) -> Seats:
-    """The seats of all who greeted: their digest depends on each byte of the agreement, each name and each key."""
-    roster = sorted(parties, key=lambda party: party.name)
-    keys = {party.public_key for party in roster}
-    if len(keys) < len(roster):
-        twice = [party.name for party in roster if sum(party.public_key == one.public_key for one in roster) > 1]
-        raise RoomError(f"{' and '.join(twice)} have one key; each holder needs an identity of its own")
-    text = json.dumps([[party.name, party.public_key.hex()] for party in roster], separators=(",", ":"))
-    digest = hashlib.sha256(b"radoboost/room/" + agreement.digest + text.encode()).digest()
-    return Seats(digest, tuple(roster), agreement.tolerate)
-
-
-def code_of(seats: Seats) -> str:
-    """The code of a room, for people to compare by telephone: 128 bits, so that nobody finds two rooms with one.
-
-    >>> code_of(Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abc"), 1))
-    '0000 0000 0000 0000 0000 0000 0000 0000'
-    """
-    digits = seats.agreement.hex()[:32]
-    return " ".join(digits[k : k + 4] for k in range(0, 32, 4))
-
-
-def hello_place(name: str) -> str:
-    """Where the greeting of a holder lies."""
-    return place_of(BEFORE, HELLO, name)
 
 
 def read_agreement(content: bytes | None, room: str) -> Agreement:

@@ -6,7 +6,6 @@ docs/proofs/shared-noise.md).
 """
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -15,17 +14,17 @@ from numpy.typing import NDArray
 
 from radoboost.errors import RoomError
 from radoboost.holder.mechanisms.contract import Gathering
-from radoboost.holder.room.agreement import BEFORE
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import Message, place_of, read, written
 from radoboost.holder.room.parties import Seats
+from radoboost.holder.room.seating import BEFORE
 from radoboost.holder.room.secure_sums import Total, secure_sum
+from radoboost.holder.room.waiting import waited
 from radoboost.privacy.shared_noise import noise_factor, noise_share
 
 T = TypeVar("T")
 AGREED = "agreed"
-_POLL, _LONGEST_POLL = 0.01, 0.1  # seconds
 
 
 class Adding(Protocol):
@@ -113,8 +112,8 @@ class Sitting:
         theirs = _unpacked(message)
         if not _alike(mine, theirs):
             raise RoomError(
-                f"{message.sender} sent figures of another form than they have here, in stage {self.stage} of the room; "
-                "all need the same version of radoboost: open a new room"
+                f"{message.sender} sent figures of another form than they have here, in stage {self.stage} of the "
+                "room; all need the same version of radoboost: open a new room"
             )
         return theirs
 
@@ -145,24 +144,6 @@ class Sitting:
             for party in self._seats.parties
         )
         return Gathering(len(self._seats.parties), self._seats.tolerate, len(self.present), parts)
-
-
-def waited(look: Callable[[], T | None], seconds: float, stop: threading.Event | None = None) -> T | None:
-    """What `look` finds, as soon as it finds something; None when the time is up.
-
-    >>> waited(lambda: 7, 1.0)
-    7
-    """
-    end, pause = time.monotonic() + seconds, _POLL
-    while True:
-        found = look()
-        if found is not None or time.monotonic() >= end:
-            return found
-        if stop is None:
-            time.sleep(pause)
-        elif stop.wait(pause):
-            raise RoomError("this holder was told to stop")
-        pause = min(1.2 * pause, _LONGEST_POLL)
 
 
 # ---- figures of one holder, for all

@@ -1,0 +1,157 @@
+"""Releases of several holders that are put together: what they are called, and whether they are of the same columns.
+
+Whatever differs is refused by name, with what to do about it.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.release import Release, load
+from radoboost.release.columns import Column
+from radoboost.release.holders import MERGED
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A release to be merged, and what messages call it."""
+
+    name: str
+    release: Release
+
+    @property
+    def rows(self) -> int:
+        """How many rows it is from; refused where it does not say."""
+        rows = self.release.n_examples
+        if rows is None:
+            raise ReleaseError(f"{self.name} does not say how many rows it is from, so that it cannot be merged")
+        return rows
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """What a statement says of it; of one that was merged itself, of each of its parts."""
+        release, holders = self.release, self.release.statement.holders
+        if holders is not None and holders.how == MERGED:
+            return [dict(part) for part in holders.parts]
+        return [
+            {
+                "id": release.id,
+                "digest": release.digest,
+                "rows": release.n_examples,
+                "rados": release.n_rados,
+                # Where there is no id, the signatures are from a seed, and go by the numbers of rows.
+                **({} if release.id else {"first_row": int(release.signatures.get("first_row", 0))}),
+            }
+        ]
+
+
+def read_parts(releases: Any, who: str) -> list[Part]:
+    """Releases, or those of files, with their names; at least two. `who` needs them."""
+    if isinstance(releases, str | os.PathLike | Release) or not hasattr(releases, "__iter__"):
+        raise ArgumentError(f"{who} needs several releases, or their paths, in a list")
+    parts = []
+    for place, release in enumerate(releases, 1):
+        name = str(release) if isinstance(release, str | os.PathLike) else f"release {place}"
+        if isinstance(release, str | os.PathLike):
+            release = load(release)
+        if not isinstance(release, Release):
+            raise ArgumentError(f"{who} needs releases, or paths of them; one is a {type(release).__name__}")
+        parts.append(Part(name, release))
+    if len(parts) < 2:
+        raise ArgumentError(f"{who} needs at least two releases; there is {len(parts) or 'none'}")
+    return parts
+
+
+def check_different(parts: Sequence[Part]) -> None:
+    """Refuse a release that is there twice, by itself or within a merged one."""
+    for one, other in combinations(parts, 2):
+        mine, theirs = one.entries, other.entries
+        for key in ("id", "digest"):
+            names = {entry[key] for entry in mine if entry.get(key)}
+            if names & {entry[key] for entry in theirs if entry.get(key)}:
+                raise ArgumentError(_twice(one, other))
+        if one.release.blocks.keys() == other.release.blocks.keys() and all(
+            np.array_equal(rows, other.release.blocks[name]) for name, rows in one.release.blocks.items()
+        ):
+            raise ArgumentError(_twice(one, other))
+
+
+def _twice(one: Part, other: Part) -> str:
+    return (
+        f"{one.name} and {other.name} are one release, or have one in common, whose rows would count twice; give each "
+        "release once"
+    )
+
+
+def check_alike(first: Part, other: Part) -> None:
+    """Refuse other classes, columns, bounds, schemas or maps, by name."""
+    a, b = first.release, other.release
+    if [(type(value), value) for value in a.classes] != [(type(value), value) for value in b.classes]:
+        raise ArgumentError(
+            f"{first.name} has the classes {listed(a.classes)}, and {other.name} {listed(b.classes)}; craft both "
+            "with the same classes, in the same order (--classes)"
+        )
+    if a.feature_names != b.feature_names:
+        raise ArgumentError(_other_columns(first, other))
+    if (a.schema is None) != (b.schema is None) or (
+        a.schema is not None and b.schema is not None and a.schema.to_dict() != b.schema.to_dict()
+    ):
+        raise ArgumentError(
+            f"{first.name} and {other.name} read their tables by different schemas; let all holders craft with one "
+            "schema that was written for all of them (--schema)"
+        )
+    if a.map != b.map:
+        raise ArgumentError(
+            f"{first.name} and {other.name} have columns that were made by feature maps with different constants, "
+            "which cannot be converted; craft both with --columns linear, or with the same bounds and --scale bounds"
+        )
+    for mine, theirs in zip(a.columns, b.columns, strict=True):
+        _check_column(first, other, mine, theirs)
+
+
+def _check_column(first: Part, other: Part, mine: Column, theirs: Column) -> None:
+    if mine.scale != theirs.scale:
+        raise ArgumentError(
+            f"column {mine.name!r} is scaled as {mine.scale!r} in {first.name} and as {theirs.scale!r} in "
+            f"{other.name}; craft both with the same --scale"
+        )
+    if (mine.low, mine.high) != (theirs.low, theirs.high):
+        raise ArgumentError(
+            f"column {mine.name!r} has the bounds {_bounds(mine)} in {first.name} and {_bounds(theirs)} in "
+            f"{other.name}, and what was clipped cannot be clipped otherwise; craft both with the same bounds"
+        )
+    if constants_of(mine) != constants_of(theirs) and first.release.columns[-1].scale != "constant":
+        raise ArgumentError(
+            f"column {mine.name!r} has other scaling constants in {first.name} than in {other.name}, which are "
+            "converted through the constant column, and there is none; craft both with it (leave --no-intercept out), "
+            "or with the same bounds and --scale bounds"
+        )
+
+
+def _other_columns(first: Part, other: Part) -> str:
+    mine, theirs = first.release.feature_names, other.release.feature_names
+    odd = [name for name in (*mine, *theirs) if (name in mine) != (name in theirs)]
+    what = f"{odd[0]!r} is in one alone" if odd else "they are in another order"
+    return (
+        f"{first.name} and {other.name} have different columns: {what}; craft both with the same columns, in the same "
+        "order (--feature)"
+    )
+
+
+def _bounds(column: Column) -> str:
+    return "none" if column.low is None else f"{column.low:g} to {column.high:g}"
+
+
+def listed(values: Sequence[Any]) -> str:
+    """Values, one after the other."""
+    return ", ".join(map(repr, values))
+
+
+def constants_of(column: Column) -> tuple[float | None, float | None]:
+    """What z-scores of a column are computed with."""
+    return column.mean, column.std

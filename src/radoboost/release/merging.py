@@ -1,0 +1,345 @@
+"""Plain releases of several holders put together, as one release of all their rows.
+
+*Sum.* Rado j of one holder plus rado j of another sums the rows of both that are in their signatures. With independent
+coins that is a rado of the union, with the uniform law. With one seed, under which rows are numbered through, it is the
+rado of the whole table, to the last bit. Values are whole numbers of grid steps, so sums are exact.
+
+*Moments.* Where numbers of rados differ, or there are too many rows for exact sums: over the rows of all holders the
+mean of a rado is the sum of the holders' means, and the covariance the sum of their covariances, for coins of different
+rows are independent. So the rados of each holder are centred, stretched and moved:
+
+    b + sqrt((N - 1) / (n_k - 1)) (pi - mean_k)      b the sum of means, n_k the rados of holder k, N those of all
+
+The mean of these N rows is b, and their covariance the sum of covariances, as `numpy.cov` computes both. Stacking rados
+as they are would be a mixture: the spread of the holders' means would enter the covariance.
+
+*Other constants.* With z-scores each holder has its own mean mu and deviation s. Over the rows of a rado the constant
+column sums what each row counts, c, so that s pi + mu c is the sum of values in the table's units, whatever mu and s
+were: (s pi + (mu - mu') c) / s' is the rado in z-scores of all holders together, whose mu' and s' follow from those of
+each and its number of rows. What was clipped to other bounds cannot be converted.
+"""
+
+import hashlib
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.release import Release, Statement
+from radoboost.release.alike import Part, check_alike, check_different, constants_of, listed, read_parts
+from radoboost.release.blocks import holds_rados
+from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
+from radoboost.release.holders import MERGED, Holders
+from radoboost.release.laws import POOLED_SUMS, SUMS
+
+WAYS = ("auto", "sum", "moments")
+Rows = NDArray[np.float64]
+_EXACT = 53  # bits of a whole number that float64 holds
+_TRUST = "several holders, each of whom sees its own table alone; of each: {each}"
+_PARTS = (
+    "How many rows each of the {count} holders has, and the ids and digests of their releases, are in this statement. "
+    "A row that several holders have counts several times."
+)
+_OF_SUMS = (
+    "These rados are sums of those of {count} holders: whoever has the releases of all but one of them, as each of two "
+    "holders has of itself, knows by subtraction what that one released."
+)
+_OF_MOMENTS = (
+    "These rados are those of {count} holders, one holder after the other, moved and stretched: what each released can "
+    "be read off them."
+)
+_SEEDED = (
+    "Holders who share a seed know each other's signatures, and can solve for each other's rows from rados: let none "
+    "of them see the release of another, or this one."
+)
+
+
+def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto") -> Release:
+    """One plain release of the rows of several holders, from a plain release of each.
+
+    Parameters
+    ----------
+    releases : sequence of releases or their paths
+        Of the same columns and classes, and no row in two of them. Their signatures are independent, or follow from one
+        seed under which rows are numbered through: `craft(..., seed=k, first_row=n)`.
+    how : "auto", "sum" or "moments"
+        "sum" adds rado j of each: exact, and with one seed the release of the whole table to the last bit. "moments"
+        keeps the rados of all, moved so that their mean and covariance are those of all rows; they need not be equally
+        many. "auto" sums where that is possible.
+
+    Z-scores of different constants are converted, through the constant column. Whatever else differs is refused.
+    Private releases are not merged: `MomentsClassifier().fit_rados([a, b, c])` learns from several.
+
+    >>> import radoboost as rb
+    >>> X, y = np.array([[1.0], [2.0], [3.0], [5.0]]), [0, 1, 1, 0]
+    >>> bounds = {"x0": (0, 8)}
+    >>> parts = [
+    ...     rb.craft(X[:3], y[:3], n_rados=4, bounds=bounds, scale="bounds", seed=7),
+    ...     rb.craft(X[3:], y[3:], n_rados=2, bounds=bounds, scale="bounds", classes=(0, 1), seed=7, first_row=3),
+    ... ]
+    >>> merge(parts).n_rados, merge(parts).n_examples
+    (6, 4)
+    >>> parts[1] = rb.craft(X[2:], y[2:], n_rados=4, bounds=bounds, scale="bounds", seed=7, first_row=2)
+    >>> parts[0] = rb.craft(X[:2], y[:2], n_rados=4, bounds=bounds, scale="bounds", seed=7)
+    >>> whole = rb.craft(X, y, n_rados=4, bounds=bounds, scale="bounds", seed=7)
+    >>> bool((merge(parts).rados == whole.rados).all())
+    True
+    """
+    if how not in WAYS:
+        raise ArgumentError(f"how must be 'auto', 'sum' or 'moments'; it is {how!r}")
+    parts = read_parts(releases, "merge")
+    for part in parts:
+        _check_kind(part)
+    check_different(parts)
+    for part in parts[1:]:
+        if {**parts[0].release.mechanism, "law": ""} != {**part.release.mechanism, "law": ""}:
+            raise ArgumentError(f"{parts[0].name} and {part.name} are by different mechanisms; craft both plainly")
+        check_alike(parts[0], part)
+    entries = [entry for part in parts for entry in part.entries]
+    _check_coins(parts)
+    rows = sum(part.rows for part in parts)
+    pooled = how == "moments" or (how == "auto" and _why_no_sum(parts, rows) is not None)
+    if not pooled and (why := _why_no_sum(parts, rows)) is not None:
+        raise ArgumentError(f"{why}; pool their moments instead: how='moments' (--how moments)")
+    columns = _pooled_columns(parts)
+    blocks, columns = (_pooled if pooled else _summed)(parts, columns)
+    first = parts[0].release
+    return Release(
+        blocks=blocks,
+        columns=columns,
+        classes=first.classes,
+        mechanism={**first.mechanism, "law": POOLED_SUMS if pooled else SUMS},
+        signatures={"name": first.signatures["name"], **_numbering(entries)},
+        statement=_statement(parts, entries, pooled),
+        n_examples=rows,
+        id=_id(parts, pooled),
+        schema=first.schema,
+        map=first.map,
+    )
+
+
+# ---- what goes together
+
+
+def _check_kind(part: Part) -> None:
+    """Refuse what is not plain sums over all signatures."""
+    release = part.release
+    if math.isfinite(release.statement.epsilon):
+        raise ArgumentError(
+            f"{part.name} is a private release, which is not merged: learn from several of the mechanism moments "
+            "together (rado learn A B C), or let the holders make one release in a room (rado room)"
+        )
+    if release.law not in (SUMS, POOLED_SUMS):
+        raise ArgumentError(
+            f"{part.name} is by the mechanism {release.mechanism['name']}, and only plain rados add up to rados of all "
+            "rows; let each holder craft a plain release, or one of moments, and learn from these together"
+        )
+    if release.signatures["name"] != "all":
+        raise ArgumentError(
+            f"{part.name} has signatures {release.signatures['name']!r}, and sums of such rados are of another set of "
+            "signatures than those of one table; craft it with all signatures (leave --support out)"
+        )
+    if not any(holds_rados(name) for name in release.blocks):
+        raise ArgumentError(f"{part.name} has no rados; craft it plainly")
+    assert part.rows  # or it is refused
+
+
+def _check_coins(parts: Sequence[Part]) -> None:
+    """Refuse seeded releases whose rows have the same numbers: of one seed, they would have the same coins.
+
+    No release tells its seed, and none could without telling those who guess it. Of rows that have different numbers
+    coins are independent whether seeds are equal or not.
+    """
+    spans = sorted(
+        (entry["first_row"], entry["first_row"] + entry["rows"], place)
+        for place, part in enumerate(parts)
+        for entry in part.entries
+        if "first_row" in entry
+    )
+    for (_, end, one), (start, _, other) in pairwise(spans):
+        if start < end:
+            raise ArgumentError(
+                f"{parts[one].name} and {parts[other].name} were crafted from seeds, and rows of both have the numbers "
+                f"from {start:,} on: with one seed their signatures would repeat; craft without --seed, or give each "
+                f"its own numbers: --first-row {end:,} in the latter"
+            )
+
+
+def one_numbering(entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all rows of merged parts have numbers that follow each other, so that one seed may be that of all.
+
+    >>> one_numbering([{"rows": 3, "first_row": 2}, {"rows": 2, "first_row": 0}]), one_numbering([{"rows": 3}])
+    (True, False)
+    """
+    if not all("first_row" in entry for entry in entries):
+        return False
+    ordered = sorted(entries, key=lambda entry: int(entry["first_row"]))
+    return all(one["first_row"] + one["rows"] == other["first_row"] for one, other in pairwise(ordered))
+
+
+def _numbering(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    first = min((entry["first_row"] for entry in entries), default=0) if one_numbering(entries) else 0
+    return {"first_row": first} if first else {}
+
+
+# ---- columns of all holders
+
+
+def _pooled_columns(parts: Sequence[Part]) -> tuple[Column, ...]:
+    """The columns of all holders together."""
+    rows = [part.rows for part in parts]
+    return tuple(pooled_column(own, rows) for own in zip(*(part.release.columns for part in parts), strict=True))
+
+
+def pooled_column(columns: Sequence[Column], rows: Sequence[int]) -> Column:
+    """One column of several holders together, of so many rows each.
+
+    Where their constants differ, its z-scores are by the mean and the deviation of all rows, and its step is one that
+    reaches as far as their values; where they do not, it is the finest step of any.
+
+    >>> one = Column("x", "standard", 2.0**-20, mean=0.0, std=1.0)
+    >>> pooled = pooled_column([one, replace(one, mean=4.0)], [1, 3])
+    >>> pooled.mean, pooled.std == 2.0, pooled.step == 2.0**-20
+    (3.0, True, True)
+    """
+    first = columns[0]
+    if len({constants_of(column) for column in columns}) == 1:
+        return replace(first, step=min(column.step for column in columns))
+    mean, square = Fraction(0), Fraction(0)
+    for column, count in zip(columns, rows, strict=True):
+        own, deviation = Fraction(column.mean or 0.0), Fraction(_deviation(column))
+        share = Fraction(count, sum(rows))
+        mean, square = mean + share * own, square + share * (deviation**2 + own**2)
+    try:
+        centre, std = float(mean), math.sqrt(float(square - mean**2)) or 1.0
+    except OverflowError:
+        raise ReleaseError(f"column {first.name!r} spreads too far to be standardised; use --scale bounds") from None
+    # As far as 2**22 steps of each reach, in the table's units.
+    reach = max(
+        column.step * 2.0**GRID_BITS * _deviation(column) + abs((column.mean or 0.0) - centre) for column in columns
+    )
+    return replace(first, mean=centre, std=std, step=grid_step(reach / std, first.name))
+
+
+def _deviation(column: Column) -> float:
+    """The standard deviation of a column: where it is 0, a release says 1, and its step is 1 as well.
+
+    No z-score of fewer than 2**42 rows needs a step of 1.
+    """
+    assert column.std is not None
+    return 0.0 if column.std == column.step == 1.0 else column.std
+
+
+def _converted(parts: Sequence[Part], block: str, columns: Sequence[Column]) -> list[Rows]:
+    """A block of each with the constants of all; values of columns whose constants are the same stay as they are."""
+    blocks = []
+    for part in parts:
+        rows = part.release.blocks[block]
+        values = rows.copy()
+        for k, (own, pooled) in enumerate(zip(part.release.columns, columns, strict=True)):
+            if own.mean is None or own.std is None or pooled.mean is None or pooled.std is None:
+                continue
+            if constants_of(own) != constants_of(pooled):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    values[:, k] = (own.std * rows[:, k] + (own.mean - pooled.mean) * rows[:, -1]) / pooled.std
+        if not np.isfinite(values).all():
+            raise ReleaseError("with the constants of all holders rados are too large for float64; rescale the tables")
+        blocks.append(values)
+    return blocks
+
+
+# ---- both ways
+
+
+def _why_no_sum(parts: Sequence[Part], rows: int) -> str | None:
+    """Why rados cannot be summed one by one; None where they can."""
+    counts = {part.release.n_rados for part in parts}
+    if len(counts) > 1:
+        return f"the releases have different numbers of rados, {listed(sorted(counts))}, so rados have no partners"
+    if any(part.release.law == POOLED_SUMS for part in parts):
+        return "one of the releases has pooled moments, whose rados cannot be summed one by one"
+    if rows > MAX_EXAMPLES:
+        return f"together they are of {rows:,} rows, and at most {MAX_EXAMPLES:,} can be summed exactly"
+    return None
+
+
+def _summed(parts: Sequence[Part], columns: tuple[Column, ...]) -> tuple[dict[str, Rows], tuple[Column, ...]]:
+    """Rado j of each, added as whole numbers of steps."""
+    values = {name: _converted(parts, name, columns) for name in parts[0].release.blocks}
+    largest = [np.sum([np.abs(rows).max(axis=0) for rows in own], axis=0) for own in values.values()]
+    columns = _on_grid(columns, np.max(largest, axis=0))
+    steps = np.array([column.step for column in columns])
+    totals = {
+        name: np.sum([np.rint(rows / steps).astype(np.int64) for rows in own], axis=0) for name, own in values.items()
+    }
+    return {name: total * steps for name, total in totals.items()}, columns
+
+
+def _pooled(parts: Sequence[Part], columns: tuple[Column, ...]) -> tuple[dict[str, Rows], tuple[Column, ...]]:
+    """The rados of all, moved and stretched so that mean and covariance are the sums of those of each."""
+    for part in parts:
+        if part.release.n_rados < 2:
+            raise ArgumentError(f"{part.name} has one rado only, which has no covariance; craft at least two")
+    count, blocks = sum(part.release.n_rados for part in parts), {}
+    for name in parts[0].release.blocks:
+        values = _converted(parts, name, columns)
+        total = np.sum([rows.mean(axis=0) for rows in values], axis=0)
+        stretched = [math.sqrt((count - 1) / (len(rows) - 1)) * (rows - rows.mean(axis=0)) for rows in values]
+        blocks[name] = total + np.concatenate(stretched)
+    columns = _on_grid(columns, np.max([np.abs(rows).max(axis=0) for rows in blocks.values()], axis=0))
+    steps = np.array([column.step for column in columns])
+    return {name: np.rint(rows / steps) * steps + 0.0 for name, rows in blocks.items()}, columns
+
+
+def _on_grid(columns: Sequence[Column], largest: Rows) -> tuple[Column, ...]:
+    """The columns on grids so coarse that values of the largest magnitudes are exact in float64, and no coarser."""
+    least = [math.ldexp(1.0, math.frexp(float(most))[1] - _EXACT) for most in largest]
+    return tuple(
+        replace(column, step=max(column.step, step if most else 0.0))
+        for column, step, most in zip(columns, least, largest, strict=True)
+    )
+
+
+# ---- what is said about it
+
+
+def _statement(parts: Sequence[Part], entries: Sequence[Mapping[str, Any]], pooled: bool) -> Statement:
+    """That of the parts, which promise nothing, with what putting them together tells besides."""
+    statements = [part.release.statement for part in parts]
+    count = len(entries)
+    sentences = [
+        (_OF_MOMENTS if pooled else _OF_SUMS).format(count=count),
+        *([_SEEDED] if sum("first_row" in entry for entry in entries) > 1 else []),
+        _PARTS.format(count=count),
+        *(sentence for statement in statements for sentence in statement.not_protected),
+    ]
+    own = dict.fromkeys(statement.trust_model for statement in statements)
+    trust = [model for model in own if not model.startswith(_TRUST.partition("{")[0])] or list(own)
+    return replace(
+        statements[0],
+        not_protected=tuple(dict.fromkeys(sentences)),
+        trust_model=_TRUST.format(each="; or ".join(trust)),
+        random_source="; or ".join(dict.fromkeys(statement.random_source for statement in statements)),
+        composed=None,
+        holders=Holders(MERGED, tuple(entries)),
+    )
+
+
+def _id(parts: Sequence[Part], pooled: bool) -> str:
+    """That of the parts, in any order, so that the same merge has the same id; none where all parts have seeds."""
+    names = [part.release.id for part in parts]
+    if not any(names):
+        return ""
+    contents = [
+        name or hashlib.sha256(b"".join(rows.tobytes() for rows in part.release.blocks.values())).hexdigest()
+        for name, part in zip(names, parts, strict=True)
+    ]
+    text = f"radoboost/merge/{'moments' if pooled else 'sum'}/{'/'.join(sorted(contents))}"
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
