@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from radoboost.cli.craft import keep_promise
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, complete_columns, complete_mechanism
+from radoboost.cli.room_serve import TrustFlag, serve
 from radoboost.cli.shell import (
     ClassesOption,
     ClassOption,
@@ -47,13 +49,6 @@ IdentityOption = Annotated[
     Path | None,
     typer.Option(
         "--identity", metavar="FILE", help="Your private key, as rado room identity makes it; your own by default."
-    ),
-]
-TrustFlag = Annotated[
-    bool,
-    typer.Option(
-        "--trust-network",
-        help="Use an address without TLS: whoever listens there sees who takes part, when, and how much is sent.",
     ),
 ]
 
@@ -244,9 +239,9 @@ def join(
       rado room join https://mailbox.example:8443/ROOM patients.parquet --as north --ledger clinic.ledger
       rado room join flu.room patients.csv --as north --code 'a1b2 c3d4 ...' -o joint.rado.parquet
     """
+    import radoboost as rb
     from radoboost.cli.room_state import telling
     from radoboost.holder.room.identities import identity_path
-    from radoboost.holder.room.joining import join_room
 
     if identity is None and not identity_path().exists():
         raise RoomError(f"you have no key yet, at {identity_path()}; make it, and tell the others: rado room identity")
@@ -259,7 +254,7 @@ def join(
         keep_promise(place)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
-        release = join_room(
+        release = rb.join_room(
             room,
             chosen,
             confirm=_confirmed if code is None else code,
@@ -286,10 +281,12 @@ def _confirmed(code: str, parties: Sequence["Party"]) -> bool:
     for party in parties:
         say(f"  {party.name:{width}}  {party.fingerprint}")
     say(f"the code of this room: {code}")
-    try:
-        return typer.confirm("Call the others: has each of them this code?", err=True)
-    except typer.Abort:
-        raise RoomError("nobody confirmed the code of the room; give it with --code, or answer the question") from None
+    print("Call the others: has each of them this code? [y/N] ", end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()  # not input(), which may write to stdout, where JSON may be awaited
+    if not answer:
+        say("")
+        raise RoomError("nobody confirmed the code of the room; give it with --code, or answer the question")
+    return answer.strip().lower() in ("y", "yes")
 
 
 @app.command()
@@ -328,51 +325,14 @@ def close(
       rado room close flu.room -o joint.rado.parquet
       rado room close https://mailbox.example:8443/ROOM --code 'a1b2 c3d4 ...'
     """
-    from radoboost.holder.room.joining import close_room
+    import radoboost as rb
 
     place = output or Path(f"{_stem(room)}.rado.parquet")
     check_output(place, [])
     if not force:
         keep_promise(place)
-    release = close_room(room, output=place, code=code, trust_network=trust_network)
+    release = rb.close_room(room, output=place, code=code, trust_network=trust_network)
     print_release(release, place, as_json, f"wrote {place}, signed by its holders")
 
 
-@app.command()
-@in_one_line
-def serve(
-    port: Annotated[int, typer.Option(help="The port to listen at; 0 is one that is free.")] = 8443,
-    host: Annotated[
-        str | None,
-        typer.Option(metavar="HOST", help="The address to listen at; with TLS all, and else this machine alone."),
-    ] = None,
-    cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate for TLS, as PEM.")] = None,
-    key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The private key of the certificate, as PEM.")
-    ] = None,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep rooms in this folder; in memory by default.")
-    ] = None,
-    rooms: Annotated[int, typer.Option(help="How many rooms there may be.")] = 100,
-    hours: Annotated[float, typer.Option(help="How long a room takes messages; twice as long it is kept.")] = 48.0,
-    room_mb: Annotated[int, typer.Option(metavar="MB", help="How much all messages of a room may be.")] = 1024,
-    message_mb: Annotated[int, typer.Option(metavar="MB", help="How much one message may be.")] = 64,
-    trust_network: TrustFlag = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Keep a mailbox for rooms, for holders who share no drive. It knows nothing, and computes nothing.
-
-    Whoever runs it sees who takes part, when, and how much is sent; contents are signed, sealed or masked. It takes
-    what a party of a room signed, within limits, and logs nothing. Ctrl-C ends it.
-
-    \b
-    Examples:
-      rado room serve --cert mailbox.pem --key mailbox.key
-      rado room serve --cert mailbox.pem --key mailbox.key --folder /var/lib/rado --hours 12
-      rado room serve --port 8000
-    """
-    from radoboost.cli.room_state import run_server
-    from radoboost.holder.room.shelves import Limits
-
-    limits = Limits(rooms=rooms, hours=hours, room_bytes=room_mb * 2**20, message_bytes=message_mb * 2**20)
-    run_server(host, port, cert, key, folder, limits, trust_network, as_json)
+app.command()(in_one_line(serve))

@@ -1,18 +1,15 @@
-"""How far a room is, in words, and a server of mailboxes that is run from the command line."""
+"""How far a room is, and for whom it waits, in words."""
 
 import json
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from radoboost.cli.shell import say
-from radoboost.errors import ArgumentError, RadoError, RoomError
+from radoboost.errors import RadoError, RoomError
 
 if TYPE_CHECKING:
     from radoboost.holder.room.agreement import Agreement
     from radoboost.holder.room.mailbox import Mailbox
-    from radoboost.holder.room.shelves import Limits
     from radoboost.holder.room.sitting import Adding
 
 _SILENCE = 3.0  # seconds before a line says for whom a sum waits
@@ -75,9 +72,10 @@ def late_in(mailbox: "Mailbox", stage: int, present: Sequence[str]) -> list[str]
 
 def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     """What is agreed on in a room, who is there, and how far it is, as JSON data."""
-    from radoboost.holder.room.agreement import BEFORE, PLACE, READY, code_of, read_agreement, seated
-    from radoboost.holder.room.joining import RELEASE, SIGNED, who_greeted
+    from radoboost.holder.room.agreement import PLACE, read_agreement
     from radoboost.holder.room.mailbox import mailbox_at
+    from radoboost.holder.room.outcome import RELEASE, SIGNED
+    from radoboost.holder.room.seating import BEFORE, READY, code_of, seated, who_greeted
 
     box = mailbox_at(room, trust_network=trust_network)
     agreement = read_agreement(box.get(PLACE), box.name)
@@ -116,37 +114,3 @@ def state_in_words(state: dict[str, Any]) -> list[str]:
         signed = ", ".join(state["signed"]) or "nobody yet"
         return [*lines, f"released     signed by {signed}; fetch it with: rado room close {state['room']}"]
     return [*lines, f"at work      stage {state['stage']}" if state["stage"] else "waiting until all confirm the code"]
-
-
-def run_server(
-    host: str | None,
-    port: int,
-    cert: Path | None,
-    key: Path | None,
-    folder: Path | None,
-    limits: "Limits",
-    trust_network: bool,
-    as_json: bool,
-) -> None:
-    """Serve a mailbox until it is stopped."""
-    try:
-        from radoboost.holder.room.web_server import listening, web_server
-    except ImportError:
-        raise ArgumentError("rado room serve needs FastAPI and uvicorn; run: pip install 'radoboost[room]'") from None
-    from radoboost.holder.room.shelves import Shelves
-    from radoboost.holder.room.web_client import check_encrypted
-
-    encrypted = cert is not None
-    host = host or ("0.0.0.0" if encrypted else "127.0.0.1")
-    shown = f"[{host}]" if ":" in host else host
-    check_encrypted(f"http://{shown}:{port}", encrypted=encrypted, trust=trust_network)
-    if folder is not None and not folder.is_dir():
-        raise ArgumentError(f"there is no folder {folder} to keep rooms in; make it first")
-    server = web_server(Shelves(limits, folder), cert, key)
-    with listening(host, port) as door:
-        address = f"http{'s' if encrypted else ''}://{shown}:{door.getsockname()[1]}"
-        print(json.dumps({"address": address}) if as_json else f"a mailbox for rooms at {address}", flush=True)
-        say(
-            f"rado: rooms are opened with: rado room open AGREEMENT --parties K -o {address.replace('0.0.0.0', 'HOST')}"
-        )
-        server.run(sockets=[door])
