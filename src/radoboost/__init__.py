@@ -29,7 +29,8 @@
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
 #                 chain: several releases together; holders: what a statement says where there are several;
-#                 merging: plain releases of several holders as one, if they are alike
+#                 merging: plain releases of several holders as one, if they are alike; files and their
+#                 digests; awaited: a release whose sums are on their way, in shares or encrypted
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups), what noise by shares is worth
 #                 (shared_noise); figures and export; what a total set in advance allows (filter), and the books of a
@@ -60,6 +61,7 @@
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
 #                 craft: check, open, make, release; table_check, for the holder; foreseen, expected_error and costs,
 #                 without data
+#                 grid_rows: rows to be sent away; row_shares: in two shares, and share_sums: what a server makes of one
 #
 # Anyone's side, from a release to a classifier:
 #
@@ -74,6 +76,7 @@
 #
 #   estimators    the learners as scikit-learn classifiers, adaboost over examples, and what they share: shells; tuning:
 #                 folds, and fits that add up
+#   secure        rows that a crafter sums encrypted: paillier, packing, ciphertexts
 #   predicting    a table's predictions, on this machine or on a cluster
 #   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
@@ -124,6 +127,7 @@ if TYPE_CHECKING:
     )
     from radoboost.estimators import MomentsClassifier, RadoBoostClassifier
     from radoboost.findings.explained import explain
+    from radoboost.holder.block_rados import craft_blocks
     from radoboost.holder.craft import craft
     from radoboost.holder.foreseen import plan_for
     from radoboost.holder.guessing import schema_template
@@ -131,20 +135,26 @@ if TYPE_CHECKING:
     from radoboost.holder.proposing import propose_schema
     from radoboost.holder.room.identities import Identity
     from radoboost.holder.room.joining import close_room, join_room, open_room
+    from radoboost.holder.row_shares import share
+    from radoboost.holder.share_sums import craft_shares, new_share_key
     from radoboost.holder.signatures import AllSignatures, FixedSupport
+    from radoboost.learner.block_rados import learn_blocks
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
     from radoboost.learner.frames import predict_partitions
+    from radoboost.learner.joining import join, part_models
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.prior import class_shares
     from radoboost.learner.spark_udf import predict_udf
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
+    from radoboost.release.block_rados import BlockRados
     from radoboost.release.columns import Column
     from radoboost.release.drawn import draw_rados
     from radoboost.release.maps import FeatureMap
     from radoboost.release.merging import merge
+    from radoboost.release.shares import PartialSums, Share, load_partial, load_share, merge_shares
     from radoboost.scoring import score
     from radoboost.tables.kinds import Category, Date, Left, Number
     from radoboost.tables.queries import query
@@ -156,11 +166,14 @@ __version__ = version("radoboost")
 
 # The module of each public name. It is imported on first use, so that a command pays for what it uses.
 _HOMES = {
+    "learner.block_rados": ("learn_blocks",),
     "learner.boost": ("Rounds",),
+    "release.block_rados": ("BlockRados",),
     "release.columns": ("Column",),
     "release.drawn": ("draw_rados",),
     "release.maps": ("FeatureMap",),
     "release.merging": ("merge",),
+    "holder.block_rados": ("craft_blocks",),
     "holder.craft": ("craft",),
     "findings.explained": ("explain",),
     "holder.foreseen": ("plan_for",),
@@ -188,9 +201,12 @@ _HOMES = {
     "estimators": ("MomentsClassifier", "RadoBoostClassifier"),
     "holder.guessing": ("schema_template",),
     "holder.proposing": ("propose_schema",),
+    "holder.row_shares": ("share",),
+    "holder.share_sums": ("craft_shares", "new_share_key"),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
     "learner.frames": ("predict_partitions",),
+    "learner.joining": ("join", "part_models"),
     "learner.model": ("Model", "load_model"),
     "learner.prior": ("class_shares",),
     "learner.spark_udf": ("predict_udf",),
@@ -198,6 +214,7 @@ _HOMES = {
     "release": ("Release", "Statement", "load"),
     "holder.room.identities": ("Identity",),
     "holder.room.joining": ("close_room", "join_room", "open_room"),
+    "release.shares": ("PartialSums", "Share", "load_partial", "load_share", "merge_shares"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
     "learner.weak": ("Median", "Prudential", "Strongest"),
     "scoring": ("score",),
@@ -212,6 +229,7 @@ __all__ = [
     "AdaBoostSSClassifier",
     "AllSignatures",
     "ArgumentError",
+    "BlockRados",
     "BudgetError",
     "BudgetWarning",
     "Category",
@@ -240,6 +258,7 @@ __all__ = [
     "NoisyRados",
     "Number",
     "OutputError",
+    "PartialSums",
     "Plain",
     "Prudential",
     "RadoBoostClassifier",
@@ -250,6 +269,7 @@ __all__ = [
     "Rounds",
     "Schema",
     "SchemaWarning",
+    "Share",
     "Statement",
     "Strongest",
     "TableError",
@@ -257,15 +277,24 @@ __all__ = [
     "class_shares",
     "close_room",
     "craft",
+    "craft_blocks",
+    "craft_shares",
     "draw_rados",
     "explain",
     "export",
     "folds",
+    "join",
     "join_room",
+    "learn_blocks",
     "load",
     "load_model",
+    "load_partial",
+    "load_share",
     "merge",
+    "merge_shares",
+    "new_share_key",
     "open_room",
+    "part_models",
     "plan_for",
     "predict_partitions",
     "predict_udf",
@@ -273,10 +302,13 @@ __all__ = [
     "query",
     "schema_template",
     "score",
+    "share",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "secure":  # a package of its own, whose library is an extra
+        return import_module("radoboost.secure")
     for module, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(f"radoboost.{module}"), name)

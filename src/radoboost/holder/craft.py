@@ -64,6 +64,7 @@ def craft(
     weights: Any = None,
     mechanism: Mechanism | None = None,
     columns: Columns = "auto",
+    share: Sequence[str] | None = None,
     scale: str | None = "auto",
     n_rados: int | None = None,
     signatures: SignatureSet | None = None,
@@ -145,6 +146,10 @@ def craft(
         what its first stage released; quadratic, hats, ranks (hats of ranks), both and fourier force a plan there.
         Plans need the constant feature: with `intercept=False`, "auto" is "linear".
         `release.map` computes them, also from new rows.
+    share : sequence of str, optional
+        The columns that another holder has too, of other columns for such people: their sums without labels stand
+        beside the rados, so that `join` can put both releases together. Of an empty sequence only the label is common.
+        For `Plain` alone, and two classes; both holders must code these columns alike.
     scale : "auto", "standard", "bounds" or None
         z-scores, [low, high] onto [-1, 1], or as is; "auto" is what the mechanism prescribes.
     n_rados : int, optional
@@ -192,7 +197,7 @@ def craft(
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
     _check_arguments(protection, signatures, intercept, missing, unlabelled)
-    declared = declaration(schema, bounds, y, label, classes, features, _left_out(drop, weights))
+    declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
     declared = written(declared, separator, decimal, protection.private)
     asked = Asked(
         **declared,
@@ -210,6 +215,7 @@ def craft(
         earlier=chain(compose),
         weights=weights,
         first_row=check_first_row(first_row),
+        share=_shared(share),
     )
     machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
     _check(protection, asked)
@@ -396,7 +402,17 @@ def _advise(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
         warnings.warn(advice, DeltaWarning, stacklevel=3)
 
 
-def _left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
+def _shared(share: Any) -> tuple[str, ...] | None:
+    """The columns that another holder has too, each once; of none the label alone is shared."""
+    if share is None:
+        return None
+    names = (share,) if isinstance(share, str) else tuple(share)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise ArgumentError(f"share must be names of columns; {wrong[0]!r} is not one")
+    return tuple(dict.fromkeys(names))
+
+
+def left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
     """The columns to leave out, among them that of the weights."""
     if not isinstance(weights, str):
         return drop  # as it was given: if it cannot be used, whoever reads it says so
@@ -408,6 +424,8 @@ def _check(mechanism: Mechanism, asked: Asked) -> None:
     if mechanism.private:
         asked.refuse_weights(mechanism.name)
         asked.refuse_first_row(mechanism.name)
+    if not getattr(mechanism, "may_share", False):
+        asked.refuse_share(mechanism.name)
     mechanism.check(asked)
 
 
