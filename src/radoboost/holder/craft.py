@@ -256,10 +256,6 @@ def craft_in_room(
 
     What is asked for is what all agreed on. `gathering` says in the end who was there. The release is called `name`.
     """
-    if cluster_of(table):
-        raise ArgumentError("a frame on a cluster cannot join a room; write its rows to files, and join with these")
-    _check_books(ledger, mechanism, asked)
-    check_where(counts if mechanism.private else None)
     _advise(mechanism, asked, progress)
     machine, threads = proven_on_device(get_engine("auto")), check_threads(threads)
     with _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, place):
@@ -273,6 +269,18 @@ def craft_in_room(
             warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
     made = replace(made, circumstances=replace(made.circumstances, room=gathering()))
     return _release(mechanism, made, name, schema, None, asked.n_rados)
+
+
+def check_for_room(
+    table: Any, y: Any, mechanism: Mechanism, asked: Asked, ledger: Ledger | None, counts: Where
+) -> None:
+    """Refuse what a holder brings to a room before the others wait for it; what is read once only is opened later."""
+    if cluster_of(table):
+        raise ArgumentError("a frame on a cluster cannot join a room; write its rows to files, and join with these")
+    _check_books(ledger, mechanism, asked)
+    check_where(counts if mechanism.private else None)
+    if not is_query(table):
+        (_open if mechanism.private else open_source)(table, y, asked)
 
 
 def _run_on(
