@@ -12,8 +12,9 @@ Private, ten equal holders, `Moments` of the table's own columns, delta 1e-6, fo
 release of all rows, a holder's alone, the average of `rado learn A B C`, and the same with equal weights. Bounds are
 quantiles of the whole table, uncharged, as in `utility.py`.
 
-A run of everything writes the key `merge` of experiments/results/holders.json, and its parts of docs/several-holders.md;
---report does the latter alone. Exits with 1 where a merged release is more than 1 point worse than one of all rows.
+A run of everything writes the key `merge` of experiments/results/holders.json, and its parts of the page
+docs/several-holders.md; --report does the latter alone. Exits with 1 where a merged release is more than 1 point worse
+than one of all rows.
 """
 
 import argparse
