@@ -29,8 +29,9 @@
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
 #                 chain: several releases together; holders: what a statement says where there are several;
-#                 merging: plain releases of several holders as one, if they are alike; files and their
-#                 digests; awaited: a release whose sums are on their way, in shares or encrypted
+#                 merging: plain releases of several holders as one, if they are alike; parallel: what private ones
+#                 promise together; files and their digests; awaited: a release whose sums are on their way, in shares
+#                 or encrypted
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups), what noise by shares is worth
 #                 (shared_noise); figures and export; what a total set in advance allows (filter), and the books of a

@@ -221,9 +221,7 @@ def craft(
     _check(protection, asked)
     _advise(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
-    _check_books(books, protection, asked)
-    check_where(counts if protection.private else None)
-    check_reach(cluster, table)
+    _check_books(books, protection, asked, counts)
     with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place):
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(_run_on, partial(_suited, engine, machine, asked, place, protection.private), place, book)
@@ -326,6 +324,7 @@ def _ready(
     Where something is promised, a frame on a cluster is refused unless it is certain that no row counts twice,
     whichever runner there is.
     """
+    check_reach(cluster, table)
     once = protection.private or bool(getattr(protection, "withheld", {}))
     if once:
         check_determined(table, person)
@@ -466,8 +465,9 @@ def warn_clipped(names: Sequence[str], clipped: NDArray[np.int64], *, stacklevel
         warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)
 
 
-def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked) -> None:
-    """Refuse what cannot be booked before the table is opened; the mechanism books later what it costs."""
+def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked, counts: Where) -> None:
+    """Refuse what cannot be booked, or counted, before the table is opened; the mechanism books later what it costs."""
+    check_where(counts if mechanism.private else None)
     if books is None:
         return
     if not mechanism.private:
