@@ -28,7 +28,8 @@
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
-#                 chain: several releases together; holders: what a statement says where there are several
+#                 chain: several releases together; holders: what a statement says where there are several;
+#                 shared: sums without labels, for another holder; block_rados: sums over alike people
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
 #                 advance allows (filter), and the books of a table (ledger)
@@ -46,21 +47,23 @@
 #                 machines: whether a worker computes what it should
 #                 run: the table as a mechanism sees it
 #     room        several holders, one release: parties, mailbox
-#     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
+#     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes,
+#                 with shared_sums;
 #                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
 #                 moment_plan, moment_columns, moment_stages, moment_passes, moment_classes, score_counts, bins,
 #                 private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
 #                 odd_cells);
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
-#                 craft: check, open, make, release; table_check, for the holder; foreseen, expected_error and costs,
+#                 craft: check, open, make, release; block_rados, a baseline; table_check, for the holder; foreseen, expected_error and costs,
 #                 without data
 #
 # Anyone's side, from a release to a classifier:
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
 #                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, prior, model,
-#                 rows, predict, frames (partitions of a cluster's), spark_udf, explain
+#                 rows, predict, frames (partitions of a cluster's), spark_udf, explain; columns at different holders:
+#                 completion, joining, and block_rados as a baseline
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -85,7 +88,7 @@
 #                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
-#   cli           the command rado: shell, protection, and a module for each command: craft, learn, predict, score,
+#   cli           the command rado: shell, protection, and a module for each command: craft, learn, join, predict, score,
 #                 show, export, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module

@@ -214,8 +214,7 @@ def craft(
         share=_shared(share),
     )
     machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
-    _check(protection, asked)
-    _advise(protection, asked, progress)
+    _check(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked)
     check_where(counts if protection.private else None)
@@ -346,7 +345,7 @@ def _advise(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
     if progress and foresee is not None and (sentence := foresee(asked)) is not None:
         print(f"rado: {sentence}", file=sys.stderr)
     if (advice := delta_advice(getattr(mechanism, "delta", 0.0), asked.rows)) is not None:
-        warnings.warn(advice, DeltaWarning, stacklevel=3)
+        warnings.warn(advice, DeltaWarning, stacklevel=4)
 
 
 def _terms(schema: Schema | None) -> dict[str, tuple[str, ...]]:
@@ -372,13 +371,14 @@ def _left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
     return [*([drop] if isinstance(drop, str) else drop), weights]
 
 
-def _check(mechanism: Mechanism, asked: Asked) -> None:
-    """Refuse what the mechanism cannot make, and weights wherever a record is protected."""
+def _check(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
+    """Refuse what the mechanism cannot make, and weights wherever a record is protected; then give advice."""
     if mechanism.private:
         asked.refuse_weights(mechanism.name)
     if not getattr(mechanism, "shares", False):
         asked.refuse_share(mechanism.name)
     mechanism.check(asked)
+    _advise(mechanism, asked, progress)
 
 
 def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: str, unlabelled: str) -> None:
