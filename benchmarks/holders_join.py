@@ -5,7 +5,7 @@
 
 A run of everything writes experiments/results/holders.json, under the key join, and its part of docs/joining.md;
 --report does the latter alone. It exits with 1 where completion is not below the best peer at 1 and 2 shared columns,
-or 1000 rados are more than half a point behind exact moments.
+or 1000 rados are more than half a point behind exact moments on four of the domains.
 
 Each of the random splits deals out the columns: some shared, the others to one of two holders; and a fifth of the rows,
 of 6000 at most, for testing. Every method has one ridge for all domains, splits and numbers of shared columns, for
@@ -33,7 +33,7 @@ from radoboost.learner.completion import RIDGE, PartMoments, complete, solve
 from radoboost.paper.domains import load
 
 DOMAINS = ("abalone", "wine_white", "magic", "banknote", "hardware", "higgs_sample", "eeg", "breast_wisc", "ionosphere")
-FROM_RADOS = ("abalone", "wine_white", "magic", "banknote")
+WITH_AN_AIM = ("abalone", "wine_white", "magic", "banknote")
 SHARED = (0, 1, 2, 4)
 RIDGES = tuple(float(f"{digit}e{power}") for power in range(-6, 3) for digit in (1, 3))
 METHODS = ("matched", "best peer", "sum of scores", "block rados", "weighted", "completion", "other people")
@@ -111,9 +111,9 @@ def block_parts(train, signs, shared, halves):
 def from_rados(name, folder, n_splits):
     """Errors of `join` from releases of 1000 rados, and of exact moments, at two shared columns."""
     pairs = []
-    for train, signs, test, truth, shared, halves in deals(name, folder, 2, n_splits):
+    for split, (train, signs, test, truth, shared, halves) in enumerate(deals(name, folder, 2, n_splits)):
         parts = [rb.craft(named(train, [*half, *shared]), signs, n_rados=N_RADOS, share=[f"c{k}" for k in shared],
-                          threads=1) for half in halves]  # fmt: skip
+                          threads=1, seed=2 * split + side) for side, half in enumerate(halves)]  # fmt: skip
         model = rb.join(*parts)
         scores = model.scores(test[:, [int(column[1:]) for column in model.feature_names]])
         exact = solve(*complete(*(PartMoments.of_rows(train[:, half], train[:, shared], signs) for half in halves)))
@@ -178,7 +178,8 @@ def shortcomings(results):
         mean = results["mean"].get(n_shared, {})
         if mean and not mean["completion"] < mean["best peer"]:
             yield f"{n_shared} shared: completion {mean['completion']:.1f}, the best peer {mean['best peer']:.1f}"
-    for name, cell in results["from_rados"].items():
+    for name in WITH_AN_AIM:
+        cell = results["from_rados"].get(name, {"difference": 0.0})
         if not cell["difference"] <= 0.5:
             yield f"{name} from rados {cell['rados']:.2f} against {cell['exact']:.2f} from exact moments"
 
@@ -199,8 +200,8 @@ def rendered(results):
     head = (
         f"Test errors in per cent, means over {results['splits']} random splits of columns and rows, {MOST_ROWS} rows "
         "at most, two holders. One ridge for each method and all tables; after the stroke, the best ridge of each "
-        "domain in hindsight. In *other people* each holder has half of the rows. Block rados have no floor here, and shared "
-        "columns are cut at their quartiles."
+        "domain in hindsight. In *other people* each holder has half of the rows. Block rados have no floor here, and "
+        "shared columns are cut at their quartiles."
     )
     lines = [head, "", "| shared columns | domains | blocks | alone in a block | " + " | ".join(TITLES.values()) + " |"]
     lines.append("|---" * (len(TITLES) + 4) + "|")
@@ -252,7 +253,7 @@ def run(options):
         )
     print("ridges:", results["ridge"], "fewest errors:", results["ridge_of_fewest_errors"], flush=True)
     results["from_rados"] = {}
-    for name in [name for name in FROM_RADOS if name in options.domains]:
+    for name in options.domains:
         cell = results["from_rados"][name] = from_rados(name, options.data, options.splits)
         print(f"{name}: rados {cell['rados']:.2f}, exact {cell['exact']:.2f}, {cell['standard_error']:.2f}", flush=True)
     results["seconds"] = round(time.perf_counter() - begun, 1)

@@ -55,8 +55,8 @@
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
 #                 odd_cells);
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
-#                 craft: check, open, make, release; block_rados, a baseline; table_check, for the holder; foreseen, expected_error and costs,
-#                 without data
+#                 craft: check, open, make, release; block_rados, a baseline; table_check, for the holder; foreseen,
+#                 expected_error and costs, without data
 #
 # Anyone's side, from a release to a classifier:
 #
@@ -88,8 +88,9 @@
 #                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
-#   cli           the command rado: shell, protection, and a module for each command: craft, learn, join, predict, score,
-#                 show, export, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for python -m
+#   cli           the command rado: shell, protection, and a module for each command: craft, learn, join, predict,
+#                 score, show, export, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for
+#                 python -m
 
 from importlib import import_module
 from importlib.metadata import version
