@@ -214,9 +214,7 @@ def total_variation(event):
 # ---- D6 to D8: against whom
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "figures"), [(1.0, (1.81, 2.40, 3.52, 5.21)), (0.3, (0.54, 0.71, 1.03, 1.50))]
-)
+@pytest.mark.parametrize(("epsilon", "figures"), [(1.0, (1.81, 2.40, 3.52, 5.21)), (0.3, (0.54, 0.71, 1.03, 1.50))])
 def test_what_all_others_together_leave(epsilon, figures):
     event = rb.Moments(epsilon).dearest(Shape(4))
     for least, figure in zip((3, 5, 10, 20), figures, strict=True):
@@ -239,9 +237,7 @@ def test_repeated_and_sampled_noise_is_scaled_too():
 def statement(present, mechanism=rb.Moments(1.0), holders=6, tolerate=2):  # noqa: B008 - frozen
     parts = tuple({"name": f"h{k}", "fingerprint": "", "until": None} for k in range(holders))
     room = Gathering(holders, tolerate, present, parts)
-    return mechanism.statement(
-        Circumstances("bounds", False, 20, 4, None, shape=Shape(4, shares=holders), room=room)
-    )
+    return mechanism.statement(Circumstances("bounds", False, 20, 4, None, shape=Shape(4, shares=holders), room=room))
 
 
 def test_a_statement_says_against_whom_it_holds():
@@ -288,5 +284,3 @@ def test_a_figure_that_is_too_small_is_refused():
     made["holders"]["figures"][2]["epsilon"] = 1.0
     with pytest.raises(rb.ReleaseError, match="for all other holders together"):
         read_statement(made)
-
-

@@ -218,8 +218,7 @@ def craft(
         share=_shared(share),
     )
     machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
-    _check(protection, asked)
-    _advise(protection, asked, progress)
+    _check(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked, counts)
     with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place):
@@ -275,8 +274,7 @@ def check_for_room(
     """Refuse what a holder brings to a room before the others wait for it; what is read once only is opened later."""
     if cluster_of(table):
         raise ArgumentError("a frame on a cluster cannot join a room; write its rows to files, and join with these")
-    _check_books(ledger, mechanism, asked)
-    check_where(counts if mechanism.private else None)
+    _check_books(ledger, mechanism, asked, counts)
     if not is_query(table):
         (_open if mechanism.private else open_source)(table, y, asked)
 
@@ -398,7 +396,7 @@ def _advise(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
     if progress and foresee is not None and (sentence := foresee(asked)) is not None:
         print(f"rado: {sentence}", file=sys.stderr)
     if (advice := delta_advice(getattr(mechanism, "delta", 0.0), asked.rows)) is not None:
-        warnings.warn(advice, DeltaWarning, stacklevel=3)
+        warnings.warn(advice, DeltaWarning, stacklevel=4)
 
 
 def _shared(share: Any) -> tuple[str, ...] | None:
@@ -418,14 +416,15 @@ def left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
     return [*([drop] if isinstance(drop, str) else drop), weights]
 
 
-def _check(mechanism: Mechanism, asked: Asked) -> None:
-    """Refuse what the mechanism cannot make, and weights and first rows wherever a record is protected."""
+def _check(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
+    """Refuse what the mechanism cannot make, and what no record may be protected with; then give advice."""
     if mechanism.private:
         asked.refuse_weights(mechanism.name)
         asked.refuse_first_row(mechanism.name)
     if not getattr(mechanism, "may_share", False):
         asked.refuse_share(mechanism.name)
     mechanism.check(asked)
+    _advise(mechanism, asked, progress)
 
 
 def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: str, unlabelled: str) -> None:
