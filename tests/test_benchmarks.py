@@ -17,6 +17,7 @@ WITH_AN_AIM = (
     "classes",
     "crafting",
     "gpu",
+    "holders_shares",
     "hospital",
     "learning",
     "polynomials",
