@@ -65,8 +65,9 @@ def cpu_seconds():
 
 
 def measured(craft, repeats=3):
-    """Median wall and CPU seconds, after a run that warms everything."""
-    craft()
+    """Median wall and CPU seconds, after two runs that warm everything: a Java machine compiles for long."""
+    for _ in range(2):
+        craft()
     runs = []
     for _ in range(repeats):
         cpu, begun = cpu_seconds(), time.perf_counter()

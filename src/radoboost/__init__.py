@@ -32,8 +32,9 @@
 #                 merging: plain releases of several holders as one, if they are alike; files and their
 #                 digests; awaited: a release whose sums are on their way, in shares or encrypted
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
-#                 (calibrate), what several records of one person pay (groups); figures and export; what a total set in
-#                 advance allows (filter), and the books of a table (ledger)
+#                 (calibrate), what several records of one person pay (groups), what noise by shares is worth
+#                 (shared_noise); figures and export; what a total set in advance allows (filter), and the books of a
+#                 table (ledger)
 #
 # The holder's side, from a table to a release:
 #
@@ -47,9 +48,12 @@
 #                 dask_jobs and dask_clients; spark with spark_sessions and spark_workers;
 #                 machines: whether a worker computes what it should
 #                 run: the table as a mechanism sees it
-#     room        several holders, one release: parties, mailbox
-#     mechanisms  what protects a release: contract, claims, person_claims; then plain and feature_band, by two_passes;
-#                 noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
+#     room        several holders, one release: parties, mailbox; identities and signed messages; one sum that hides all
+#                 but the total: masks, shamir, sum_secrets, secure_sums; mailboxes: a folder, or behind an address by
+#                 web_client, kept by web_server on shelves; agreement, seating, waiting, sitting, outcome; joining:
+#                 all of it
+#     mechanisms  what protects a release: contract, claims, person_claims, room_claims; then plain and feature_band, by
+#                 two_passes; noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
 #                 moment_plan, moment_columns, moment_stages, moment_passes, moment_classes, score_counts, bins,
 #                 private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
@@ -80,7 +84,8 @@
 #                 things on
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages; what a
 #                 model does: explained, and class_effects for more than two classes
-#   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, row_sums, rates.
+#   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, room_audit,
+#                 row_sums, rates.
 #                 With keys known: reconstruction, linear. Without: subset_sums and lattices, with probe and
 #                 joint_leak; membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and
 #                 the page on a release
@@ -122,23 +127,29 @@ if TYPE_CHECKING:
     )
     from radoboost.estimators import MomentsClassifier, RadoBoostClassifier
     from radoboost.findings.explained import explain
+    from radoboost.holder.block_rados import craft_blocks
     from radoboost.holder.craft import craft
     from radoboost.holder.foreseen import plan_for
     from radoboost.holder.guessing import schema_template
     from radoboost.holder.mechanisms import FeatureBand, Moments, NoisyExamples, NoisyRados, Plain
     from radoboost.holder.proposing import propose_schema
+    from radoboost.holder.room.identities import Identity
+    from radoboost.holder.room.joining import close_room, join_room, open_room
     from radoboost.holder.row_shares import share
     from radoboost.holder.share_sums import craft_shares, new_share_key
     from radoboost.holder.signatures import AllSignatures, FixedSupport
+    from radoboost.learner.block_rados import learn_blocks
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
     from radoboost.learner.frames import predict_partitions
+    from radoboost.learner.joining import join, part_models
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.prior import class_shares
     from radoboost.learner.spark_udf import predict_udf
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
+    from radoboost.release.block_rados import BlockRados
     from radoboost.release.columns import Column
     from radoboost.release.drawn import draw_rados
     from radoboost.release.maps import FeatureMap
@@ -155,11 +166,14 @@ __version__ = version("radoboost")
 
 # The module of each public name. It is imported on first use, so that a command pays for what it uses.
 _HOMES = {
+    "learner.block_rados": ("learn_blocks",),
     "learner.boost": ("Rounds",),
+    "release.block_rados": ("BlockRados",),
     "release.columns": ("Column",),
     "release.drawn": ("draw_rados",),
     "release.maps": ("FeatureMap",),
     "release.merging": ("merge",),
+    "holder.block_rados": ("craft_blocks",),
     "holder.craft": ("craft",),
     "findings.explained": ("explain",),
     "holder.foreseen": ("plan_for",),
@@ -192,11 +206,14 @@ _HOMES = {
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
     "learner.frames": ("predict_partitions",),
+    "learner.joining": ("join", "part_models"),
     "learner.model": ("Model", "load_model"),
     "learner.prior": ("class_shares",),
     "learner.spark_udf": ("predict_udf",),
     "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
+    "holder.room.identities": ("Identity",),
+    "holder.room.joining": ("close_room", "join_room", "open_room"),
     "release.shares": ("PartialSums", "Share", "load_partial", "load_share", "merge_shares"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
     "learner.weak": ("Median", "Prudential", "Strongest"),
@@ -212,6 +229,7 @@ __all__ = [
     "AdaBoostSSClassifier",
     "AllSignatures",
     "ArgumentError",
+    "BlockRados",
     "BudgetError",
     "BudgetWarning",
     "Category",
@@ -224,6 +242,7 @@ __all__ = [
     "FeatureMap",
     "FilledWarning",
     "FixedSupport",
+    "Identity",
     "Ledger",
     "LedgerError",
     "Left",
@@ -256,12 +275,17 @@ __all__ = [
     "TableError",
     "TooLargeError",
     "class_shares",
+    "close_room",
     "craft",
+    "craft_blocks",
     "craft_shares",
     "draw_rados",
     "explain",
     "export",
     "folds",
+    "join",
+    "join_room",
+    "learn_blocks",
     "load",
     "load_model",
     "load_partial",
@@ -269,6 +293,8 @@ __all__ = [
     "merge",
     "merge_shares",
     "new_share_key",
+    "open_room",
+    "part_models",
     "plan_for",
     "predict_partitions",
     "predict_udf",

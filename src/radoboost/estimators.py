@@ -23,6 +23,7 @@ from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.signatures import SignatureSet
+from radoboost.learner.averaging import learn_average
 from radoboost.learner.discriminant import learn_classes
 from radoboost.learner.model import Model
 from radoboost.learner.moments import (
@@ -33,11 +34,12 @@ from radoboost.learner.moments import (
     rado_noise_std,
 )
 from radoboost.learner.one_against_others import against_others, comparable
-from radoboost.learner.prior import Prior, class_shares, rough_shares
+from radoboost.learner.prior import Prior, class_shares, rough_shares, shares_together
 from radoboost.learner.uncertainty import LITTLE, little_in_words
 from radoboost.learner.weak import WeakOracle, prudence
 from radoboost.privacy.ledger import Ledger
 from radoboost.release import Release, class_block, load
+from radoboost.release.alike import Part, read_parts
 from radoboost.release.blocks import holds_rados
 from radoboost.release.drawn import N_RADOS, draw_rados
 from radoboost.shells import LinearShell, boost_shell, boosted_rows, chosen_oracle, unchanged_by_failure
@@ -55,6 +57,7 @@ class _RadoShell(LinearShell, ABC):
     """What the shells over rados share: crafting in `fit`, and learning from a release."""
 
     release_: Release
+    releases_: tuple[Release, ...]
     _many_classes = True
 
     def __init__(
@@ -181,8 +184,21 @@ class _RadoShell(LinearShell, ABC):
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(self.n_features_in_)])
         return X, y, np.array(self.classes), list(names)
 
-    def fit_rados(self, release: Release | str | os.PathLike[str]) -> Self:
-        """Learn from a release, or from the file of one."""
+    def fit_rados(
+        self,
+        release: Release | str | os.PathLike[str] | Sequence[Release | str | os.PathLike[str]],
+        *,
+        one_holder: bool = False,
+    ) -> Self:
+        """Learn from a release, or from the file of one; or from those of `Moments` of several holders.
+
+        Several releases are averaged, and the model's statement says what is promised to one who is at one holder, at
+        two, or at all. With `one_holder` all of them are of one holder's table, and compose.
+        """
+        if isinstance(release, list | tuple):
+            return self._fit_several(read_parts(release, "fit_rados"), one_holder)
+        if one_holder:
+            raise ArgumentError("one_holder is about several releases; give them in a list, or leave it out")
         if isinstance(release, str | os.PathLike):
             release = load(release)
         if not isinstance(release, Release):
@@ -191,6 +207,26 @@ class _RadoShell(LinearShell, ABC):
         self._set_classes(release.classes)
         self._set_features()
         return self
+
+    def _fit_several(self, parts: Sequence[Part], one_holder: bool) -> Self:
+        """Learn from releases of several holders."""
+        with unchanged_by_failure(self):
+            model = self._learn_several(parts, one_holder)
+            if self.prior is not None:
+                model = model.with_prior(self.prior, old=shares_together([part.release for part in parts]))
+            self.model_, self.releases_ = model, tuple(part.release for part in parts)
+            if hasattr(self, "release_"):
+                del self.release_
+            self._set_classes(model.classes)
+            self._set_features()
+        return self
+
+    def _learn_several(self, parts: Sequence[Part], one_holder: bool) -> Model:
+        """The model of several holders; refused by learners that make none."""
+        raise ArgumentError(
+            f"{type(self).__name__} learns from one release: merge plain ones first (rado merge A B C), or let "
+            "MomentsClassifier average private ones (--learner moments)"
+        )
 
     def _set_features(self) -> None:
         """The columns that a table to predict must have, by the model."""
@@ -400,7 +436,7 @@ class MomentsClassifier(_RadoShell):
     model_ : Model
         What was learned, as data.
     release_ : Release
-        What it was learned from.
+        What it was learned from; of several holders, `releases_` has the releases of all.
     shrinkage_ : float
         How far the covariance was shrunk: 0 is not at all, 1 is to the identity.
     standard_errors_ : array or None
@@ -415,6 +451,24 @@ class MomentsClassifier(_RadoShell):
     >>> bool(clf.score(X, y) > 0.95), clf.predict_proba(X[:2]).shape
     (True, (2, 2))
     """
+
+    def _learn_several(self, parts: Sequence[Part], one_holder: bool) -> Model:
+        model = learn_average(parts, one_holder=one_holder)
+        told = model.learner
+        self.shrinkage_ = 0.0
+        self.standard_errors_: NDArray[np.float64] | None = np.array(told["standard_errors"])
+        if told["left_out"]:
+            names = ", ".join(told["left_out"])
+            warnings.warn(
+                f"an empty table gives a release like {names} with a probability above {LITTLE:g}: left out of the "
+                "average",
+                NoiseWarning,
+                stacklevel=4,
+            )
+        elif told["empty_chance"] > LITTLE:
+            words = little_in_words(told["empty_chance"], told["noise_share"])
+            warnings.warn(f"of every one of the releases: {words}", NoiseWarning, stacklevel=4)
+        return model
 
     def _learn(self, release: Release) -> Model:
         if "moment:b" in release.blocks:

@@ -14,6 +14,7 @@ from radoboost.cli.check import check
 from radoboost.cli.craft import craft
 from radoboost.cli.demo import demo
 from radoboost.cli.export import export
+from radoboost.cli.join import join
 from radoboost.cli.learn import learn
 from radoboost.cli.merge import merge
 from radoboost.cli.predict import predict
@@ -32,7 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    *(craft, learn, merge, share, predict, score, show, export),
+    *(craft, learn, merge, join, share, predict, score, show, export),
     *(schema, check, account, audit, reproduce, demo),
 ):
     app.command()(in_one_line(command))

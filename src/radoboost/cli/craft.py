@@ -129,6 +129,13 @@ def craft(
             "linear, and for moments what the table carries.",
         ),
     ] = "auto",
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL,COL",
+            help="Columns that another holder has too, for rado join; '' if only the label is. Not with --epsilon.",
+        ),
+    ] = None,
     scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
     schema: SchemaOption = None,
     bounds: BoundsOption = None,
@@ -228,6 +235,7 @@ def craft(
       rado craft wine.csv --label grade --class low --class middle --class high
       rado craft patients.csv --label readmitted --missing drop --separator ';' --decimal ,
       rado craft patients.csv --label readmitted --unlabelled drop
+      rado craft patients.csv --label readmitted --share age,region
       rado craft patients.csv --epsilon 1 --schema patients.schema.json
       rado craft patients.csv --epsilon 1 --schema patients.schema.json --ledger clinic.ledger
       rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
@@ -235,6 +243,7 @@ def craft(
     """
     given = dict(locals())
     import radoboost as rb
+    from radoboost.tables.columns import split_names
     from radoboost.tables.labels import class_advice
 
     if are_shares(table):
@@ -270,6 +279,7 @@ def craft(
             mechanism=protection,
             signatures=chosen_signatures(support),
             columns=columns,
+            share=None if share is None else split_names(share),
             scale=None if scale == "none" else scale,
             schema=schema,
             bounds=bounds,

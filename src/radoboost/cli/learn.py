@@ -1,4 +1,4 @@
-"""rado learn: a release becomes a model."""
+"""rado learn: a release, or several of different holders, become a model."""
 
 import shlex
 import warnings
@@ -22,7 +22,10 @@ def _complete_weak(incomplete: str) -> list[str]:
 
 
 def learn(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    releases: Annotated[
+        list[Path],
+        typer.Argument(metavar="RELEASE...", help="A release file; or those of moments of several holders."),
+    ],
     learner: Annotated[
         str, typer.Option(autocompletion=_complete_learner, help="moments, or boost (RadoBoost).")
     ] = "moments",
@@ -43,9 +46,18 @@ def learn(
             "the table; repeat for more classes.",
         ),
     ] = None,
+    one_holder: Annotated[
+        bool,
+        typer.Option("--one-holder", help="Several releases are of one holder's table: their epsilons compose."),
+    ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="The model; STEM.model.json by default."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="The model; STEM.model.json by default, of several average.model.json.",
+        ),
     ] = None,
     report: Annotated[
         Path | None,
@@ -57,7 +69,9 @@ def learn(
 ) -> None:
     """Learn a classifier from a release alone.
 
-    It is linear in the columns of the release, which may go beyond those of the table.
+    It is linear in the columns of the release, which may go beyond those of the table. From private releases of
+    several holders, of the mechanism moments and of the same columns, it is the average of theirs, weighted by what
+    each can tell; plain ones are merged first: rado merge.
 
     \b
     Examples:
@@ -66,27 +80,33 @@ def learn(
       rado learn patients.rado.parquet --learner boost --rounds 200 -o boosted.model.json
       rado learn patients.rado.parquet --prior 0.02
       rado learn patients.rado.parquet --prior yes=0.02
+      rado learn north.rado.parquet south.rado.parquet west.rado.parquet -o joint.model.json
     """
     import radoboost as rb
 
     if learner not in _LEARNERS:
         raise ArgumentError(f"there is no learner {learner!r}; choose one of {', '.join(_LEARNERS)}")
-    given: dict[str, Any] = {"n_rounds": rounds, "weak": weak, "random_state": seed}
-    options = {name: value for name, value in given.items() if value is not None}
+    chosen: dict[str, Any] = {"n_rounds": rounds, "weak": weak, "random_state": seed}
+    options = {name: value for name, value in chosen.items() if value is not None}
     if options and learner != "boost":
         raise ArgumentError("--rounds, --weak and --seed are for boosting; add --learner boost")
-    place = output or default_output(str(release), "model.json")
-    check_output(place, [str(release)])
+    sources = [str(path) for path in releases]
+    if one_holder and len(sources) == 1:
+        raise ArgumentError("--one-holder is about several releases; give them, or leave it out")
+    place = output or (default_output(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json"))
+    check_output(place, sources)
     if report is not None:
-        check_page(report, [str(release)], "--report", place)
+        check_page(report, sources, "--report", place)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", rb.NoiseWarning)
-        model = getattr(rb, _LEARNERS[learner])(**options, prior=_read_prior(prior)).fit_rados(release).model_
+        shell = getattr(rb, _LEARNERS[learner])(**options, prior=_read_prior(prior))
+        given = releases[0] if len(releases) == 1 else releases
+        model = shell.fit_rados(given, one_holder=one_holder).model_
     model.save(place)
     for notice in notices:
         say(f"rado: {notice.message}")
     if report is not None:
-        _write_report(model, place, report, shlex.join(["rado", "learn", str(release)]))
+        _write_report(model, place, report, shlex.join(["rado", "learn", *sources]))
     if "drawn_rados" in model.learner:
         say(f"rado: the release has no rados, so {model.learner['drawn_rados']:,} were drawn from its moments")
     print_model(model, place, as_json, f"wrote {place}")

@@ -22,10 +22,10 @@ from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.guessing import taken_for_numbers
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
-from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
+from radoboost.holder.mechanisms.contract import DEFAULT_RADOS, Gathering
 from radoboost.holder.mechanisms.records import check_person, declared_features
-from radoboost.holder.raw_tables import check_missing, make_plainly
-from radoboost.holder.run import Run
+from radoboost.holder.raw_tables import check_missing, make_plainly, open_source
+from radoboost.holder.run import Pool, Run
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.clusters import ClusterRunner, check_reach, cluster_runner
 from radoboost.holder.runners.threads import Threads, check_threads
@@ -39,7 +39,6 @@ from radoboost.release.drawn import draw_rados
 from radoboost.tables import Source, open_table
 from radoboost.tables.cluster_frames import check_determined, cluster_of
 from radoboost.tables.device_arrays import ONLY_HERE
-from radoboost.tables.kinds import Date, Number
 from radoboost.tables.schema import Schema
 from radoboost.tables.streams import at_rest, is_query
 
@@ -65,6 +64,7 @@ def craft(
     weights: Any = None,
     mechanism: Mechanism | None = None,
     columns: Columns = "auto",
+    share: Sequence[str] | None = None,
     scale: str | None = "auto",
     n_rados: int | None = None,
     signatures: SignatureSet | None = None,
@@ -146,6 +146,10 @@ def craft(
         what its first stage released; quadratic, hats, ranks (hats of ranks), both and fourier force a plan there.
         Plans need the constant feature: with `intercept=False`, "auto" is "linear".
         `release.map` computes them, also from new rows.
+    share : sequence of str, optional
+        The columns that another holder has too, of other columns for such people: their sums without labels stand
+        beside the rados, so that `join` can put both releases together. Of an empty sequence only the label is common.
+        For `Plain` alone, and two classes; both holders must code these columns alike.
     scale : "auto", "standard", "bounds" or None
         z-scores, [low, high] onto [-1, 1], or as is; "auto" is what the mechanism prescribes.
     n_rados : int, optional
@@ -197,7 +201,7 @@ def craft(
     declared = written(declared, separator, decimal, protection.private)
     asked = Asked(
         **declared,
-        columns=check_columns(columns, terms_of(declared["declared"].schema)),
+        columns=check_columns(columns, declared["declared"].terms),
         n_rados=_wanted_rados(n_rados, protection),
         signature_key=make_key(seed),
         signatures=signatures,
@@ -211,6 +215,7 @@ def craft(
         earlier=chain(compose),
         weights=weights,
         first_row=check_first_row(first_row),
+        share=_shared(share),
     )
     machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
     _check(protection, asked)
@@ -227,19 +232,60 @@ def craft(
         else:
             options = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, {**options, "engine": machine})
-    noted = None if books is None else partial(_note_digest, books, name)
+    noted = None if books is None else partial(note_digest, books, name)
     asked_for = is_query(table) or bool(cluster_of(table))
     made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=place.cluster))
     return _release(protection, made, name, by_schema, noted, asked.n_rados)
 
 
+def craft_in_room(
+    table: Any,
+    y: Any,
+    mechanism: Mechanism,
+    asked: Asked,
+    pool: Pool,
+    gathering: Callable[[], Gathering],
+    *,
+    name: str,
+    ledger: Ledger | None = None,
+    counts: Where = "terminal",
+    threads: int | None = None,
+    progress: bool = False,
+) -> Release:
+    """One holder's part in the release of several, which comes out alike at each: their sums meet in the `pool`.
+
+    What is asked for is what all agreed on. `gathering` says in the end who was there. The release is called `name`.
+    """
+    if cluster_of(table):
+        raise ArgumentError("a frame on a cluster cannot join a room; write its rows to files, and join with these")
+    _check_books(ledger, mechanism, asked)
+    check_where(counts if mechanism.private else None)
+    _advise(mechanism, asked, progress)
+    machine, threads = proven_on_device(get_engine("auto")), check_threads(threads)
+    with _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, place):
+        book = None if ledger is None else partial(ledger.book, release=name)
+        suited = partial(_suited, "auto", machine, asked, place, mechanism.private)
+        run_on = partial(_run_on, suited, place, book, pool=pool)
+        if mechanism.private:
+            made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress)
+        else:  # as declared: nothing is proposed from one holder's table
+            made, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
+            warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
+    made = replace(made, circumstances=replace(made.circumstances, room=gathering()))
+    return _release(mechanism, made, name, schema, None, asked.n_rados)
+
+
 def _run_on(
-    choose: Callable[[Source], Engine], runner: Runner, ledger: Callable[[Event], object] | None, source: Source
+    choose: Callable[[Source], Engine],
+    runner: Runner,
+    ledger: Callable[[Event], object] | None,
+    source: Source,
+    pool: Pool | None = None,
 ) -> Run:
     """The run over a table, which may have to stay on this machine."""
     if runner.cluster and hasattr(next(iter(source.parts()), None), "on_device"):
         raise ArgumentError(ONLY_HERE)
-    return Run(source, choose(source), runner, ledger=ledger)
+    return Run(source, choose(source), runner, ledger=ledger, pool=pool)
 
 
 def _suited(
@@ -348,10 +394,14 @@ def _advise(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
         warnings.warn(advice, DeltaWarning, stacklevel=3)
 
 
-def terms_of(schema: Schema | None) -> dict[str, tuple[str, ...]]:
-    """The terms that a schema has, by column."""
-    kinds = {} if schema is None else schema.columns
-    return {name: kind.terms for name, kind in kinds.items() if isinstance(kind, Number | Date) and kind.terms}
+def _shared(share: Any) -> tuple[str, ...] | None:
+    """The columns that another holder has too, each once; of none the label alone is shared."""
+    if share is None:
+        return None
+    names = (share,) if isinstance(share, str) else tuple(share)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise ArgumentError(f"share must be names of columns; {wrong[0]!r} is not one")
+    return tuple(dict.fromkeys(names))
 
 
 def left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
@@ -366,6 +416,8 @@ def _check(mechanism: Mechanism, asked: Asked) -> None:
     if mechanism.private:
         asked.refuse_weights(mechanism.name)
         asked.refuse_first_row(mechanism.name)
+    if not getattr(mechanism, "may_share", False):
+        asked.refuse_share(mechanism.name)
     mechanism.check(asked)
 
 
@@ -436,7 +488,7 @@ def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked) -> No
     books.check(event_from_dict(statement.event))
 
 
-def _note_digest(books: Ledger, name: str, digest: str) -> None:
+def note_digest(books: Ledger, name: str, digest: str) -> None:
     """Note the file of a release that was booked; by then the file is there, so a failure is no reason to stop."""
     try:
         books.finish(name, digest)

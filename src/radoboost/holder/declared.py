@@ -80,6 +80,11 @@ class Declared:
             return [column.name for column in self.schema.encoded()]
         return list(self.limits) if isinstance(self.limits, Mapping) and not self.all_private else None
 
+    @property
+    def terms(self) -> dict[str, tuple[str, ...]]:
+        """The terms that a schema has, by column."""
+        return {} if self.schema is None else self.schema.terms
+
     def searched(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns among `names` whose bounds are to be found privately.
 

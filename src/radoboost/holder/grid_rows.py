@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import SchemaWarning, TableError
 from radoboost.holder.counts import RowCounts, beyond_bounds
-from radoboost.holder.craft import left_out, terms_of, warn_clipped
+from radoboost.holder.craft import left_out, warn_clipped
 from radoboost.holder.declared import Bounds, declaration, written
 from radoboost.holder.engines import Engine, cpu_engine
 from radoboost.holder.feature_maps import Columns, check_columns
@@ -89,7 +89,7 @@ def grid_rows(
     declared = written(declared, separator, decimal, False)
     asked = Asked(
         **declared,
-        columns=check_columns(columns, terms_of(declared["declared"].schema)),
+        columns=check_columns(columns, declared["declared"].terms),
         n_rados=1,
         signature_key=b"",
         scale=scale,

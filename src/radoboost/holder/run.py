@@ -17,12 +17,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.errors import ArgumentError
 from radoboost.holder.engines import Engine
 from radoboost.holder.keystream import Key
 from radoboost.holder.noise import round_scale_up, rounded_normals
 from radoboost.holder.passes import Pass, Readable, RowPass, S, Sums
 from radoboost.holder.runners import Runner
 from radoboost.privacy import Event
+from radoboost.privacy.shared_noise import LEAST_SHARE
 from radoboost.tables import Source
 
 
@@ -200,5 +202,15 @@ class Run:
         if scale == 0:
             return np.zeros(shape, dtype=np.int64)
         if self._pool is not None:
-            scale *= self._pool.noise_share
+            scale = _share(scale * self._pool.noise_share)
         return rounded_normals(key, round_scale_up(scale), 0, shape[0], shape[1], plane=plane)
+
+
+def _share(scale: float) -> float:
+    """A share of noise in grid steps, refused where its rounding would show (D2 of docs/proofs/shared-noise.md)."""
+    if scale < LEAST_SHARE:
+        raise ArgumentError(
+            f"shares of the noise would be of {scale:.3g} grid steps, and must be of {LEAST_SHARE:g} at least, for "
+            "they are rounded; take a smaller epsilon or fewer holders"
+        )
+    return scale

@@ -109,19 +109,19 @@ def learn_released_moments(release: Release) -> MomentFit:
         nothing = dependencies(parts, columns, release.map, constant)
         if release.n_classes > 2:
             clouds = Clouds.of(release, curvature.inverse, whitened)
-            to_columns = score_scale(release, clouds) * _without(nothing, constant) @ settling(release)
+            to_columns = score_scale(release, clouds) * without(nothing, constant) @ settling(release)
             to_columns = to_columns @ column_factors(blocks, mechanism, columns)
             doubt = measure_classes(release, curvature, to_columns, whitened, nothing)
             return MomentFit(whitened @ to_columns.T, 0.0, 0.0, doubt)
         link = score_link(release)
-        to_columns = link.scale * _without(nothing, constant) @ settling(release)
+        to_columns = link.scale * without(nothing, constant) @ settling(release)
         to_columns = to_columns @ column_factors(blocks, mechanism, columns)
         doubt = measure(release, curvature, to_columns, whitened, [part.kept for part in parts], nothing)
         theta = to_columns @ whitened
         return MomentFit(theta, 0.0, 0.0, doubt, link, read_effects(release, theta, parts, doubt.covariances))
 
 
-def _without(nothing: NDArray[np.float64], constant: float | None) -> NDArray[np.float64]:
+def without(nothing: NDArray[np.float64], constant: float | None) -> NDArray[np.float64]:
     """The matrix that takes out of theta what adds up to 0 in every row; there the constant column counts as 1."""
     sums = nothing.copy()
     if constant is not None:

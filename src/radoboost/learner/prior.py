@@ -7,7 +7,7 @@ Of more than two classes noisy moments have no counts, and shares are estimates:
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,14 @@ def class_shares(release: Release) -> tuple[float, ...]:
     >>> [round(share, 2) for share in class_shares(release)]
     [0.75, 0.25]
     """
-    counts = _counts(release)
+    return shares_together([release])
+
+
+def shares_together(releases: Sequence[Release]) -> tuple[float, ...]:
+    """The shares of all releases together: numbers of rows by class add up."""
+    release, found = releases[0], [_counts(release) for release in releases]
+    known = [counts for counts in found if counts is not None]
+    counts = np.sum(known, axis=0) if len(known) == len(found) else None
     if counts is None:
         raise ReleaseError(
             "the release does not tell which share of its rows each class has: it needs a constant column, and a "

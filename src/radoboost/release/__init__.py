@@ -35,6 +35,7 @@ from radoboost.release.digests import checked_digest, seal, with_document
 from radoboost.release.holders import Holders
 from radoboost.release.laws import NOISY_MOMENTS, law_of
 from radoboost.release.maps import FeatureMap
+from radoboost.release.shared import check_shared
 from radoboost.release.stage_noise import check_release
 from radoboost.tables.class_names import one_kind
 from radoboost.tables.schema import Schema
@@ -215,6 +216,7 @@ class Release:
         object.__setattr__(self, "blocks", MappingProxyType(frozen))
         check_map(self.map, self.columns)
         check_block_columns(self.block_columns, self.blocks)
+        check_shared(self.blocks, self.feature_names, self.block_columns)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy cannot be pickled; what it shows can.

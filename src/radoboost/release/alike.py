@@ -26,7 +26,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """How many rows it is from."""
+        """How many rows it is from; refused where it does not say."""
         rows = self.release.n_examples
         if rows is None:
             raise ReleaseError(f"{self.name} does not say how many rows it is from, so that it cannot be merged")
@@ -42,7 +42,7 @@ class Part:
             {
                 "id": release.id,
                 "digest": release.digest,
-                "rows": self.rows,
+                "rows": release.n_examples,
                 "rados": release.n_rados,
                 # Where there is no id, the signatures are from a seed, and go by the numbers of rows.
                 **({} if release.id else {"first_row": int(release.signatures.get("first_row", 0))}),
@@ -89,10 +89,8 @@ def _twice(one: Part, other: Part) -> str:
 
 
 def check_alike(first: Part, other: Part) -> None:
-    """Refuse another mechanism, other classes, columns, bounds, schemas or maps, by name."""
+    """Refuse other classes, columns, bounds, schemas or maps, by name."""
     a, b = first.release, other.release
-    if {**a.mechanism, "law": ""} != {**b.mechanism, "law": ""}:
-        raise ArgumentError(f"{first.name} and {other.name} are by different mechanisms; craft both plainly")
     if [(type(value), value) for value in a.classes] != [(type(value), value) for value in b.classes]:
         raise ArgumentError(
             f"{first.name} has the classes {listed(a.classes)}, and {other.name} {listed(b.classes)}; craft both "

@@ -16,10 +16,10 @@ _SLACK = 1e-6  # relative: what another version of the accountant may differ by
 def check_statement(statement: "Statement") -> Event:
     """The event of a statement, which is refused where it says less than the event costs.
 
-    It looks at epsilon with its delta and relation, the other pairs of `epsilon_at`, the best guess, and what this
-    release and earlier ones come to; and at the figures for several holders. An infinite epsilon promises nothing, so nothing is computed for it. Only figures
-    are checked, and only against the event: that it is what was done is the maker's word. `stage_noise` holds what else
-    a file says against it.
+    It looks at epsilon with its delta and relation, the other pairs of `epsilon_at`, the best guess, what this release
+    and earlier ones come to, and the figures for several holders. An infinite epsilon promises nothing, so nothing is
+    computed for it. Only figures are checked, and only against the event: that it is what was done is the maker's word.
+    `stage_noise` holds what else a file says against it.
 
     >>> import radoboost as rb
     >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4)

@@ -99,6 +99,8 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
         _check_kind(part)
     check_different(parts)
     for part in parts[1:]:
+        if {**parts[0].release.mechanism, "law": ""} != {**part.release.mechanism, "law": ""}:
+            raise ArgumentError(f"{parts[0].name} and {part.name} are by different mechanisms; craft both plainly")
         check_alike(parts[0], part)
     entries = [entry for part in parts for entry in part.entries]
     _check_coins(parts)
@@ -146,6 +148,7 @@ def _check_kind(part: Part) -> None:
         )
     if not any(holds_rados(name) for name in release.blocks):
         raise ArgumentError(f"{part.name} has no rados; craft it plainly")
+    assert part.rows  # or it is refused
 
 
 def _check_coins(parts: Sequence[Part]) -> None:

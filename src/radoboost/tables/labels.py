@@ -168,8 +168,8 @@ class LabelsSeen:
             raise TableError(f"the label {self.name!r} has no values; it must have at least two")
         if len(values) < 2 and self.classes is None:
             raise TableError(
-                f"the label {self.name!r} has one class only ({values[0]!r}); it must have at least two; if rows of the "
-                "others are in other tables, declare all classes (--classes NEG POS)"
+                f"the label {self.name!r} has one class only ({values[0]!r}); it must have at least two; if rows of "
+                "the others are in other tables, declare all classes (--classes NEG POS)"
             )
         if self.classes is not None:
             check_kinds(self.name, self.classes)

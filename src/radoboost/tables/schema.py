@@ -121,6 +121,12 @@ class Schema:
                 limits[column.name] = (column.low, column.high)
         return limits
 
+    @property
+    def terms(self) -> dict[str, tuple[str, ...]]:
+        """The terms of every column that has some."""
+        kinds = self.columns.items()
+        return {name: kind.terms for name, kind in kinds if isinstance(kind, Number | Date) and kind.terms}
+
     def undecided(self) -> dict[str, str]:
         """What a promise about records still needs, by column: the line to write."""
         lines = {}

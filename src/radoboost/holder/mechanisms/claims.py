@@ -6,6 +6,7 @@ from typing import Any
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms.contract import Circumstances, Secrets
+from radoboost.holder.mechanisms.room_claims import in_room
 from radoboost.privacy import Event, NotPrivate, accountant_name, best_guess, epsilon_at, event_to_dict
 from radoboost.release import Statement, percent_up
 from radoboost.release.chain import composed_with
@@ -108,7 +109,7 @@ def make_statement(
 ) -> Statement:
     """A statement about an event; with a seed every epsilon is infinite. It bounds the best guess of `adversary`.
 
-    `secrets` says which keys there are, for where a cluster gets some.
+    `secrets` says which keys there are, for where a cluster gets some, or each holder of a room has its own.
     """
     relation = event.relation
     assert relation is not None
@@ -128,7 +129,7 @@ def make_statement(
             f"{adversary}, and otherwise would toss a coin, is right about which of two "
             f"neighbours the table was at most {percent_up(guess)} % of the time.",
         ]
-    return Statement(
+    statement = Statement(
         mechanism=mechanism,
         neighbours=relation.value,
         epsilon=epsilon,
@@ -144,6 +145,7 @@ def make_statement(
         event=event_to_dict(event),
         composed=composed_with(event, circumstances.earlier, delta) if circumstances.earlier else None,
     )
+    return statement if circumstances.room is None else in_room(statement, event, circumstances.room, secrets)
 
 
 def check_epsilon(epsilon: Any, delta: Any) -> tuple[float, float]:

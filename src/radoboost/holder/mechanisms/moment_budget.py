@@ -13,6 +13,7 @@ from radoboost.holder.mechanisms.moment_passes import CAP, GRID
 from radoboost.holder.noise import TOTAL_VARIATION, round_scale_up
 from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated
 from radoboost.privacy.events import OF_LABELS
+from radoboost.privacy.shared_noise import shared_variation
 from radoboost.release.scores import EDGES
 
 SCORES_SHARE = 0.02  # of the noisy counts of rows by score and class
@@ -43,7 +44,8 @@ class Shape:
     not foresee are counted too. Where a plan may make other columns of these, there are `widest` at most, and
     `rankable` of these may be ranked; once it is chosen there are `n_planned`, and `n_ranked` are ranked. Of more than
     two classes, `n_classes`, each has a slot in sums of vectors. `label` is the label's column and classes, as
-    `label_spelling` has them; no noise depends on it, but what adds up with what does (M21).
+    `label_spelling` has them; no noise depends on it, but what adds up with what does (M21). Noise is drawn in so many
+    `shares`: each is a little off (D5).
     """
 
     n_columns: int = 2
@@ -57,6 +59,12 @@ class Shape:
     n_ranked: int = 0
     n_classes: int = 2
     label: str = ""
+    shares: int = 1
+
+    @property
+    def variation(self) -> float:
+        """How far one number with its noise may be from the Gaussian mechanism's."""
+        return shared_variation(TOTAL_VARIATION, self.shares)
 
     @property
     def slots(self) -> int:
@@ -108,7 +116,7 @@ class Stage:
         '"y" of 0, 1'
         """
         label = shape.label if relation in OF_LABELS else ""
-        variation = self.deviates * TOTAL_VARIATION
+        variation = self.deviates * shape.variation
         one = Gaussian(self.multiplier(mu), relation, variation, person=shape.person, label=label)
         return one if self.times == 1 else Repeated(one, self.times)
 

@@ -207,7 +207,7 @@ class Stages:
         self.block_columns: dict[str, tuple[str, ...]] = {}
 
     def noise(self) -> dict[str, float]:
-        """The noise of each stage, in units of what its block holds: as much as there is by now, in the least of them."""
+        """The noise of each stage, in units of what its block holds: that of those who are still here."""
         return released_noise({stage: scale * self._run.noise_factor for stage, scale in self._scales().items()})
 
     def run(self) -> None:
@@ -257,8 +257,12 @@ class Stages:
 
     def _choose(self, second: NDArray[np.float64]) -> None:
         """The plan, by the noisy second moments of the table's own columns (M11)."""
-        size = float(self._run.agreed(lambda: np.array([max(float(np.trace(second)), 0.0)]))[0])
-        strength = self._budget.strength(size, self._shape) / self._run.noise_factor
+
+        def sized() -> NDArray[np.float64]:
+            size = max(float(np.trace(second)), 0.0)
+            return np.array([size, self._budget.strength(size, self._shape) / self._run.noise_factor])
+
+        size, strength = self._run.agreed(sized).tolist()
         outlook = self._outlook
         if outlook is None:
             width = self._sphere.width

@@ -38,7 +38,7 @@ from radoboost.holder.mechanisms.records import (
     person_parameters,
     released_columns,
 )
-from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION
+from radoboost.holder.noise import LARGEST_SCALE
 from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release import Statement
@@ -77,6 +77,7 @@ class Moments:
     secrets: ClassVar[Secrets] = Secrets(coins=False, row_noise=False)
     default_rados: ClassVar[int] = 0
     takes_seed: ClassVar[bool] = False
+    in_rooms: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon, self.delta)
@@ -249,7 +250,7 @@ class Moments:
         """mu of the Gaussian mechanism that epsilon and delta allow for all stages together (M8)."""
         most = self.stages(shape.at_most, MOST_ROUNDS if self.sharpen else 0)
         # As many deviates as the stages together may draw, whichever plan is chosen (M11).
-        variation = TOTAL_VARIATION * sum(stage.deviates * stage.times for stage in most)
+        variation = shape.variation * sum(stage.deviates * stage.times for stage in most)
         mu = (1 - 1e-9) / gaussian_multiplier(self.epsilon, self.delta, self.neighbours, total_variation=variation)
         if max(stage.scale(mu) * stage.steps for stage in most) > LARGEST_SCALE:
             raise ArgumentError(
@@ -414,6 +415,7 @@ def _shape_about(asked: Asked, columns: Shape) -> Shape:
         raw=asked.declared.schema is not None,
         n_classes=_n_classes(asked),
         label=label,
+        shares=asked.shares,
     )
 
 

@@ -32,6 +32,7 @@ from radoboost.holder.mechanisms.records import (
 from radoboost.holder.noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_scale_up
 from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, Repeated, SubsampledGaussian, subsampled_multiplier
+from radoboost.privacy.shared_noise import shared_variation
 from radoboost.release import Statement
 
 INCLUSION = 0.5
@@ -65,6 +66,7 @@ class NoisyRados:
     noise_on: ClassVar[str] = "rados"
     neighbours: ClassVar[Relation] = Relation.RECORD
     hides_size: ClassVar[bool] = True
+    in_rooms: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_noise(self.epsilon, self.delta, self.noise_std)
@@ -77,13 +79,13 @@ class NoisyRados:
         check_coins(asked, self.name)
         n_columns = check_declared(asked)
         if n_columns is not None:
-            self.plan(asked.n_rados, n_columns, None, asked.max_rows, asked.person or "")
+            self.plan(asked.n_rados, n_columns, None, asked.max_rows, asked.person or "", asked.shares)
 
     def make(self, asked: Asked, run: Run) -> Made:
         """Clip, sum by secret coins, add noise to every rado."""
         n_rows = None
         n_columns = asked.width(run.source.features)
-        plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "")
+        plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "", asked.shares)
         columns, through = released_columns(asked, run.source.features, plan.step)
         persons = limit_persons(asked, run, declared_rule(asked))
         made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through)
@@ -92,18 +94,29 @@ class NoisyRados:
             parameters={
                 **made.parameters,
                 "clip": self.clip,
-                "noise_std": plan.noise_std,
+                "noise_std": plan.noise_std * run.noise_factor,
                 "noise_on": self.noise_on,
                 "inclusion": INCLUSION,
             },
         )
 
     @cache  # noqa: B019 - a mechanism is small, and calibration is not
-    def plan(self, n_rados: int, n_columns: int, n_examples: int | None, max_rows: int = 1, person: str = "") -> Plan:
-        """The noise, in steps of the grid of values in [-1, 1] (R4, R5), or of a person's `max_rows` (P6)."""
+    def plan(
+        self,
+        n_rados: int,
+        n_columns: int,
+        n_examples: int | None,
+        max_rows: int = 1,
+        person: str = "",
+        shares: int = 1,
+    ) -> Plan:
+        """The noise, in steps of the grid of values in [-1, 1] (R4, R5), or of a person's `max_rows` (P6).
+
+        It is drawn in so many `shares` (D5).
+        """
         step = grid_step(1.0, "")
         reach = clip_steps(self.clip, step)
-        per_rado = n_columns * TOTAL_VARIATION
+        per_rado = n_columns * shared_variation(TOTAL_VARIATION, shares)
         if self.noise_std is None:
             assert self.epsilon is not None
             multiplier = subsampled_multiplier(
@@ -149,9 +162,9 @@ class NoisyRados:
         return Repeated(SubsampledGaussian(noise, INCLUSION), n_rados), {"noise": noise, "n_rados": n_rados}
 
     def _plan(self, circumstances: Circumstances) -> Plan:
-        return self.plan(
-            circumstances.n_rados, circumstances.n_columns, None, circumstances.max_rows, circumstances.person or ""
-        )
+        shares = 1 if circumstances.room is None else circumstances.room.holders
+        about = circumstances.n_rados, circumstances.n_columns, None, circumstances.max_rows, circumstances.person or ""
+        return self.plan(*about, shares)
 
 
 def noise_scale(scale: float) -> float:

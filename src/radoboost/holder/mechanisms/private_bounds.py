@@ -11,6 +11,7 @@ The constants were tuned once, on the paper's domains.
 import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,22 +108,39 @@ def find_bounds(
     scales = budget.scales(0, shape)
     noises = [scales[f"bounds {j + 1}"] for j in range(len(SEARCHES))]
     run.add_noise(first, Noise("bins", noises[0]))
-    tops = [largest_power(row, HELD[0] * rows["good"], noises[0] / GRID) for row in first.bins / GRID]
+    noise, counts = noises[0] * run.noise_factor / GRID, first.bins / GRID
+    tops = run.agreed_data(lambda: [largest_power(row, HELD[0] * rows["good"], noise) for row in counts])
     high = np.array([OF_ZEROS[1] if top is None else math.ldexp(1.0, top + LEAST_POWER) for top in tops])
     low = -high
     for j in range(1, len(SEARCHES)):
         last = j == len(SEARCHES) - 1
         task = CountBins(rule, len(features), places, EqualBins(low.copy(), high.copy()), f"bounds {j + 1}")
         counts = run.noisy_sum(task, Noise("bins", noises[j])).bins / GRID
-        for k, top in enumerate(tops):
-            if top is not None:
-                held = HELD[j] * rows["good"]
-                low[k], high[k] = _narrowed(counts[k], low[k], high[k], held, noises[j] / GRID, margin=not last)
+        about = HELD[j] * rows["good"], noises[j] * run.noise_factor / GRID
+        low, high = run.agreed(partial(_all_narrowed, counts, tops, low, high, *about, margin=not last))
     found = {
         name: OF_ZEROS if top is None else rounded_outwards(float(low[k]), float(high[k]))
         for k, (name, top) in enumerate(zip(searched, tops, strict=True))
     }
     return found, rows
+
+
+def _all_narrowed(
+    counts: NDArray[np.float64],
+    tops: Sequence[int | None],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    held: float,
+    noise: float,
+    *,
+    margin: bool,
+) -> NDArray[np.float64]:
+    """The ends of all columns, lower ones first; those of a column in which nothing was found stay."""
+    ends = [
+        (low[k], high[k]) if top is None else _narrowed(counts[k], low[k], high[k], held, noise, margin=margin)
+        for k, top in enumerate(tops)
+    ]
+    return np.array(ends).T.copy()
 
 
 def _narrowed(

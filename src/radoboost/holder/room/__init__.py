@@ -2,5 +2,6 @@
 
 Read in this order: `parties` (who is there), `mailbox` (where messages lie), `messages` (signed), `masks` and `shamir`
 (what hides a sum, and what brings it back when somebody is lost), `secure_sums` (one sum), `agreement` (what all have
-agreed on), `sitting` (a holder in a room, from the first message to the release).
+agreed on), `seating` (greetings, and the code that people compare), `sitting` (a holder's seat: sums, stage by stage),
+`outcome` (the file, signed by all), `joining` (all of it).
 """

@@ -4,10 +4,15 @@ A mailbox knows nothing and is trusted with nothing: messages are signed, what i
 are masked. One that loses or withholds messages can stop a room, and cannot change what comes out of it.
 """
 
+import os
+import re
 import threading
 from typing import Protocol
 
-from radoboost.errors import RoomError
+from radoboost.errors import ArgumentError, RoomError
+
+LARGEST = 256 * 2**20  # bytes of one message
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}(/[A-Za-z0-9][A-Za-z0-9_-]{0,63}){0,3}")
 
 
 class Mailbox(Protocol):
@@ -43,10 +48,12 @@ class MemoryMailbox:
 
     def put(self, name: str, content: bytes) -> bool:
         """Put a message there, unless one already has that name."""
-        if not isinstance(content, bytes):
-            raise RoomError("a message is bytes")
+        check_message(name, content)
         with self._lock:
-            return self._messages.setdefault(name, content) is content
+            if name in self._messages:
+                return False
+            self._messages[name] = content
+            return True
 
     def get(self, name: str) -> bytes | None:
         """The message of that name, or None."""
@@ -56,3 +63,51 @@ class MemoryMailbox:
         """The names of all messages that begin so, in order."""
         with self._lock:
             return sorted(name for name in self._messages if name.startswith(prefix))
+
+
+def is_name(name: str) -> bool:
+    """Whether a message may be called so: a name is safe as a path and in an address.
+
+    >>> [is_name(name) for name in ("0003/masked/north", "agreement", "../north", "0003//north", "Thumbs.db")]
+    [True, True, False, False, False]
+    """
+    return _NAME.fullmatch(name) is not None
+
+
+def check_message(name: str, content: bytes, largest: int = LARGEST) -> None:
+    """Refuse a name that is none, and a content that is no message or too large."""
+    if not is_name(name):
+        raise RoomError(
+            f"{name[:80]!r} is no name of a message: it has up to 4 parts of letters, digits, - and _, with / between"
+        )
+    if not isinstance(content, bytes):
+        raise RoomError(f"the message {name} must be bytes; it is of the type {type(content).__name__}")
+    if len(content) > largest:
+        raise RoomError(
+            f"the message {name} has {len(content):,} bytes, and the mailbox takes {largest:,} at most; agree on fewer "
+            "rados or columns"
+        )
+
+
+def mailbox_at(address: str | os.PathLike[str], *, make: bool = False, trust_network: bool = False) -> Mailbox:
+    """The mailbox of a room: a folder, or an address https://HOST:PORT/ROOM. `make` makes it, if it is not there.
+
+    An address without encryption, beyond this machine, is refused unless `trust_network`.
+
+    >>> import tempfile
+    >>> mailbox_at(tempfile.mkdtemp()).names("")
+    []
+    """
+    from radoboost.holder.room.folder import FolderMailbox
+    from radoboost.holder.room.web_client import WebMailbox
+
+    place = os.fspath(address)
+    if place.lower().startswith(("http://", "https://")):
+        return WebMailbox(place, make=make, trust_network=trust_network)
+    if "://" in place:
+        raise ArgumentError(
+            f"a room is a folder that all holders can write, or an address https://HOST:PORT/ROOM; it is {place!r}"
+        )
+    if trust_network:
+        raise ArgumentError("trust_network (--trust-network) is about the address of a room, and this one is a folder")
+    return FolderMailbox(place, make=make)

@@ -46,13 +46,17 @@ class Seats:
 
     @property
     def threshold(self) -> int:
-        """How many holders must help to open a sum: more than two thirds, so that no two lists of them both can.
+        """How many holders must help to open a sum: so many that no two lists of who is in can both be opened.
+
+        It is more than two thirds, and more than half of all and of those who may collude together: of any two groups
+        of so many, more than `tolerate` holders are in both (B4 of docs/proofs/secure-sums.md).
 
         >>> seats = Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abcde"), 1)
         >>> seats.threshold, seats.most_lost
         (4, 1)
         """
-        return 2 * len(self.parties) // 3 + 1
+        count = len(self.parties)
+        return max(2 * count // 3, (count + self.tolerate) // 2) + 1
 
     @property
     def most_lost(self) -> int:
@@ -78,7 +82,7 @@ def check_numbers(parties: int, tolerate: int) -> None:
     if not LEAST_PARTIES <= parties <= MOST_PARTIES:
         raise ArgumentError(
             f"a room is for {LEAST_PARTIES} to {MOST_PARTIES:,} holders, and there are {parties:,}: of two, each would "
-            "learn the other's sums by taking its own away; merge releases in place of that (rado merge, rado learn A B)"
+            "learn the other's sums by taking its own away; merge releases instead (rado merge, rado learn A B)"
         )
     if not 1 <= tolerate < parties / 2:
         raise ArgumentError(

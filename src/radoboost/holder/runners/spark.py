@@ -40,6 +40,8 @@ from radoboost.tables import Source
 from radoboost.tables.spark_frames import selected
 from radoboost.tables.spark_jobs import collected, explained, is_connect, mapped_batches
 
+_WAVES = 3  # of partitions with jobs: so many times as many as tasks run at once
+
 
 def spark_runner(
     cluster: Any, table: Any, bar: Progress, threads: int | None, *, trust_network: bool, once: bool
@@ -173,15 +175,15 @@ class SparkRunner(ClusterRunner):
             return mapped_batches(frame, work, schema, withheld=self.withheld)
 
     def _rows_of_jobs(self, payloads: Sequence[bytes]) -> Any:
-        """A frame with a row for each job, each in a partition of its own."""
-        count = max(1, len(payloads))
+        """A frame with a row for each job, a few of them in a partition: Spark takes 0.1 s of CPU for each of these."""
         if not is_connect(self.session):
+            count = max(1, min(len(payloads), _WAVES * self._slots()))
             rows = self.session.sparkContext.parallelize(list(enumerate(map(bytearray, payloads))), count)
             return self.session.createDataFrame(rows, "number int, payload binary")
         table = pa.table(
             {"number": pa.array(range(len(payloads)), pa.int32()), "payload": pa.array(payloads, pa.binary())}
         )
-        frame = self.session.createDataFrame(table)
+        frame, count = self.session.createDataFrame(table), max(1, len(payloads))
         if hasattr(frame, "repartitionById"):
             return frame.repartitionById(count, "number")
         return frame.repartition(count, "number")

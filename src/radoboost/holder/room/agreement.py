@@ -1,0 +1,274 @@
+"""What the holders of a room agree on before anything is computed: columns, bounds, classes, mechanism, their number.
+
+Whoever opens a room puts the agreement into its mailbox, where each holder reads it.
+"""
+
+import dataclasses
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from radoboost.errors import ArgumentError, RadoError, RoomError
+from radoboost.holder.declared import Bounds, Declared, declaration
+from radoboost.holder.feature_maps import Columns, check_columns
+from radoboost.holder.keystream import make_key
+from radoboost.holder.mechanisms import MECHANISMS, Asked, Mechanism, Plain
+from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
+from radoboost.holder.mechanisms.records import check_declared, check_person, declared_features
+from radoboost.holder.room.parties import check_numbers
+from radoboost.holder.signatures import check_n_rados
+from radoboost.tables.kinds import PRIVATE
+from radoboost.tables.labels import check_classes
+from radoboost.tables.schema import SCHEMA_KEY, Schema
+
+PLACE = "agreement"  # the name of its message
+VERSION = 1
+MOST_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What is agreed on, as data: with it, and its table, a holder needs to be asked nothing more.
+
+    `declared` are the declared columns: the JSON data of a schema, or (low, high) by column. `mechanism` is one by its
+    name, with its `parameters`; `terms` says which columns a release has, as `columns` of `craft` does. Of so many
+    `parties`, up to `tolerate` may be lost, or put together what they know. `nonce` makes each room another one.
+
+    >>> agreement = agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=5)
+    >>> agreement.mechanism, Agreement.from_bytes(agreement.to_bytes()) == agreement
+    ('plain', True)
+    """
+
+    declared: Mapping[str, Any]
+    label: str | None
+    classes: tuple[Any, ...]
+    mechanism: str
+    parameters: Mapping[str, Any]
+    parties: int
+    tolerate: int
+    terms: Columns
+    n_rados: int
+    intercept: bool
+    person: str | None
+    max_rows: int | None
+    rows: int | None
+    nonce: str
+    version: int = VERSION
+
+    def to_bytes(self) -> bytes:
+        """The one text of this agreement; columns keep their order."""
+        entry = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        try:
+            return json.dumps(entry, indent=1, ensure_ascii=False, allow_nan=False, default=_plain).encode()
+        except (TypeError, ValueError):
+            raise ArgumentError("what is agreed on must be numbers and texts, for it is written as JSON") from None
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Agreement":
+        """The agreement of a text, refused unless it is written as `to_bytes` writes it, by this version."""
+        try:
+            entry: Any = json.loads(content) if len(content) <= MOST_BYTES else None
+            if isinstance(entry, dict) and entry.get("version") != VERSION:
+                raise RoomError(
+                    f"the agreement of the room has version {entry.get('version')!r}, and this version of radoboost "
+                    f"knows {VERSION}; all holders need the same one"
+                )
+            agreement = cls(**{**entry, "classes": tuple(entry["classes"])})
+            sound = agreement.to_bytes() == content
+        except (ValueError, TypeError, LookupError, RecursionError):
+            sound = False
+        if not sound:
+            raise RoomError("the agreement of the room is damaged, or none; ask whoever opened the room for a new one")
+        return agreement
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of its text."""
+        return hashlib.sha256(self.to_bytes()).digest()
+
+    def protection(self) -> Mechanism:
+        """The mechanism, refused where it is not one for rooms."""
+        kind = MECHANISMS.get(self.mechanism)
+        if kind is None or not getattr(kind, "in_rooms", False):
+            names = ", ".join(name for name, one in MECHANISMS.items() if getattr(one, "in_rooms", False))
+            raise ArgumentError(
+                f"in a room sums of all holders are taken, and noise is added to these; the mechanism {self.mechanism} "
+                f"is not made so: take one of {names}"
+            )
+        return kind(**self.parameters)
+
+    def asked(self) -> Asked:
+        """What a holder asks `craft` for; its coins have a key of its own."""
+        columns = self.declared
+        if SCHEMA_KEY in columns:
+            declared, features = Declared.by_schema(Schema.from_dict(columns)), None
+        else:
+            limits = {name: pair if pair == PRIVATE else tuple(pair) for name, pair in columns.items()}
+            declared, features = Declared(limits), list(limits)
+        return Asked(
+            n_rados=self.n_rados,
+            signature_key=make_key(None),
+            declared=declared,
+            label=self.label,
+            classes=self.classes,
+            features=features,
+            scale="bounds",
+            intercept=self.intercept,
+            rows=self.rows,
+            person=self.person,
+            max_rows=check_person(self.person, self.max_rows),
+            columns=check_columns(self.terms, declared.terms),
+            shares=self.parties,
+        )
+
+    def check(self) -> tuple[Mechanism, Asked]:
+        """Mechanism and order, if a release can be made so; refused by whoever opens a room, and by each who joins."""
+        check_numbers(self.parties, self.tolerate)
+        threshold = 2 * self.parties // 3 + 1
+        if self.tolerate >= (most := 2 * threshold - self.parties):
+            raise ArgumentError(
+                f"of {self.parties} holders at most {most - 1} can be borne who put together what they know, for more "
+                f"could open a sum in two ways; tolerate is {self.tolerate}"
+            )
+        mechanism, asked = self.protection(), self.asked()
+        if isinstance(self.nonce, str) and not re.fullmatch("[0-9a-f]{32}", self.nonce):
+            raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
+        if not mechanism.private:
+            if asked.declared.schema is None or not asked.declared.schema.undecided():
+                asked.declared.refuse_private()
+            # Nothing is promised, so one holder may have looked at its table for the schema.
+            check_declared(replace(asked, declared=replace(asked.declared, from_data=False)))
+        if asked.n_rados and getattr(mechanism, "default_rados", None) == 0:
+            raise ArgumentError(
+                f"{self.mechanism} makes no rados, and those drawn from its release would differ at each holder; leave "
+                "n_rados out (-n), and draw some later with draw_rados"
+            )
+        mechanism.check(asked)
+        return mechanism, asked
+
+    def in_words(self) -> list[str]:
+        """What is agreed on, as lines for people.
+
+        >>> agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=5).in_words()[0]
+        '5 holders, of whom 1 may be lost or tell what it knows'
+        """
+        names = declared_features(self.asked()) or ()
+        given = ", ".join(f"{name} {value}" for name, value in self.parameters.items() if value is not None)
+        whose = "" if self.person is None else f", persons by {self.person!r}, at most {self.max_rows:,} rows of each"
+        return [
+            f"{self.parties} holders, of whom {self.tolerate} may be lost or tell what "
+            f"{'it knows' if self.tolerate == 1 else 'they know'}",
+            f"mechanism {self.mechanism}{f' ({given})' if given else ''}{whose}",
+            f"{len(names):,} columns as declared, and of them {self.terms!r}"
+            + (f"; {self.n_rados:,} rados" if self.n_rados else ""),
+            f"label {self.label!r}, classes {', '.join(map(repr, self.classes))}",
+        ]
+
+
+def agree(
+    schema: Bounds = None,
+    *,
+    bounds: Bounds = None,
+    parties: int,
+    tolerate: int = 1,
+    label: str | None = None,
+    classes: Sequence[Any] | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    mechanism: Mechanism | None = None,
+    columns: Columns = "auto",
+    n_rados: int | None = None,
+    intercept: bool = True,
+    person: str | None = None,
+    max_rows: int | None = None,
+    rows: int | None = None,
+) -> Agreement:
+    """An agreement for a new room, refused where no release could be made by it; the arguments are those of `craft`.
+
+    >>> agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=2)
+    Traceback (most recent call last):
+    radoboost.errors.ArgumentError: a room is for 3 to 1,000 holders, and there are 2: of two, each would learn the \
+other's sums by taking its own away; merge releases in place of that (rado merge, rado learn A B)
+    """
+    check_numbers(parties, tolerate)
+    protection: Any = Plain() if mechanism is None else mechanism
+    if isinstance(protection, type) or not hasattr(protection, "make"):
+        raise ArgumentError(f"mechanism must be an object such as Moments(epsilon=1.0) or Plain(); it is {mechanism!r}")
+    if not isinstance(intercept, bool):
+        raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
+    fields = declaration(schema, bounds, None, label, classes, features, drop)
+    declared: Declared = fields["declared"]
+    if fields["classes"] is None:
+        raise ArgumentError(
+            "a room needs the classes declared, for no holder sees the labels of others: classes=(negative, positive), "
+            "or --classes NEG POS"
+        )
+    check_person(person, max_rows)
+    agreement = Agreement(
+        declared=_written(declared, fields["features"], fields["drop"]),
+        label=fields["label"],
+        classes=tuple(map(_plain_value, check_classes(fields["classes"]))),
+        mechanism=protection.name,
+        parameters={field.name: getattr(protection, field.name) for field in dataclasses.fields(protection)},
+        parties=parties,
+        tolerate=tolerate,
+        terms=columns,
+        n_rados=getattr(protection, "default_rados", DEFAULT_RADOS) if n_rados is None else check_n_rados(n_rados),
+        intercept=intercept,
+        person=person,
+        max_rows=max_rows,
+        rows=rows,
+        nonce=secrets.token_hex(16),
+    )
+    agreement = Agreement.from_bytes(agreement.to_bytes())
+    agreement.check()
+    return agreement
+
+
+def _written(declared: Declared, features: Sequence[str] | None, drop: Sequence[str]) -> Mapping[str, Any]:
+    """Declared columns as JSON data, with names for those that go by their places."""
+    if declared.schema is not None:
+        return declared.schema.to_dict()
+    if declared.all_private:
+        raise ArgumentError(
+            "a room needs its columns declared, for tables may differ: give bounds with the word private for each "
+            "column that is to be searched, or a schema"
+        )
+    if isinstance(declared.limits, np.ndarray):
+        declared = replace(declared, limits={f"x{k}": pair for k, pair in enumerate(declared.limits.tolist())})
+    names = declared_features(Asked(0, b"", declared, features=features, drop=drop))
+    limits = dict(declared.limits)
+    if not names:
+        raise ArgumentError("a room needs its columns and their bounds declared: give bounds, or a schema")
+    return {name: limits[name] if isinstance(limits[name], str) else list(limits[name]) for name in names}
+
+
+def _plain_value(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy as those of Python, and what is no JSON refused."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError
+
+
+def read_agreement(content: bytes | None, room: str) -> Agreement:
+    """The agreement in a mailbox, if it is one by which a release can be made."""
+    if content is None:
+        raise RoomError(f"there is no agreement in {room}; open the room first: rado room open")
+    agreement = Agreement.from_bytes(content)
+    try:
+        agreement.check()
+    except RadoError as error:
+        raise RoomError(f"the agreement of {room} cannot be used: {error}") from None
+    return agreement

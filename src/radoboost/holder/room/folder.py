@@ -1,0 +1,191 @@
+"""A mailbox that is a folder which all holders can write, such as one on a shared drive.
+
+A message is a file under its name. It is written beside its place, and a claim (a file that the system makes for one
+writer only) decides who may move a message there. So a message is whole or not there, and none is ever replaced, on
+network drives too, which often have no links. Anything else in the folder is left alone: people and programs that keep
+drives in step leave files of their own.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from radoboost.errors import RoomError, reason
+from radoboost.holder.room.mailbox import LARGEST, check_message, is_name
+
+_ONCE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_GONE = {errno.ENOENT, errno.ENOTDIR, getattr(errno, "ESTALE", errno.ENOENT)}
+_ALLOW = "ask whoever has the folder to let you write there"
+_FULL = "make space on its drive, and open another room"
+_ADVICE = {
+    errno.EACCES: _ALLOW,
+    errno.EPERM: _ALLOW,
+    errno.EROFS: "it must be a drive that all holders can write",
+    errno.ENOSPC: _FULL,
+    getattr(errno, "EDQUOT", errno.ENOSPC): _FULL,
+}
+
+
+class FolderMailbox:
+    """Messages as files of a folder.
+
+    `make` makes the folder, if it is not there. Folders within it get its permissions, so that whoever may write there
+    may write in them too.
+
+    >>> import tempfile
+    >>> box = FolderMailbox(Path(tempfile.mkdtemp()) / "flu.room", make=True)
+    >>> box.put("0000/keys/north", b"1"), box.put("0000/keys/north", b"2"), box.get("0000/keys/north")
+    (True, False, b'1')
+    >>> box.names("0000/")
+    ['0000/keys/north']
+    """
+
+    def __init__(self, place: str | Path, *, make: bool = False, largest: int = LARGEST) -> None:
+        self._root, self._largest = Path(place), largest
+        try:
+            if make:
+                self._root.mkdir(exist_ok=True)
+            self._mode = stat.S_IMODE(self._root.stat().st_mode)
+        except FileExistsError:
+            raise RoomError(f"{place} is a file; the folder of a room must have another name") from None
+        except OSError as error:
+            raise RoomError(
+                f"there is no folder {place} ({reason(error)}); check its name, and that the drive is there"
+            ) from None
+        if not self._root.is_dir():
+            raise RoomError(f"{place} is a file, and a room is a folder, or the address of one: https://HOST:PORT/ROOM")
+
+    @property
+    def name(self) -> str:
+        """The path of the folder, as it was given."""
+        return str(self._root)
+
+    def put(self, name: str, content: bytes) -> bool:
+        """Put a message there, whole or not at all; False if another one already has that name, which then stays."""
+        check_message(name, content, self._largest)
+        with self._in_words(f"put the message {name} there"):
+            *folders, last = name.split("/")
+            folder = self._folder(folders, make=True)
+            place, claim = folder / last, folder / f".{last}.claim"
+            if os.path.lexists(place) or os.path.lexists(claim):
+                return False
+            draft = folder / f".{secrets.token_hex(8)}.draft"
+            try:
+                _write(draft, content, self._mode & 0o444 | 0o200)
+                if not _claimed(claim):
+                    return False
+                try:
+                    os.rename(draft, place)
+                except OSError:
+                    claim.unlink()
+                    raise
+            finally:
+                with suppress(FileNotFoundError):
+                    draft.unlink()
+            return True
+        raise AssertionError("unreachable: failures are raised")
+
+    def get(self, name: str) -> bytes | None:
+        """The message of that name, or None while there is none; links are not followed."""
+        check_message(name, b"")
+        with self._in_words(f"read the message {name}"):
+            *folders, last = name.split("/")
+            try:
+                return self._read(self._folder(folders) / last, name)
+            except OSError as error:
+                if error.errno not in _GONE:
+                    raise
+                self._check_there()
+        return None
+
+    def names(self, prefix: str) -> list[str]:
+        """The names of all messages that begin so, in order."""
+        with self._in_words("list the messages"):
+            above = prefix.split("/")[:-1]
+            if above and not is_name("/".join(above)):
+                return []
+            try:
+                found = list(_messages(self._folder(above), "".join(f"{part}/" for part in above)))
+            except OSError as error:
+                if error.errno not in _GONE:
+                    raise
+                self._check_there()
+                return []
+            return sorted(name for name in found if name.startswith(prefix))
+        raise AssertionError("unreachable: failures are raised")
+
+    def _folder(self, parts: list[str], *, make: bool = False) -> Path:
+        """The folder of a message, each of its parts a true one, and none a link to somewhere else."""
+        folder = self._root
+        for part in parts:
+            folder = folder / part
+            if make and not os.path.lexists(folder):
+                with suppress(FileExistsError):
+                    os.mkdir(folder)
+                    with suppress(OSError):  # a drive without such permissions
+                        os.chmod(folder, self._mode)
+            if not stat.S_ISDIR(os.lstat(folder).st_mode):
+                raise RoomError(
+                    f"{folder} is not a folder; take it out of the room {self.name}, which has messages there"
+                )
+        return folder
+
+    def _read(self, place: Path, name: str) -> bytes | None:
+        kind = os.lstat(place).st_mode
+        if not stat.S_ISREG(kind):
+            raise RoomError(f"{place} is no plain file, and so no message; take it out of the room {self.name}")
+        with open(os.open(place, _READ), "rb") as file:
+            content = file.read(self._largest + 1)
+        check_message(name, content, self._largest)
+        return content
+
+    def _check_there(self) -> None:
+        if not self._root.is_dir():
+            raise RoomError(f"the folder {self.name} of the room is gone; check that the drive is there")
+
+    @contextmanager
+    def _in_words(self, doing: str) -> Iterator[None]:
+        """What the system says, as one line with advice."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _GONE:
+                self._check_there()
+            advice = _ADVICE.get(error.errno or 0, "check the drive")
+            raise RoomError(f"cannot {doing}, in the folder {self.name}: {reason(error)}; {advice}") from None
+
+
+def _write(draft: Path, content: bytes, mode: int) -> None:
+    """A file that is on the drive when this returns."""
+    with open(os.open(draft, _ONCE, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    with suppress(OSError):  # a drive without such permissions
+        os.chmod(draft, mode)
+
+
+def _claimed(claim: Path) -> bool:
+    """Whether this writer is the one that may put the message: the system makes the file for one only."""
+    try:
+        os.close(os.open(claim, _ONCE, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _messages(folder: Path, above: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            name = above + entry.name
+            if not is_name(name):
+                continue
+            if entry.is_file(follow_symlinks=False):
+                yield name
+            elif entry.is_dir(follow_symlinks=False):
+                yield from _messages(folder / entry.name, f"{name}/")

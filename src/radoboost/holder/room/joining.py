@@ -1,0 +1,259 @@
+"""Open a room, join it with a table, fetch what came out of it.
+
+Every holder computes the whole release itself, from totals that all see. The first of them puts the file into the
+mailbox; each of the others compares it with its own, and signs its digest. So all end with the same bytes.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from radoboost.errors import ArgumentError, RoomError
+from radoboost.holder.counts import Where
+from radoboost.holder.craft import craft_in_room, note_digest
+from radoboost.holder.declared import Bounds
+from radoboost.holder.feature_maps import Columns
+from radoboost.holder.mechanisms import Mechanism
+from radoboost.holder.room.agreement import PLACE, Agreement, agree, read_agreement
+from radoboost.holder.room.identities import Identity
+from radoboost.holder.room.mailbox import Mailbox
+from radoboost.holder.room.messages import read
+from radoboost.holder.room.outcome import RELEASE, file_of, loaded, signatures, signed_by_all, stayed, write_file
+from radoboost.holder.room.seating import Confirm, check_code, check_name, code_of, seated, take_seat, who_greeted
+from radoboost.holder.room.secure_sums import secure_sum
+from radoboost.holder.room.sitting import Adding, Sitting
+from radoboost.privacy.ledger import Ledger, as_ledger
+from radoboost.release import Release
+
+Room = Mailbox | str | os.PathLike[str]
+
+
+def open_room(
+    room: Room,
+    schema: Bounds = None,
+    *,
+    parties: int,
+    tolerate: int = 1,
+    bounds: Bounds = None,
+    label: str | None = None,
+    classes: Sequence[Any] | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    person: str | None = None,
+    max_rows: int | None = None,
+    rows: int | None = None,
+    mechanism: Mechanism | None = None,
+    columns: Columns = "auto",
+    n_rados: int | None = None,
+    intercept: bool = True,
+    trust_network: bool = False,
+) -> Agreement:
+    """Open a room for several holders, who will make one release together; what they agree on lies in it from then on.
+
+    Parameters
+    ----------
+    room : path of a folder that all can write, address https://HOST:PORT/ROOM, or Mailbox
+        Where the holders leave messages for each other. It is trusted with nothing.
+    schema, bounds : as for `craft`
+        The columns and their bounds, from public knowledge; no holder's table decides anything.
+    parties, tolerate : int
+        How many holders there are, three at least, and how many of them may be lost, or put together what they know,
+        before noise falls below what is promised: 1 by default.
+    label, classes, features, drop, person, max_rows, rows : as for `craft`
+        `rows` are those of all holders together. Classes must be declared. A person is protected at one holder.
+    mechanism, columns, n_rados, intercept : as for `craft`
+        Mechanisms whose noise is added to sums: `Moments`, `NoisyRados`, and `Plain()`, which promises nothing.
+    trust_network : bool
+        Use an address without encryption, beyond this machine.
+
+    Examples
+    --------
+    >>> import radoboost as rb
+    >>> from radoboost.holder.room.mailbox import MemoryMailbox
+    >>> agreement = rb.open_room(MemoryMailbox(), bounds={"age": (0, 120)}, label="ill", classes=("no", "yes"),
+    ...                          parties=5, mechanism=rb.Moments(epsilon=1.0))
+    >>> agreement.in_words()[0]
+    '5 holders, of whom 1 may be lost or tell what it knows'
+    """
+    agreement = agree(
+        schema, bounds=bounds, parties=parties, tolerate=tolerate, label=label, classes=classes, features=features,
+        drop=drop, mechanism=mechanism, columns=columns, n_rados=n_rados, intercept=intercept, person=person,
+        max_rows=max_rows, rows=rows,
+    )  # fmt: skip
+    mailbox = _mailbox(room, make=True, trust_network=trust_network)
+    if not mailbox.put(PLACE, agreement.to_bytes()):
+        raise RoomError(f"{mailbox.name} has an agreement already, and each room has one; choose another place")
+    return agreement
+
+
+def join_room(
+    room: Room,
+    table: Any,
+    y: Any = None,
+    *,
+    confirm: Confirm,
+    name: str | None = None,
+    identity: Identity | str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    counts: Where = "terminal",
+    wait: float = 3600.0,
+    patience: float = 120.0,
+    threads: int | None = None,
+    trust_network: bool = False,
+    progress: bool = False,
+    stop: threading.Event | None = None,
+    add: Adding = secure_sum,
+) -> Release:
+    """Join a room with a table, and make one release with all others: nobody sees another's rows or sums.
+
+    Everything but where the table is was agreed on when the room was opened.
+
+    Parameters
+    ----------
+    room : as for `open_room`
+        Where the messages lie.
+    table, y : as for `craft`
+        This holder's rows; labels stand in the agreed column, or in `y` if no column was agreed on.
+    confirm : callable (code, parties) -> bool, or str
+        Whether all holders have the same code, and each of the others is who it says: compare both by telephone. A text
+        is the code that the others have.
+    name, identity : str and Identity, or the path of one
+        Who this holder is in the room, and its key; by default the one at `radoboost/identity.pem` in the user's
+        configuration.
+    output : path, optional
+        Where to write the file of the release: it has the same bytes at each holder.
+    ledger, counts, threads, progress : as for `craft`
+        This holder's own. What was booked stays booked, also if the room has to stop.
+    wait, patience : float
+        How many seconds to wait for all to join; and, once they have, for those who are late in a round: the room then
+        goes on without them.
+    trust_network : bool
+        Use an address without encryption, beyond this machine.
+    stop : threading.Event, optional
+        Ends the sitting when it is set.
+    add : callable
+        How sums are taken; for rehearsals and tests.
+
+    Examples
+    --------
+    >>> import radoboost as rb
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> from radoboost.holder.room.identities import Identity
+    >>> from radoboost.holder.room.mailbox import MemoryMailbox
+    >>> room = MemoryMailbox()
+    >>> agreement = rb.open_room(room, bounds={"x0": (0, 9)}, classes=(0, 1), parties=3, n_rados=4)
+    >>> def hospital(name):
+    ...     identity = Identity.create(name)
+    ...     return rb.join_room(room, [[1.0], [5.0]], [0, 1], identity=identity, confirm=lambda code, parties: True)
+    >>> with ThreadPoolExecutor(3) as threads:
+    ...     releases = list(threads.map(hospital, ["east", "north", "west"]))
+    >>> releases[0].n_examples, len({release.digest for release in releases})
+    (6, 1)
+    """
+    own, books = _identity(identity, name), as_ledger(ledger)
+    mailbox = _mailbox(room, trust_network=trust_network)
+    agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
+    if (y is None) != (agreement.label is not None):
+        what = (
+            f"the label is the column {agreement.label!r}; leave y out"
+            if agreement.label
+            else "no label column; give y"
+        )
+        raise ArgumentError(f"the holders of this room agreed on {what}")
+    seats = take_seat(mailbox, agreement, own, confirm, wait, stop, _teller(progress))
+    mechanism, asked = agreement.check()
+    sitting = Sitting(mailbox, seats, own, patience=patience, add=add, stop=stop)
+    title = seats.agreement.hex()[:32]
+    own_part = craft_in_room(
+        table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
+        threads=threads, progress=progress,
+    )  # fmt: skip
+    content, release = signed_by_all(mailbox, seats, own, sitting, own_part)
+    write_file(output, content)
+    if books is not None:
+        assert release.digest is not None
+        note_digest(books, title, release.digest)
+    return release
+
+
+def close_room(
+    room: Room,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    code: str | None = None,
+    trust_network: bool = False,
+) -> Release:
+    """Fetch the release of a room, for anyone: it must be signed by enough holders, and by all who stayed to the end.
+
+    Whose signatures these are follows from the keys in the room: compare the fingerprints in the statement, or give the
+    `code` that the holders have. `output` is where to write the file.
+
+    >>> from radoboost.holder.room.mailbox import MemoryMailbox
+    >>> close_room(MemoryMailbox())
+    Traceback (most recent call last):
+    radoboost.errors.RoomError: there is no agreement in memory; open the room first: rado room open
+    """
+    mailbox = _mailbox(room, trust_network=trust_network)
+    agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
+    parties = who_greeted(mailbox, agreement)
+    if len(parties) < agreement.parties:
+        raise RoomError(
+            f"{len(parties)} of {agreement.parties} holders have joined {mailbox.name} so far"
+            f"{''.join(f', {party.name}' for party in parties)}; the release comes when all have"
+        )
+    seats = seated(agreement, parties)
+    if code is not None:
+        check_code(code, code_of(seats))
+    places = [place for place in mailbox.names("") if place.split("/")[1:2] == [RELEASE]]
+    if not places:
+        raise RoomError(f"there is no release in {mailbox.name} yet; its holders are still at work, or had to stop")
+    place = places[0]
+    message = read(mailbox.get(place) or b"", place, seats)
+    content = file_of(message)
+    release = loaded(content)
+    signed = signatures(mailbox, seats, message.stage, [party.name for party in parties], content)
+    missing = [name for name in stayed(release) if name not in signed]
+    if missing or len(signed) < seats.threshold:
+        raise RoomError(
+            f"the release in {mailbox.name} is not signed by {', '.join(missing) or 'enough holders'} yet: "
+            f"{len(signed)} of {len(parties)} signed, and all who were there in the end must, {seats.threshold} at "
+            "least; wait for them, or open a new room"
+        )
+    write_file(output, content)
+    return release
+
+
+# ---- what a caller gave
+
+
+def _mailbox(room: Room, *, make: bool = False, trust_network: bool = False) -> Mailbox:
+    if isinstance(room, str | os.PathLike):
+        from radoboost.holder.room.mailbox import mailbox_at
+
+        return mailbox_at(room, make=make, trust_network=trust_network)
+    return room
+
+
+def _identity(identity: Identity | str | os.PathLike[str] | None, name: str | None) -> Identity:
+    if isinstance(identity, Identity):
+        if name not in (None, identity.party.name):
+            raise ArgumentError(f"the identity is that of {identity.party.name!r}, and the name is {name!r}; give one")
+        check_name(identity.party.name)
+        return identity
+    if name is None:
+        raise ArgumentError("say what this holder is called in the room: name='north' (--as NAME)")
+    return Identity.load(check_name(name), None if identity is None else Path(identity))
+
+
+def _teller(progress: bool) -> Callable[[str], None]:
+    """What says on stderr how far a room is."""
+
+    def tell(line: str) -> None:
+        if progress:
+            print(f"rado: {line}", file=sys.stderr)
+
+    return tell

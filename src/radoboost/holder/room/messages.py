@@ -1,0 +1,206 @@
+"""Signed messages of a room, as bytes: a line of JSON that says what it is, a line of JSON, and perhaps arrays.
+
+The first line names agreement, stage, kind and sender, and has the Ed25519 signature over these and over the SHA-256 of
+the rest. The second line is the body. Arrays follow as an npz file. Nothing is pickled. A message is believed only
+after its size, its form, the name it lies under and its signature were checked, in this order; arrays are taken out
+only then, and none that is larger than the bytes that came. Every refusal names the holder in whose place it lies.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from radoboost.errors import RoomError
+from radoboost.holder.room.identities import Identity
+from radoboost.holder.room.parties import Seats
+
+FORMAT = "radoboost room 1"
+MOST_BYTES = 1 << 28
+ANYBODY = "anybody"  # the place of messages that any one holder writes for all
+DTYPES = ("<u8", "<i8", "<f8", "|u1")
+_FIRST_LINE = 4096
+_FIELDS = ("agreement", "format", "kind", "sender", "signature", "stage")
+_MOST_ARRAYS = 64
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a holder has said: a body of JSON data, arrays by name, and the SHA-256 of all its bytes."""
+
+    kind: str
+    stage: int
+    sender: str
+    body: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]] = field(repr=False)
+    digest: bytes
+
+
+def place_of(stage: int, kind: str, holder: str = ANYBODY) -> str:
+    """The name under which a message lies.
+
+    >>> place_of(3, "masked", "north")
+    '0003/masked/north'
+    """
+    return f"{stage:04d}/{kind}/{holder}"
+
+
+def written(
+    identity: Identity,
+    agreement: bytes,
+    stage: int,
+    kind: str,
+    body: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]] | None = None,
+) -> bytes:
+    """A signed message as bytes.
+
+    >>> north = Identity.create("north")
+    >>> content = written(north, bytes(32), 3, "greeting", {"rows": "many"})
+    >>> content.splitlines()[1]
+    b'{"rows":"many"}'
+    """
+    rest = _line(body)
+    if arrays:
+        rest += _packed(arrays)
+    entry = {
+        "agreement": agreement.hex(),
+        "format": FORMAT,
+        "kind": kind,
+        "sender": identity.party.name,
+        "stage": stage,
+    }
+    signature = identity.sign(_signed(entry, rest))
+    return _line({**entry, "signature": signature.hex()}) + rest
+
+
+def read(content: bytes, place: str, seats: Seats, most_bytes: int = MOST_BYTES) -> Message:
+    """The message that lies at `place`, if it is one of this room's, by the holder whose place it is.
+
+    >>> from radoboost.holder.room.parties import Seats
+    >>> holders = [Identity.create(name) for name in ("east", "north", "west")]
+    >>> seats = Seats(bytes(32), tuple(holder.party for holder in holders), 1)
+    >>> content = written(holders[1], bytes(32), 3, "greeting", {"rows": "many"})
+    >>> read(content, "0003/greeting/north", seats).body
+    {'rows': 'many'}
+    >>> read(content, "0003/greeting/west", seats)
+    Traceback (most recent call last):
+    radoboost.errors.RoomError: in the place of west (0003/greeting/west) lies a message of north; open a new room
+    """
+    number, kind, holder = place.split("/")
+    whose = f"the message for all in {number}/{kind}" if holder == ANYBODY else f"the message of {holder}"
+
+    def refused(why: str) -> RoomError:
+        return RoomError(f"{whose} ({place}) {why}; open a new room")
+
+    if len(content) > most_bytes:
+        raise refused(f"has {len(content):,} bytes, and at most {most_bytes:,} are expected")
+    entry, rest = _first_line(content)
+    if entry is None:
+        raise refused("is damaged, or none of a room")
+    if entry["agreement"] != seats.agreement.hex():
+        raise refused("is about another agreement, or another room")
+    sender = entry["sender"]
+    if f"{entry['stage']:04d}" != number or entry["kind"] != kind:
+        raise refused(f"is another one: {entry['kind']!r} of stage {entry['stage']}")
+    if holder not in (sender, ANYBODY):
+        raise RoomError(f"in the place of {holder} ({place}) lies a message of {sender}; open a new room")
+    party = next((party for party in seats.parties if party.name == sender), None)
+    if party is None:
+        raise refused(f"is signed by {sender!r}, who is no party of this room")
+    signature = entry.pop("signature")
+    try:
+        Ed25519PublicKey.from_public_bytes(party.public_key).verify(bytes.fromhex(signature), _signed(entry, rest))
+    except (InvalidSignature, ValueError):
+        raise refused(f"is not signed by {sender}: it was altered, or is by somebody else") from None
+    line, newline, packed = rest.partition(b"\n")
+    try:
+        body, arrays = json.loads(line), _arrays(packed)
+    except (ValueError, RecursionError):
+        raise refused(f"by {sender} cannot be read") from None
+    if not isinstance(body, dict) or not newline:
+        raise refused(f"by {sender} cannot be read")
+    return Message(kind, entry["stage"], sender, body, arrays, hashlib.sha256(content).digest())
+
+
+def _line(entry: Mapping[str, Any]) -> bytes:
+    return json.dumps(entry, sort_keys=True, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def _signed(entry: Mapping[str, Any], rest: bytes) -> bytes:
+    """What a signature is about."""
+    return b"radoboost/room/message/" + _line({**entry, "rest": hashlib.sha256(rest).hexdigest()})
+
+
+def _first_line(content: bytes) -> tuple[dict[str, Any] | None, bytes]:
+    """What a message says it is, and the bytes after that; None unless it is written as `written` writes it."""
+    end = content.find(b"\n", 0, _FIRST_LINE) + 1
+    try:
+        entry = json.loads(content[:end])
+    except (ValueError, RecursionError):
+        return None, b""
+    sound = (
+        isinstance(entry, dict)
+        and tuple(sorted(entry)) == _FIELDS
+        and entry["format"] == FORMAT
+        and type(entry["stage"]) is int
+        and entry["stage"] >= 0
+        and all(isinstance(entry[name], str) for name in _FIELDS if name != "stage")
+        and _line(entry) == content[:end]
+    )
+    return (entry, content[end:]) if sound else (None, b"")
+
+
+def _packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Arrays as an npz file."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        for name, array in arrays.items():
+            little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+            with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy.write_array(member, little, version=(1, 0), allow_pickle=False)
+    return packed.getvalue()
+
+
+def _arrays(packed: bytes) -> dict[str, NDArray[Any]]:
+    """Arrays of an npz file; ValueError unless all that it holds are plain arrays, stored as they are.
+
+    Nothing is compressed and no array is larger than its part of the file, so nothing large comes out of little.
+    """
+    if not packed:
+        return {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(packed)) as file:
+            members = file.infolist()
+            stored = all(m.compress_type == zipfile.ZIP_STORED and m.file_size == m.compress_size for m in members)
+            if not stored or len(members) > _MOST_ARRAYS or sum(m.file_size for m in members) > len(packed):
+                raise ValueError("not stored as it is")
+            return {member.filename.removesuffix(".npy"): _array(file.read(member)) for member in members}
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, KeyError, OSError) as error:
+        raise ValueError("no npz file") from error
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """An array of an npy file, whose header is checked before anything is made of it."""
+    file = io.BytesIO(content)
+    if npy.read_magic(file) != (1, 0):
+        raise ValueError("another version")
+    shape, fortran, dtype = npy.read_array_header_1_0(file)
+    data = content[file.tell() :]
+    if dtype.str not in DTYPES or fortran or any(length < 0 for length in shape):
+        raise ValueError("another kind of array")
+    count = 1
+    for length in shape:
+        count *= length
+    if count * dtype.itemsize != len(data):
+        raise ValueError("another length")
+    return np.frombuffer(data, dtype).reshape(shape) if data else np.empty(shape, dtype)

@@ -1,0 +1,207 @@
+"""Who is in a room: each holder greets, people compare one code, and all say that they agree.
+
+A greeting has a holder's name, its public key and the digest of the agreement that it read. Once all are there,
+agreement and keys together have one code, which people compare by telephone: it differs as soon as one byte of the
+agreement, one name or one key does. Only then does each holder sign that it takes part.
+"""
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+from radoboost.errors import ArgumentError, RoomError
+from radoboost.holder.room.agreement import Agreement
+from radoboost.holder.room.identities import Identity
+from radoboost.holder.room.mailbox import Mailbox
+from radoboost.holder.room.messages import ANYBODY, place_of, read, written
+from radoboost.holder.room.parties import Party, Seats
+from radoboost.holder.room.waiting import waited
+
+BEFORE = 0  # the stage of greetings; sums follow
+HELLO, READY = "hello", "ready"
+Confirm = Callable[[str, Sequence[Party]], bool] | str
+_SHORT_BYTES = 4096  # of a message before the first sum
+_PARTY = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def check_name(name: Any) -> str:
+    """A holder's name in a room, which is part of names of messages.
+
+    >>> check_name("north")
+    'north'
+    """
+    if not isinstance(name, str) or not _PARTY.fullmatch(name) or name == ANYBODY:
+        raise ArgumentError(
+            f"a holder is called by up to 64 letters, digits, - and _, such as north-clinic, and not {ANYBODY!r}; "
+            f"the name is {name!r}"
+        )
+    return name
+
+
+def greeting(agreement: Agreement, identity: Identity) -> bytes:
+    """The first message of a holder: its key, signed by itself, with the digest of the agreement that it read."""
+    return written(identity, agreement.digest, BEFORE, HELLO, {"public_key": identity.party.public_key.hex()})
+
+
+def greeted(content: bytes, place: str, digest: bytes) -> Party:
+    """Who greeted at `place`, about the agreement of this digest; another one is refused, by the holder's name."""
+    holder = place.rpartition("/")[2]
+    try:
+        if len(content) > _SHORT_BYTES:
+            raise ValueError
+        first, second, *_ = content.split(b"\n")
+        about, key = bytes.fromhex(json.loads(first)["agreement"]), bytes.fromhex(json.loads(second)["public_key"])
+        if len(key) != 32 or len(about) != 32:
+            raise ValueError
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise RoomError(f"the greeting of {holder} is damaged, or none; {holder} must join a new room") from None
+    if about != digest:
+        raise RoomError(f"{holder} has read another agreement than the one that lies here; open a new room")
+    party = Party(check_name(holder), key)
+    read(content, place, signers(digest, [party]), _SHORT_BYTES)
+    return party
+
+
+class _Signers(NamedTuple):
+    agreement: bytes
+    parties: tuple[Party, ...]
+
+
+def signers(digest: bytes, parties: Sequence[Party]) -> Seats:
+    """Who may sign a message about an agreement of this digest, before there are seats."""
+    return cast(Seats, _Signers(digest, tuple(parties)))  # messages ask for no more
+
+
+def seated(agreement: Agreement, parties: Sequence[Party]) -> Seats:
+    """The seats of all who greeted: their digest depends on each byte of the agreement, each name and each key."""
+    roster = sorted(parties, key=lambda party: party.name)
+    keys = {party.public_key for party in roster}
+    if len(keys) < len(roster):
+        twice = [party.name for party in roster if sum(party.public_key == one.public_key for one in roster) > 1]
+        raise RoomError(f"{' and '.join(twice)} have one key; each holder needs an identity of its own")
+    text = json.dumps([[party.name, party.public_key.hex()] for party in roster], separators=(",", ":"))
+    digest = hashlib.sha256(b"radoboost/room/" + agreement.digest + text.encode()).digest()
+    return Seats(digest, tuple(roster), agreement.tolerate)
+
+
+def code_of(seats: Seats) -> str:
+    """The code of a room, for people to compare by telephone: 128 bits, so that nobody finds two rooms with one.
+
+    >>> code_of(Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abc"), 1))
+    '0000 0000 0000 0000 0000 0000 0000 0000'
+    """
+    digits = seats.agreement.hex()[:32]
+    return " ".join(digits[k : k + 4] for k in range(0, 32, 4))
+
+
+def hello_place(name: str) -> str:
+    """Where the greeting of a holder lies."""
+    return place_of(BEFORE, HELLO, name)
+
+
+def who_greeted(mailbox: Mailbox, agreement: Agreement) -> list[Party]:
+    """Who has joined so far, by name; refused where that is more than the agreement has seats for."""
+    parties = []
+    for place in mailbox.names(f"{BEFORE:04d}/{HELLO}/"):
+        content = mailbox.get(place)
+        if content is not None:
+            parties.append(greeted(content, place, agreement.digest))
+    if len(parties) > agreement.parties:
+        raise RoomError(
+            f"{len(parties)} have joined {mailbox.name}, which is for {agreement.parties}: "
+            f"{', '.join(party.name for party in parties)}; find out who should not, and open a new room"
+        )
+    return parties
+
+
+def take_seat(
+    mailbox: Mailbox,
+    agreement: Agreement,
+    own: Identity,
+    confirm: Confirm,
+    wait: float,
+    stop: threading.Event | None,
+    tell: Callable[[str], None],
+) -> Seats:
+    """Greet, wait for all, let people compare the code, and wait until all have said that they agree."""
+    name, hello = own.party.name, greeting(agreement, own)
+    if not mailbox.put(hello_place(name), hello) and mailbox.get(hello_place(name)) != hello:
+        raise RoomError(f"somebody has joined this room as {name} already; take another name, or open a new room")
+    if mailbox.get(place_of(BEFORE, READY, name)) is not None:
+        raise RoomError(f"{name} was in this room before, and nobody comes back: its keys are gone; open a new room")
+    seen: list[Party] = []
+
+    def all_here() -> list[Party] | None:
+        parties = who_greeted(mailbox, agreement)
+        if len(parties) > len(seen):
+            seen[:] = parties
+            tell(
+                f"{len(parties)} of {agreement.parties} holders are here: {', '.join(party.name for party in parties)}"
+            )
+        return parties if len(parties) == agreement.parties else None
+
+    parties = waited(all_here, wait, stop)
+    if parties is None:
+        raise RoomError(
+            f"only {', '.join(party.name for party in seen)} came within {wait:,.0f} seconds, of {agreement.parties} "
+            "holders; join again once the others can, or wait longer (wait=)"
+        )
+    seats = seated(agreement, parties)
+    _check_confirmed(confirm, seats)
+    ready = written(own, agreement.digest, BEFORE, READY, {"seats": seats.agreement.hex()})
+    if not mailbox.put(place_of(BEFORE, READY, name), ready):
+        raise RoomError(f"{name} was in this room before, and nobody comes back: its keys are gone; open a new room")
+    _wait_until_ready(mailbox, agreement, seats, wait, stop, tell)
+    return seats
+
+
+def _check_confirmed(confirm: Confirm, seats: Seats) -> None:
+    code = code_of(seats)
+    if isinstance(confirm, str):
+        check_code(confirm, code)
+    elif not confirm(code, seats.parties):
+        raise RoomError("the code was not confirmed, so this holder does not take part; nothing was computed")
+
+
+def check_code(given: str, code: str) -> None:
+    """Refuse another code than that of the room; spaces do not count."""
+    if "".join(given.split()).lower() != "".join(code.split()):
+        raise RoomError(
+            f"the code of this room is {code}, and the one given is {given!r}: somebody sees another agreement or "
+            "other keys; do not go on, and find out who (nothing was computed)"
+        )
+
+
+def _wait_until_ready(
+    mailbox: Mailbox,
+    agreement: Agreement,
+    seats: Seats,
+    wait: float,
+    stop: threading.Event | None,
+    tell: Callable[[str], None],
+) -> None:
+    """Wait until all have agreed to the same seats."""
+    missing = [party.name for party in seats.parties]
+    before = signers(agreement.digest, seats.parties)
+
+    def all_ready() -> bool | None:
+        for name in list(missing):
+            place = place_of(BEFORE, READY, name)
+            content = mailbox.get(place)
+            if content is None:
+                continue
+            if read(content, place, before, _SHORT_BYTES).body.get("seats") != seats.agreement.hex():
+                raise RoomError(f"{name} sees other holders or keys in this room; compare codes, and open a new room")
+            missing.remove(name)
+            if missing:
+                tell(f"{name} is ready; waiting for {', '.join(missing)}")
+        return True if not missing else None
+
+    if waited(all_ready, wait, stop) is None:
+        raise RoomError(
+            f"{', '.join(missing)} did not confirm the code within {wait:,.0f} seconds; nothing was computed: open a "
+            "new room"
+        )

@@ -1,0 +1,332 @@
+"""One sum over all holders of a room, of which nobody sees more than the total.
+
+After Bonawitz et al. (2017), over the integers modulo 2**64. Each holder adds to its numbers a pad of its own and, for
+each other holder, a pad that the two share, one with a plus and the other with a minus. The total of what all sent is
+then the total of the numbers and of the own pads. The seeds of the own pads come back from shares, held by all; so do
+the keys of the shared pads of a holder who was lost before it sent its numbers. Nobody gives shares of both kinds of
+one holder, for these would open its numbers.
+
+A holder sends five messages: keys, shares, masked, confirm, unmask. After each of the first three a list of those who
+are in, with the SHA-256 of what they sent, is made by the first of them. Every message names the list that it goes by,
+so whoever was shown another list, or another message, is found out; and a holder unmasks only when as many as the
+threshold have confirmed the same last list, of which there can be only one (B4 of docs/proofs/secure-sums.md, which has
+all steps that are cited here).
+
+There is no server that computes: every holder reads the mailbox, and computes the total itself.
+"""
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import RoomError
+from radoboost.holder.room.identities import Identity
+from radoboost.holder.room.mailbox import Mailbox
+from radoboost.holder.room.masks import session
+from radoboost.holder.room.messages import MOST_BYTES, Message, place_of, read, written
+from radoboost.holder.room.parties import Seats
+from radoboost.holder.room.sum_secrets import BOX_BYTES, SHARE_BYTES, PublicKeys, SumSecrets, unmasked
+
+KEYS, SHARES, MASKED, CONFIRM, UNMASK = ROUNDS = ("keys", "shares", "masked", "confirm", "unmask")
+_SLACK = 8192  # bytes of a message besides its numbers
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum, exact in two's complement, and the names of those whose numbers are in it."""
+
+    values: NDArray[np.int64]
+    present: tuple[str, ...]
+
+
+def secure_sum(
+    mailbox: Mailbox,
+    seats: Seats,
+    identity: Identity,
+    stage: int,
+    present: Collection[str],
+    values: NDArray[np.int64],
+    patience: float = 120.0,
+    poll: float = 0.01,
+    stop: threading.Event | None = None,
+) -> Total:
+    """Take part in a sum, until it is there; a `RoomError` names the holder for whom it had to stop.
+
+    `patience` is how many seconds to wait in each round for those who are late, before the sum goes on without them.
+    The mailbox is looked into every `poll` seconds, and less often, up to ten times as long, where nothing happens.
+    Setting `stop` ends it.
+
+    >>> from threading import Thread
+    >>> from radoboost.holder.room.mailbox import MemoryMailbox
+    >>> holders = [Identity.create(name) for name in ("east", "north", "west")]
+    >>> seats, box = Seats(bytes(32), tuple(holder.party for holder in holders), 1), MemoryMailbox()
+    >>> totals = []
+    >>> def take_part(holder, numbers):
+    ...     names = ["east", "north", "west"]
+    ...     totals.append(secure_sum(box, seats, holder, 0, names, np.array(numbers), poll=0.001).values.tolist())
+    >>> threads = [Thread(target=take_part, args=(holder, [k, -10])) for k, holder in enumerate(holders)]
+    >>> for thread in threads: thread.start()
+    >>> for thread in threads: thread.join()
+    >>> totals
+    [[3, -30], [3, -30], [3, -30]]
+    """
+    own = SecureSum(mailbox, seats, identity, stage, present, values, patience)
+    pause, seen = poll, -1
+    while True:
+        total = own.step(time.monotonic())
+        if total is not None:
+            return total
+        pause = poll if own.events != seen else min(1.5 * pause, 10 * poll)
+        seen = own.events
+        if stop is None:
+            time.sleep(pause)
+        elif stop.wait(pause):
+            raise RoomError(f"{identity.party.name} was told to stop, in sum {stage} of the room")
+
+
+class SecureSum:
+    """One holder's side of one sum. It never waits: call `step` again and again, with the time in seconds.
+
+    `present` are those who are still in the room. The numbers must have their share of the noise already. `stage` is
+    the number of the sum in its room; none is used twice (B3). `events` counts what has happened, for whoever polls.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        seats: Seats,
+        identity: Identity,
+        stage: int,
+        present: Collection[str],
+        values: NDArray[np.int64],
+        patience: float = 120.0,
+    ) -> None:
+        self._mailbox, self._seats, self._identity, self._stage = mailbox, seats, identity, stage
+        self._name, self._patience = identity.party.name, patience
+        self._least = len(seats.parties) - seats.most_lost
+        if seats.party(self._name) != identity.party:
+            raise RoomError(
+                f"the key of {self._name} is not the one that the agreement names: use the identity of then"
+            )
+        names = sorted(set(present))
+        for name in names:
+            seats.party(name)
+        if self._name not in names:
+            raise RoomError(f"{self._name} is no longer in the room: it was lost in an earlier sum; open a new room")
+        if len(names) < self._least:
+            lost = ", ".join(party.name for party in seats.parties if party.name not in names)
+            raise RoomError(f"too many have left the room ({lost}): {self._least} are needed; open a new room")
+        if values.dtype != np.int64 or values.ndim != 1 or values.nbytes > MOST_BYTES - _SLACK:
+            raise RoomError(f"a sum is over one row of at most {(MOST_BYTES - _SLACK) // 8:,} int64 numbers")
+        identity.begin(seats.agreement, stage)
+        self._numbers = values.view(np.uint64).copy()
+        self._secrets: SumSecrets | None = SumSecrets(seats, stage, self._name)
+        self._keys: dict[str, PublicKeys] = {}
+        self._members = {KEYS: tuple(names)}  # who is expected in each round
+        self._messages: dict[str, dict[str, Message]] = {kind: {} for kind in ROUNDS}
+        self._round, self._since = "", 0.0
+        self._after = session(seats.agreement, stage).hex()  # then the SHA-256 of the last list
+        self._list: Message | None = None  # the list of this round, once it is there
+        self._has_listed = False
+        self._outcome: Total | RoomError | None = None
+        self.events = 0
+
+    def step(self, now: float) -> Total | None:
+        """Do all that can be done now; the total once it is there. After a `RoomError` the sum is over."""
+        try:
+            while self._outcome is None and self._advanced(now):
+                self.events += 1
+        except RoomError as error:
+            self._outcome, self._secrets = error, None
+        if isinstance(self._outcome, RoomError):
+            raise self._outcome
+        return self._outcome
+
+    def _advanced(self, now: float) -> bool:
+        """Take the next step, if it can be taken by now."""
+        if not self._round:
+            self._check_unused()
+            self._begin(KEYS, self._own_secrets.keys(), {}, now)
+            return True
+        self._gather()
+        if self._round in (CONFIRM, UNMASK):
+            return self._answered(now)
+        if self._list is None:
+            return self._listed(now)
+        present = self._followed(now)
+        if present is None:
+            return False
+        self._after, self._list, self._has_listed = self._list.digest.hex(), None, False
+        self._next_round(present, now)
+        return True
+
+    def _check_unused(self) -> None:
+        """Refuse a stage in which messages of this holder lie already (B3)."""
+        for name in self._mailbox.names(f"{self._stage:04d}/"):
+            if name.endswith(f"/{self._name}"):
+                raise self._taken(name)
+
+    def _taken(self, place: str) -> RoomError:
+        return RoomError(
+            f"a message of {self._name} is already there ({place}): a holder who was started anew cannot come back "
+            "into a room, and nobody writes for another; open a new room"
+        )
+
+    def _begin(self, kind: str, body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], now: float) -> None:
+        """Send this holder's message of a round, and wait for those of the others."""
+        body = {**body, "after": self._after}
+        content = written(self._identity, self._seats.agreement, self._stage, kind, body, arrays)
+        place = place_of(self._stage, kind, self._name)
+        if not self._mailbox.put(place, content):
+            raise self._taken(place)
+        self._round, self._since = kind, now
+
+    def _gather(self) -> None:
+        """Read what has come in this round, each message once; whatever is not right stops the sum."""
+        seen, members = self._messages[self._round], self._members[self._round]
+        for place in self._mailbox.names(f"{self._stage:04d}/{self._round}/"):
+            name = place.rpartition("/")[2]
+            content = self._mailbox.get(place) if name in members and name not in seen else None
+            if content is None:
+                continue
+            message = read(content, place, self._seats, self._most_bytes())
+            if message.body.get("after") != self._after:
+                raise RoomError(
+                    f"{name} was shown another list than {self._name} before its message {place}: the mailbox, or "
+                    "whoever made the lists, shows different things to different holders; open a new room"
+                )
+            self._check_form(message, place)
+            seen[name] = message
+            self.events += 1
+
+    def _most_bytes(self) -> int:
+        number, n_parties = len(self._numbers), len(self._seats.parties)
+        sizes = {SHARES: BOX_BYTES * n_parties, MASKED: 8 * number, UNMASK: SHARE_BYTES * n_parties}
+        return _SLACK + sizes.get(self._round, 0)
+
+    def _check_form(self, message: Message, place: str) -> None:
+        """Refuse a message whose arrays are not those of its round."""
+        forms: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {
+            SHARES: {"boxes": ("|u1", (len(self._members[self._round]) - 1, BOX_BYTES))},
+            MASKED: {"numbers": ("<u8", (len(self._numbers),))},
+            UNMASK: {"shares": ("|u1", (len(self._members.get(MASKED, ())), SHARE_BYTES))},
+        }
+        form = {name: (array.dtype.str, array.shape) for name, array in message.arrays.items()}
+        if form != forms.get(self._round, {}):
+            raise RoomError(
+                f"{message.sender} sent other numbers than {self._name} expects ({place}): they may have other "
+                "columns, or another version; compare them, and open a new room"
+            )
+        if self._round == KEYS:
+            try:
+                self._keys[message.sender] = PublicKeys.from_body(message.body)
+            except ValueError:
+                raise RoomError(f"the keys of {message.sender} ({place}) cannot be read; open a new room") from None
+
+    def _listed(self, now: float) -> bool:
+        """Read the list of this round, or make it, where it is this holder's turn."""
+        place, members = place_of(self._stage, f"{self._round}-list"), self._members[self._round]
+        content = self._mailbox.get(place)
+        if content is not None:
+            self._list, self._since = read(content, place, self._seats, _SLACK + 256 * len(members)), now
+            return True
+        seen = sorted(self._messages[self._round])
+        missing = [name for name in members if name not in seen]
+        turn = seen.index(self._name) if self._name in seen else len(seen)
+        waited = now - self._since
+        if len(seen) < self._least and waited >= self._patience * (1 + min(turn, 1)):
+            raise self._lost(missing)
+        if waited >= self._patience * (3 + self._seats.most_lost):
+            raise RoomError(f"nobody made a list of who is in ({place}): {', '.join(seen)} are silent; open a new room")
+        if self._has_listed or self._name not in seen or waited < self._patience * (turn + bool(missing)):
+            return False
+        present = {name: message.digest.hex() for name, message in self._messages[self._round].items()}
+        body = {"after": self._after, "in": present}
+        content = written(self._identity, self._seats.agreement, self._stage, f"{self._round}-list", body)
+        self._mailbox.put(place, content)  # whoever is first; all go by what then lies there
+        self._has_listed = True
+        return True
+
+    def _followed(self, now: float) -> tuple[str, ...] | None:
+        """Those who are in by the list, once all they have sent is here; a list that cannot be followed is refused."""
+        assert self._list is not None, "a list is there"
+        maker, present = self._list.sender, self._list.body.get("in")
+        members, seen = self._members[self._round], self._messages[self._round]
+
+        def refused(why: str) -> RoomError:
+            return RoomError(f"the list of {maker} ({self._stage:04d}/{self._round}-list) {why}; open a new room")
+
+        if not isinstance(present, dict) or self._list.body.get("after") != self._after:
+            raise refused("goes by other lists than those that were shown here")
+        strangers = [name for name in [maker, *present] if name not in members]
+        if strangers or maker not in present:
+            raise refused(f"names {', '.join(strangers or [maker])}, who cannot be in it")
+        if len(present) < self._least:
+            out = [name for name in members if name not in present]
+            raise refused(f"leaves out {', '.join(out)}, so that too few are left: {self._least} are needed")
+        if self._name not in present:
+            raise refused(f"leaves {self._name} out, who was late, or whose message did not arrive")
+        for name, digest in present.items():
+            if name in seen and seen[name].digest.hex() != digest:
+                raise refused(f"has another message of {name} than the one that was shown here")
+        missing = [name for name in present if name not in seen]
+        if missing and now - self._since >= self._patience:
+            raise refused(f"has messages of {', '.join(missing)} that were not shown here")
+        return None if missing else tuple(sorted(present))
+
+    def _lost(self, names: Collection[str]) -> RoomError:
+        gone = [party.name for party in self._seats.parties if party.name not in self._members[KEYS]]
+        lost = ", ".join([*gone, *names])
+        return RoomError(
+            f"the room lost {lost} (by sum {self._stage}, {self._round}), and can do without {self._seats.most_lost} "
+            "holders at most; see what they say, and open a new room"
+        )
+
+    def _next_round(self, present: tuple[str, ...], now: float) -> None:
+        """Send what follows on the list that ends this round."""
+        secrets, members = self._own_secrets, self._members
+        if self._round == KEYS:
+            members[SHARES] = present
+            self._begin(SHARES, {}, {"boxes": secrets.boxes(present, self._keys)}, now)
+        elif self._round == SHARES:
+            boxes = {name: self._messages[SHARES][name].arrays["boxes"] for name in present}
+            secrets.open(members[SHARES], self._keys, boxes)
+            members[MASKED] = present
+            self._begin(MASKED, {}, {"numbers": secrets.masked(self._numbers, present, self._keys)}, now)
+        else:
+            members[CONFIRM] = members[UNMASK] = present
+            self._begin(CONFIRM, {}, {}, now)
+
+    def _answered(self, now: float) -> bool:
+        """Go on as soon as enough have confirmed the last list, or have sent their answers (B4)."""
+        seen, present = self._messages[self._round], self._members[UNMASK]
+        if len(seen) < self._seats.threshold:
+            if now - self._since >= 2 * self._patience:
+                raise self._lost([name for name in present if name not in seen])
+            return False
+        if self._round == CONFIRM:
+            answer = self._own_secrets.answer(self._members[MASKED], present)
+            self._secrets = None
+            self._begin(UNMASK, {}, {"shares": answer}, now)
+            return True
+        sent = {name: self._messages[MASKED][name].arrays["numbers"] for name in present}
+        answers = {name: message.arrays["shares"] for name, message in seen.items()}
+        values = unmasked(self._seats, self._stage, self._keys, sent, answers, self._members[MASKED])
+        self._outcome = Total(values, present)
+        return True
+
+    @property
+    def _own_secrets(self) -> SumSecrets:
+        assert self._secrets is not None, "secrets are there until the answer"
+        return self._secrets
+
+    def __repr__(self) -> str:
+        return f"SecureSum({self._name!r}, stage {self._stage}, {self._round or 'not begun'})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secure sum holds keys, and is not pickled")

@@ -1,0 +1,185 @@
+"""A holder in a room, once all are seated: sums over all holders, stage by stage, and what one computes for all.
+
+It is the `Pool` of a run. Every holder asks for the same things in the same order, so that a counter numbers the stages
+for all of them alike, and none is ever repeated. Noise is in the numbers before they come here, by shares (D1 of
+docs/proofs/shared-noise.md).
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import RoomError
+from radoboost.holder.mechanisms.contract import Gathering
+from radoboost.holder.room.identities import Identity
+from radoboost.holder.room.mailbox import Mailbox
+from radoboost.holder.room.messages import Message, place_of, read, written
+from radoboost.holder.room.parties import Seats
+from radoboost.holder.room.seating import BEFORE
+from radoboost.holder.room.secure_sums import Total, secure_sum
+from radoboost.holder.room.waiting import waited
+from radoboost.privacy.shared_noise import noise_factor, noise_share
+
+T = TypeVar("T")
+AGREED = "agreed"
+
+
+class Adding(Protocol):
+    """How the numbers of all holders become one sum: `secure_sum`, or for rehearsals a sum without masks."""
+
+    def __call__(
+        self,
+        mailbox: Mailbox,
+        seats: Seats,
+        identity: Identity,
+        stage: int,
+        present: Sequence[str],
+        values: NDArray[np.int64],
+        patience: float,
+        *,
+        stop: threading.Event | None,
+    ) -> Total:
+        """The sum, and who is in it."""
+
+
+class Sitting:
+    """A holder's seat, from the first sum to the last; `patience` is how many seconds it waits for others in a round.
+
+    `present` are those who are still there, in order. Setting `stop` ends the sitting.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        seats: Seats,
+        identity: Identity,
+        *,
+        patience: float = 120.0,
+        add: Adding = secure_sum,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self._mailbox, self._seats, self._identity = mailbox, seats, identity
+        self._patience, self._add, self._stop = patience, add, stop
+        self.stage = BEFORE
+        self.present = tuple(party.name for party in seats.parties)
+        self._until: dict[str, int] = {}  # the last stage that each who was lost had a part in
+
+    @property
+    def noise_share(self) -> float:
+        """Which part of a noise's standard deviation each holder adds (D1)."""
+        return noise_share(len(self._seats.parties), self._seats.tolerate)
+
+    @property
+    def noise_factor(self) -> float:
+        """How many times the standard deviation that was asked for the shares of those who are here come to."""
+        return noise_factor(len(self.present), len(self._seats.parties), self._seats.tolerate)
+
+    def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """The sums over all who are here; whoever is not in one is out of all later ones."""
+        self.stage += 1
+        numbers = np.concatenate([np.asarray(array, dtype=np.int64).ravel() for array in arrays])
+        about = self._mailbox, self._seats, self._identity, self.stage, self.present, numbers, self._patience
+        total = self._add(*about, stop=self._stop)
+        for name in set(self.present) - set(total.present):
+            self._until[name] = self.stage - 1
+        self.present = tuple(sorted(total.present))
+        self._check_present()
+        ends = np.cumsum([array.size for array in arrays])
+        parts = np.split(total.values, ends[:-1])
+        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
+
+    def _check_present(self) -> None:
+        """Go on only with enough noise, of which this holder's is a part (D6)."""
+        name, seats = self._identity.party.name, self._seats
+        if name not in self.present:
+            raise RoomError(f"the others have gone on without {name}, in sum {self.stage} of the room; open a new room")
+        if len(seats.parties) - len(self.present) > seats.most_lost:
+            raise RoomError(
+                f"{', '.join(sorted(self._until))} left the room, and at most {seats.most_lost} may; open a new room"
+            )
+
+    def agreed(self, compute: Callable[[], Any]) -> Any:
+        """What the first holder here computes; the next one does, if it has not come after `patience` seconds.
+
+        What another sent must have the form that it has here: no promise depends on its numbers, but all that follows
+        is computed by them.
+        """
+        mine = compute()
+        message = self.said(AGREED, lambda: _packed(mine))
+        theirs = _unpacked(message)
+        if not _alike(mine, theirs):
+            raise RoomError(
+                f"{message.sender} sent figures of another form than they have here, in stage {self.stage} of the "
+                "room; all need the same version of radoboost: open a new room"
+            )
+        return theirs
+
+    def said(self, kind: str, say: Callable[[], tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]]) -> Message:
+        """What one holder says for all: the first of those here, or whoever comes after, if it stays silent."""
+        self.stage += 1
+        place, rank = place_of(self.stage, kind), self.present.index(self._identity.party.name)
+        content = self._mailbox.get(place) if rank == 0 else self.waited(lambda: self._mailbox.get(place), rank)
+        if content is None:
+            body, arrays = say()
+            self._mailbox.put(place, written(self._identity, self._seats.agreement, self.stage, kind, body, arrays))
+            content = self._mailbox.get(place)  # another may have been first
+        if content is None:
+            raise RoomError(f"{self._mailbox.name} has lost the message {place}; open a new room elsewhere")
+        message = read(content, place, self._seats)
+        if message.sender not in self.present:
+            raise RoomError(f"{message.sender} is no longer in the room, and spoke for all ({place}); open a new room")
+        return message
+
+    def waited(self, look: Callable[[], T | None], times: float = 1.0) -> T | None:
+        """What `look` finds, as soon as it does; None if it finds nothing in so many times the patience."""
+        return waited(look, times * self._patience, self._stop)
+
+    def gathering(self) -> Gathering:
+        """Who was there, for the statement."""
+        parts = tuple(
+            {"name": party.name, "fingerprint": party.fingerprint, "until": self._until.get(party.name)}
+            for party in self._seats.parties
+        )
+        return Gathering(len(self._seats.parties), self._seats.tolerate, len(self.present), parts)
+
+
+# ---- figures of one holder, for all
+
+
+def _packed(value: Any) -> tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]:
+    """JSON data as a message: rows of floats as arrays, which are shorter."""
+    numbers = np.array(value) if isinstance(value, list) and _is_rows(value) else None
+    if numbers is not None and numbers.dtype == np.float64 and numbers.size:
+        return {}, {"value": numbers}
+    return {"value": value}, {}
+
+
+def _is_rows(value: list[Any]) -> bool:
+    """Whether a list holds floats, or lists of one length that do."""
+    if all(isinstance(one, float) for one in value):
+        return True
+    return all(isinstance(one, list) and _is_rows(one) for one in value) and len({len(one) for one in value}) == 1
+
+
+def _unpacked(message: Message) -> Any:
+    return message.arrays["value"].tolist() if "value" in message.arrays else message.body.get("value")
+
+
+def _alike(mine: Any, theirs: Any) -> bool:
+    """Whether data have one form: finite numbers for numbers, the same texts, as many parts of the same names.
+
+    >>> _alike({"a": [1.0, 2.0]}, {"a": [3.0, 0.5]}), _alike([1.0], [1.0, 2.0]), _alike([1.0], [float("inf")])
+    (True, False, False)
+    """
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return mine.keys() == theirs.keys() and all(_alike(mine[name], theirs[name]) for name in mine)
+    if isinstance(mine, list | tuple) and isinstance(theirs, list):
+        return len(mine) == len(theirs) and all(map(_alike, mine, theirs))
+    if isinstance(mine, bool | str) or isinstance(theirs, bool | str):
+        return bool(mine == theirs)
+    if mine is None or theirs is None:  # where nothing was found, by a count that another machine may round otherwise
+        return all(one is None or isinstance(one, int) for one in (mine, theirs))
+    return type(mine) is type(theirs) and bool(np.isfinite(theirs))

@@ -1,0 +1,158 @@
+"""A classifier from private moments of several holders: the average of theirs, weighted by how much each can tell.
+
+Each holder's moments are of rows that it whitened itself, so that their sums mean nothing. What can be put together is
+what follows from them, in the columns that all share: theta_k, and the second moment H_k of scores under it,
+
+    theta = (sum of H_k)^-1 (sum of H_k theta_k)      H_k = T^-T C2_k T^-1      theta_k = T (whitened theta)
+
+where C2_k is the second moment of whitened rows, its eigenvalues raised to what noise alone could be. That is one
+Newton step on the sum of the holders' risks, each taken as a parabola: directions in which a holder has no rows do not
+count for it. Plain averages are worse where columns differ between holders. Holders whose release an empty table could
+have given are left out, unless it is all of them.
+
+Counts of rows by score are of each holder's own scores, and tell nothing of those of the average. So each theta_k is
+first scaled by its own counts, such that its scores near 0 are log odds; the average has no link, and its probabilities
+are rough. Standard errors are those that the declared noise gives, with weights H_k taken as they are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError
+from radoboost.learner.effects import dependencies, parts_of
+from radoboost.learner.groups import settling
+from radoboost.learner.link import score_link
+from radoboost.learner.model import Model
+from radoboost.learner.moments import without
+from radoboost.learner.uncertainty import LITTLE, Curvature, empty_chance, measure
+from radoboost.release.alike import Part, check_alike, check_different
+from radoboost.release.laws import NOISY_MOMENTS
+from radoboost.release.parallel import together
+from radoboost.release.scores import column_factors, whitened_theta
+from radoboost.release.spectra import HESSIAN_FLOOR, floor_noise, noise_floor
+
+_COMMON = ("name", "law", "unit", "relation", "sharpen", "grid", "constant", "person", "max_rows")
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """What one holder's moments say: theta, the second moment of scores, and the covariance of theta by the noise."""
+
+    theta: Vector
+    weight: Vector
+    covariance: Vector
+    empty_chance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Average:
+    """A classifier of several holders.
+
+    `left_out` are the places of those that tell nothing. `noise_share` is the part of the scores' mean square that
+    noise makes, and `empty_chance` a bound for the probability that empty tables would look as full as these.
+    """
+
+    theta: Vector
+    standard_errors: Vector
+    noise_share: float
+    empty_chance: float
+    left_out: tuple[int, ...]
+
+
+def learn_average(parts: Sequence[Part], *, one_holder: bool = False) -> Model:
+    """The model from private moments of several holders, with what they promise together."""
+    _check(parts)
+    fit, first = average(parts), parts[0].release
+    learner = {
+        "name": "moments",
+        "from": f"released moments of {len(parts)} holders, averaged",
+        "left_out": [parts[place].name for place in fit.left_out],
+        "empty_chance": fit.empty_chance,
+        "noise_share": fit.noise_share,
+        "standard_errors": fit.standard_errors.tolist(),
+    }
+    counts = [part.release.n_examples for part in parts]
+    origin = {
+        "n_rados": 0,
+        "n_examples": None if None in counts else sum(count for count in counts if count is not None),
+        "mechanism": {key: first.mechanism[key] for key in _COMMON if key in first.mechanism},
+        "signatures": dict(first.signatures),
+    }
+    statement = together(parts, one_holder=one_holder)
+    return Model(fit.theta, first.columns, first.classes, learner, origin, statement, first.schema, first.map)
+
+
+def average(parts: Sequence[Part]) -> Average:
+    """The average of what the moments of several holders say, of two classes."""
+    from threadpoolctl import threadpool_limits
+
+    # On one thread, so that releases give the same model however many cores there are.
+    with threadpool_limits(1, user_api="blas"):
+        owns = [_own(part) for part in parts]
+        used = [own for own in owns if own.empty_chance <= LITTLE] or owns
+        inverse = np.linalg.inv(np.sum([own.weight for own in used], axis=0))
+        shares = [inverse @ own.weight for own in used]
+        theta = np.sum([share @ own.theta for share, own in zip(shares, used, strict=True)], axis=0)
+        covariance = np.sum([share @ own.covariance @ share.T for share, own in zip(shares, used, strict=True)], axis=0)
+        project = without(*_nothing(parts[0]))
+        theta, covariance = project @ theta, project @ covariance @ project.T
+        weight = np.sum([own.weight for own in used], axis=0)
+        whole = float(theta @ weight @ theta)
+        share = min(float(np.trace(weight @ covariance)) / whole, 1.0) if whole > 0 else 1.0
+    left_out = tuple(place for place, own in enumerate(owns) if not any(own is other for other in used))
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    return Average(theta, errors, share, min(own.empty_chance for own in owns), left_out)
+
+
+def _nothing(part: Part) -> tuple[Vector, float | None]:
+    """Sums of columns that are 0 in every row, and the value of the constant column on the sphere."""
+    release = part.release
+    constant = float(release.mechanism["constant"]) if release.columns[-1].scale == "constant" else None
+    parts = parts_of(release.columns, release.map, release.schema)
+    return dependencies(parts, release.columns, release.map, constant), constant
+
+
+def _own(part: Part) -> Own:
+    release = part.release
+    mechanism, blocks, d = release.mechanism, release.blocks, len(release.columns)
+    floor = noise_floor(floor_noise(mechanism["noise"], "whitened"), d, HESSIAN_FLOOR)
+    curvature, whitened = Curvature.of(blocks["moment:C2"], floor), whitened_theta(blocks, mechanism)
+    nothing, constant = _nothing(part)
+    factors = column_factors(blocks, mechanism, release.columns)
+    to_columns = score_link(release).scale * without(nothing, constant) @ settling(release) @ factors
+    doubt = measure(release, curvature, to_columns, whitened, [range(d)], nothing)
+    back = curvature.vectors.T @ np.linalg.inv(factors)
+    weight = back.T @ (back / curvature.inverses[:, None])
+    return Own(to_columns @ whitened, weight, np.asarray(doubt.covariances[0]), empty_chance(release))
+
+
+def _check(parts: Sequence[Part]) -> None:
+    """Refuse what cannot be averaged, by name."""
+    for part in parts:
+        release = part.release
+        if release.law != NOISY_MOMENTS or "moment:b" not in release.blocks:
+            raise ArgumentError(
+                f"{part.name} does not hold private moments, and only models of those are averaged: plain releases of "
+                "several holders are merged first (rado merge A B C), and others are learned from one by one"
+            )
+        if release.n_classes > 2:
+            raise ArgumentError(
+                f"{part.name} has {release.n_classes} classes, and averages are of two; let the holders make one "
+                "release in a room (rado room), or merge plain releases"
+            )
+    check_different(parts)
+    for part in parts[1:]:
+        first, other = parts[0].release, part.release
+        planned = "plan" in first.mechanism or "plan" in other.mechanism
+        if planned and (first.map != other.map or first.feature_names != other.feature_names):
+            raise ArgumentError(
+                f"{parts[0].name} and {part.name} have columns that each planned by its own noisy moments, so that "
+                "their weights cannot be averaged; craft all with --columns linear, or make one release in a room "
+                "(rado room)"
+            )
+        check_alike(parts[0], part)

@@ -1,0 +1,142 @@
+"""What private releases of several holders promise together: who is at one holder is in that holder's release alone.
+
+Steps A1, A2, ... are those of docs/proofs/accounting.md. By A13 one record at one holder changes one release, and what
+it costs is what that release costs; of several, the costliest. One who is at several holders is in the releases of all
+of them, whose noise is independent: these compose. Nobody can see from releases whether two are of one table, unless
+one was composed with the other; such releases compose for everybody who is in the table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isinf
+from typing import Any
+
+from radoboost.errors import ArgumentError
+from radoboost.privacy import Event, Relation, accountant_name, best_guess, epsilon_at, event_to_dict
+from radoboost.release import Statement, percent_up
+from radoboost.release.alike import Part
+from radoboost.release.chain import Earlier, chain, total
+from radoboost.release.checking import check_statement
+from radoboost.release.holders import AVERAGED, Figure, Holders
+
+_TRUST = "several holders, each of whom sees its own table alone, and is trusted with it; of each: {each}"
+_ONE = (
+    "What is in one holder's table changes that holder's release alone, so that the promise for one who is at one "
+    "holder is that of the release there, and here that of the costliest of {count}."
+)
+_GUESS = (
+    "An adversary who knows everything else, and otherwise would toss a coin, is right about which of two neighbours "
+    "the tables were at most {guess} % of the time."
+)
+_SEVERAL = (
+    "One who is at several holders is in the releases of all of them: the figures above say what these come to "
+    "together. That no two of these releases are of one table is the word of whoever put them together, but for those "
+    "that were composed with each other."
+)
+_RELEASES = "What each holder released is out as well, and each release tells what its own statement says."
+
+
+def together(parts: Sequence[Part], *, one_holder: bool = False) -> Statement:
+    """The statement about all that follows from private releases of several holders, or of `one_holder`.
+
+    >>> import radoboost as rb
+    >>> def private(**options):
+    ...     return rb.craft([[1.0], [2.0]], [0, 1], classes=(0, 1), bounds={"x0": (0, 4)}, mechanism=rb.Moments(1.0))
+    >>> statement = together([Part("north", private()), Part("south", private())])
+    >>> round(statement.epsilon, 2), [round(figure.epsilon, 2) for figure in statement.holders.figures]
+    (1.0, [1.45])
+    """
+    relation = _relation(parts)
+    tables = [list(parts)] if one_holder else _tables(parts)
+    delta = max(part.release.statement.delta for part in parts)
+    deltas = sorted({delta, *(shown for part in parts for shown, _ in part.release.statement.epsilon_at)})
+    events = [_composed([check_statement(part.release.statement) for part in own], relation) for own in tables]
+    order = _costliest_first(events, deltas)
+    event, statements = order[0], [part.release.statement for part in parts]
+    guess, count = best_guess(event), len(tables)
+    promises = [_GUESS.format(guess=percent_up(guess))]
+    if count > 1:
+        promises.insert(0, _ONE.format(count=count))
+    own_words = dict.fromkeys(sentence for statement in statements for sentence in statement.not_protected)
+    trust = "; or ".join(dict.fromkeys(statement.trust_model for statement in statements))
+    return replace(
+        statements[0],
+        neighbours=relation.value,
+        epsilon=epsilon_at(event, delta),
+        delta=delta,
+        accountant=accountant_name(event),
+        promises=() if isinf(epsilon_at(event, delta)) else tuple(promises),
+        not_protected=(*([_SEVERAL] if count > 1 else []), _RELEASES, *own_words),
+        unit_of_privacy=statements[0].unit_of_privacy + ("; who is at one of the holders" if count > 1 else ""),
+        trust_model=_TRUST.format(each=trust),
+        random_source="; or ".join(dict.fromkeys(statement.random_source for statement in statements)),
+        best_guess=guess,
+        epsilon_at=tuple((shown, epsilon_at(event, shown)) for shown, _ in statements[0].epsilon_at),
+        event=event_to_dict(event),
+        composed=None,
+        holders=Holders(AVERAGED, tuple(_entry(part) for part in parts), _figures(tables, order, relation, delta)),
+    )
+
+
+def _relation(parts: Sequence[Part]) -> Relation:
+    """The neighbours that all releases speak of; refused where they do not speak of the same."""
+    relations = {part.name: check_statement(part.release.statement).relation for part in parts}
+    if len(set(relations.values())) > 1:
+        words = ", ".join(f"{name} of {relation.value}" for name, relation in relations.items() if relation is not None)
+        raise ArgumentError(f"the releases promise different things: {words}; craft all with one unit and relation")
+    relation = next(iter(relations.values()))
+    assert relation is not None
+    return relation
+
+
+def _tables(parts: Sequence[Part]) -> list[list[Part]]:
+    """The releases by table: those that were composed with each other, or with a third, are of one."""
+    tables: list[tuple[set[str], list[Part]]] = []
+    for part in parts:
+        ids, own = {earlier.id for earlier in chain([part.release])}, [part]
+        for known in [table for table in tables if table[0] & ids]:
+            tables.remove(known)
+            ids, own = ids | known[0], [*known[1], *own]
+        tables.append((ids, own))
+    return [own for _, own in tables]
+
+
+def _composed(events: Sequence[Event], relation: Relation) -> Event:
+    return events[0] if len(events) == 1 else total(events, relation)[0]
+
+
+def _costliest_first(events: Sequence[Event], deltas: Sequence[float]) -> list[Event]:
+    """Events by cost; the first costs the most at every one of these deltas, or stands for all of them together."""
+    costs = {place: [epsilon_at(event, delta) for delta in deltas] for place, event in enumerate(events)}
+    order = sorted(costs, key=lambda place: costs[place], reverse=True)
+    first = costs[order[0]]
+    if any(mine < theirs for other in order[1:] for mine, theirs in zip(first, costs[other], strict=True)):
+        relation = events[0].relation
+        assert relation is not None
+        return [_composed(events, relation), *(events[place] for place in order)]  # an upper bound for each
+    return [events[place] for place in order]
+
+
+def _figures(
+    tables: Sequence[Sequence[Part]], order: Sequence[Event], relation: Relation, delta: float
+) -> tuple[Figure, ...]:
+    """What one pays who is at two holders, or at all; or at one, with that one's earlier releases."""
+    count, figures = len(tables), []
+    own = order[-count:]
+    if count > 1:
+        figures.append(Figure.of("one who is at two of the holders", _composed(own[:2], relation), delta))
+    if count > 2:
+        figures.append(Figure.of(f"one who is at all {count} holders", _composed(own, relation), delta))
+    chains = [chain([part.release for part in table]) for table in tables]
+    if any(len(known) > len(table) for known, table in zip(chains, tables, strict=True)):
+        totals = [_composed([earlier.event for earlier in known], relation) for known in chains]
+        case = "one who is at one holder, with all earlier releases of its table that these name"
+        figures.append(Figure.of(case, _costliest_first(totals, [delta])[0], delta))
+    return tuple(figures)
+
+
+def _entry(part: Part) -> dict[str, Any]:
+    """What the statement says of one release."""
+    release, statement = part.release, part.release.statement
+    own = Earlier(release.id, release.digest, check_statement(statement)).to_dict()
+    return {**own, "epsilon": statement.epsilon, "delta": statement.delta, "rows": release.n_examples}
