@@ -19,6 +19,7 @@ WITH_AN_AIM = (
     "gpu",
     "holders_join",
     "holders_merge",
+    "holders_shares",
     "hospital",
     "learning",
     "polynomials",

@@ -64,7 +64,7 @@ def integrals(z, order, root):
 def law_of_one_share(scale, reach, root):
     """P(round(scale Z) = x) for x from -reach to reach."""
     ends = [integrals((Decimal(x) - Decimal("0.5")) / scale, 1, root)[1] for x in range(-reach, reach + 2)]
-    return [high - low for low, high in zip(ends, ends[1:], strict=False)]
+    return [high - low for low, high in pairwise(ends)]
 
 
 def law_of_the_rounded_sum(scale, holders, reach, root):
@@ -180,7 +180,7 @@ def drawing(share, key=b"k" * 32):
 def test_shares_of_fewer_than_eight_steps_are_refused():
     run = drawing(noise_share(5, 1))
     assert run.noise(16.0, (2, 3)).shape == (2, 3)
-    with pytest.raises(rb.ArgumentError, match="of 7.5 grid steps, and must be of 8"):
+    with pytest.raises(rb.ArgumentError, match=r"of 7\.5 grid steps, and must be of 8"):
         run.noise(15.0, (2, 3))
     assert not run.noise(0.0, (2, 3)).any()  # exact sums stay exact
 
