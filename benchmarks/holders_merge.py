@@ -8,9 +8,9 @@ as 15 : ... : 85 and the negative one the other way round; columns, whose rows w
 component and cut. Compared are one release of all rows, a
 holder's alone (the mean over holders), the merged sum, merged moments, and two that are not offered: rados stacked as
 they are, converted to the same constants, and the plain average of the holders' models.
-Private, ten equal holders, `Moments` of the table's own columns, delta 1e-6, for one record added or removed: one
-release of all rows, a holder's alone, the average of `rado learn A B C`, and the same with equal weights. Bounds are
-quantiles of the whole table, uncharged, as in `utility.py`.
+Private, ten equal holders, or five with columns as above, `Moments` of the table's own columns, delta 1e-6, for one
+record added or removed: one release of all rows, a holder's alone, the average of `rado learn A B C`, and the mean of
+the holders' scores. Bounds are quantiles of the whole table, uncharged, as in `utility.py`.
 
 A run of everything writes the key `merge` of experiments/results/holders.json, and its parts of the page
 docs/several-holders.md; --report does the latter alone. Exits with 1 where a merged release is more than 1 point worse
@@ -35,7 +35,6 @@ from utility_page import table
 
 PAGE = Path(__file__).parent.parent / "docs" / "several-holders.md"
 DOMAINS = ("banknote", "abalone", "magic")
-EPSILONS = (1.0, 0.3)
 PLAIN_HOLDERS, PRIVATE_HOLDERS, N_RADOS = 5, 10, 1000
 WANTED = 1.0  # points that a merged release may be worse
 CENTRAL, ALONE, SUM, MOMENTS = "one release of all rows", "alone", "merged, sum", "merged, moments"
@@ -79,6 +78,11 @@ def by_columns(x, y, rng):
 
 
 SPLITS = {"equal": equal, "unequal": unequal, "labels": by_labels, "columns": by_columns}
+PRIVATE_SPLITS = {
+    "ten, equal": lambda x, y, rng: by_shares(rng.permutation(len(y)), np.ones(PRIVATE_HOLDERS)),
+    "five, columns": by_columns,
+}
+PRIVATE = (("ten, equal", 1.0), ("ten, equal", 0.3), ("five, columns", 1.0))
 
 
 # ---- errors
@@ -123,10 +127,10 @@ def stacked(releases, columns):
     return np.concatenate(rows)
 
 
-def private_errors(x, y, bounds, train, test, epsilon, seed):
+def private_errors(x, y, bounds, train, test, split, epsilon, seed):
     rng = np.random.default_rng(seed)
     options = {"classes": (-1, 1), "bounds": bounds, "columns": "linear", "mechanism": rb.Moments(epsilon, DELTA)}
-    parts = np.array_split(rng.permutation(train), PRIVATE_HOLDERS)
+    parts = [train[rows] for rows in PRIVATE_SPLITS[split](x[train], y[train], rng)]
     releases = [rb.craft(x[rows], y[rows], **options) for rows in parts]
 
     def error(given):
@@ -163,17 +167,27 @@ def measured(folder, domains, n_folds, n_seeds):
         x, y = tables.values(folder, name)
         bounds, cells = tables.quantile_bounds(x), list(folds(len(y), n_folds))
         for split in SPLITS:
-            runs = [plain_errors(x, y, *rows, split, seed) for seed, rows in enumerate(cells)]
-            results["plain"].append({"domain": name, "split": split, "errors": summary(runs)})
-            print(name, split, {k: round(v[0], 1) for k, v in results["plain"][-1]["errors"].items()}, flush=True)
-        for epsilon in EPSILONS:
             runs = [
-                private_errors(x, y, bounds, *rows, epsilon, 100 * seed + k)
+                plain_errors(x, y, *rows, split, 100 * seed + k)
                 for seed in range(n_seeds)
                 for k, rows in enumerate(cells)
             ]
-            results["private"].append({"domain": name, "epsilon": epsilon, "errors": summary(runs)})
-            print(name, epsilon, {k: round(v[0], 1) for k, v in results["private"][-1]["errors"].items()}, flush=True)
+            results["plain"].append({"domain": name, "split": split, "errors": summary(runs)})
+            print(name, split, {k: round(v[0], 1) for k, v in results["plain"][-1]["errors"].items()}, flush=True)
+        for split, epsilon in PRIVATE:
+            runs = [
+                private_errors(x, y, bounds, *rows, split, epsilon, 100 * seed + k)
+                for seed in range(n_seeds)
+                for k, rows in enumerate(cells)
+            ]
+            results["private"].append({"domain": name, "split": split, "epsilon": epsilon, "errors": summary(runs)})
+            print(
+                name,
+                split,
+                epsilon,
+                {k: round(v[0], 1) for k, v in results["private"][-1]["errors"].items()},
+                flush=True,
+            )
     return results
 
 
@@ -197,14 +211,14 @@ def rendered(results):
     ]
     private = [
         [
-            cell["domain"], f"{cell['epsilon']:g}",
+            cell["domain"], cell["split"], f"{cell['epsilon']:g}",
             *(f"{mean:.1f} ({error:.1f})" for mean, error in (cell["errors"][name] for name in PRIVATE_COLUMNS)),
         ]
         for cell in results["private"]
     ]  # fmt: skip
     parts = {
-        "merged": table(["domain", "rows at five holders", *PLAIN_COLUMNS], plain),
-        "averaged": table(["domain", "epsilon", *PRIVATE_COLUMNS], private),
+        "merged": table(["domain", "rows at five holders", *PLAIN_COLUMNS], plain, left=2),
+        "averaged": table(["domain", "holders", "epsilon", *PRIVATE_COLUMNS], private, left=2),
     }
     return fill_page(PAGE, parts)
 

@@ -74,7 +74,7 @@ def test_merged_releases(benchmark, monkeypatch, error, code, capsys, tmp_path):
     module, kept = benchmark("holders_merge")
     names = {name: [2.0, 0.1] for name in (*module.PLAIN_COLUMNS, *module.PRIVATE_COLUMNS)}
     plain = [{"domain": "magic", "split": "equal", "errors": {**names, module.SUM: [error, 0.1]}}]
-    results = {"plain": plain, "private": [{"domain": "magic", "epsilon": 1.0, "errors": names}]}
+    results = {"plain": plain, "private": [{"domain": "magic", "split": "ten", "epsilon": 1.0, "errors": names}]}
     page = tmp_path / "page.md"
     page.write_text("".join(f"<!-- generated: {n} -->\n<!-- end of {n} -->\n" for n in ("merged", "averaged")))
     monkeypatch.setattr(module, "PAGE", page)

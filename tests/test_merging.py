@@ -57,7 +57,7 @@ def test_five_parts_of_magic_are_the_release_of_the_whole_table(domains, options
     assert content(rb.merge([rb.merge(parts[:2]), rb.merge(parts[2:])])) == content(whole)
 
 
-@pytest.mark.parametrize("form", ["sparse", "classes", "weights", "reference", "one thread", "mapped"])
+@pytest.mark.parametrize("form", ["sparse", "classes", "weights", "reference", "one thread", "mapped", "shared"])
 def test_every_way_to_sum_follows_the_numbers_of_rows(table, form, rng):
     from scipy.sparse import csr_matrix
 
@@ -70,6 +70,8 @@ def test_every_way_to_sum_follows_the_numbers_of_rows(table, form, rng):
         y, options["classes"] = rng.integers(0, 3, len(y)), (0, 1, 2)
     elif form in ("reference", "one thread"):
         options |= {"engine": "reference"} if form == "reference" else {"threads": 1}
+    elif form == "shared":
+        options["share"] = ["x1"]
     elif form == "mapped":
         options["columns"] = "quadratic"
     x = x if form == "sparse" else np.clip(x, [-3, 0, -4], [3, 40, -2])
@@ -224,6 +226,22 @@ def test_pooled_moments_are_sums_of_moments(table, rng, n_classes):
     assert len(again.statement.holders.parts) == 3
 
 
+def test_sums_of_shared_columns_are_converted_and_pooled_beside_the_rados(table):
+    def side_by_side(release):
+        return np.hstack([release.blocks["rados"], release.blocks["shared"]])
+
+    x, y = table
+    options = {"seed": 2, "n_rados": 50, "share": ["x1"]}
+    merged, whole = rb.merge(cut(x, y, (0, 90), **options)), rb.craft(x, y, **options)
+    assert merged.block_columns == {"shared": ("x1", "(constant)")}
+    steps = max(column.step for column in merged.columns)
+    np.testing.assert_allclose(side_by_side(merged), side_by_side(whole), atol=300 * steps)
+    bounds = {name: (-9, 99) for name in BOUNDS}
+    parts = cut(x, y, (0, 90), **options, scale="bounds", bounds=bounds)
+    pooled, sums = rb.merge(parts, how="moments"), sum(np.cov(side_by_side(part).T) for part in parts)
+    np.testing.assert_allclose(np.cov(side_by_side(pooled).T), sums, atol=1e-3)
+
+
 @pytest.mark.parametrize("learner", [rb.MomentsClassifier, rb.RadoBoostClassifier])
 @pytest.mark.parametrize("how", ["sum", "moments"])
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -345,6 +363,8 @@ def refusals(x, y):
         for part, number in ((slice(0, 150), rb.Number(-9, 9, gaps=True)), (rest, rb.Number(-9, 8, gaps=True)))
     ]
     yield "other schemas", schemas, "different schemas"
+    yield "one table", [one, made(compose=[one])], "are of one table"
+    yield "other shared columns", [made(share=["x0"]), made(rest, share=["x1"])], "the same --share"
     yield "numbers of rados", [one, made(rest, n_rados=17)], None
     yield "one rado", [one, made(rest, n_rados=1)], "one rado only"
 
@@ -353,7 +373,8 @@ NAMES = (
     "one release", "a path alone", "no release", "equal seeds", "overlapping rows", "overlap within", "other bounds",
     "bounds and none", "other scales", "other classes", "classes turned", "other columns", "columns turned",
     "no constant column", "the constant in one", "the same release", "the same rados", "a part again", "private",
-    "a mix", "noisy rados", "fixed supports", "other maps", "other schemas", "numbers of rados", "one rado",
+    "a mix", "noisy rados", "fixed supports", "other maps", "other schemas", "one table", "other shared columns",
+    "numbers of rados", "one rado",
 )  # fmt: skip
 
 

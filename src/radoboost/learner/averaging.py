@@ -74,7 +74,7 @@ def learn_average(parts: Sequence[Part], *, one_holder: bool = False) -> Model:
     learner = {
         "name": "moments",
         "from": f"released moments of {len(parts)} holders, averaged",
-        "left_out": [parts[place].name for place in fit.left_out],
+        "left_out": [parts[place].title for place in fit.left_out],
         "empty_chance": fit.empty_chance,
         "noise_share": fit.noise_share,
         "standard_errors": fit.standard_errors.tolist(),

@@ -25,6 +25,11 @@ class Part:
     release: Release
 
     @property
+    def title(self) -> str:
+        """What a file that is passed on may call it: without folders."""
+        return os.path.basename(self.name)
+
+    @property
     def rows(self) -> int:
         """How many rows it is from; refused where it does not say."""
         rows = self.release.n_examples
@@ -109,6 +114,11 @@ def check_alike(first: Part, other: Part) -> None:
         raise ArgumentError(
             f"{first.name} and {other.name} have columns that were made by feature maps with different constants, "
             "which cannot be converted; craft both with --columns linear, or with the same bounds and --scale bounds"
+        )
+    if a.block_columns != b.block_columns:
+        raise ArgumentError(
+            f"{first.name} and {other.name} share different columns with other holders; craft both with the same "
+            "--share"
         )
     for mine, theirs in zip(a.columns, b.columns, strict=True):
         _check_column(first, other, mine, theirs)

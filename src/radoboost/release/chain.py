@@ -80,6 +80,18 @@ def chain(releases: Iterable[Release | str | os.PathLike[str]]) -> tuple[Earlier
     return tuple(known.values())
 
 
+def known_names(release: Release) -> set[str]:
+    """The ids of a release and of all that it was composed with, which are of one table; none where it has no name.
+
+    >>> import radoboost as rb
+    >>> release = rb.craft([[1.0], [2.0]], [0, 1], n_rados=2)
+    >>> known_names(release) == {release.id}, known_names(rb.craft([[1.0], [2.0]], [0, 1], n_rados=2, seed=0))
+    (True, set())
+    """
+    unnamed = not (release.id or release.digest)
+    return {earlier.id for earlier in chain([release])[unnamed:]}
+
+
 def _entries(composed: Mapping[str, Any]) -> Sequence[Any]:
     """The releases that one was composed with; refused where it does not say which, as no list can make up for that."""
     if "releases" in composed:

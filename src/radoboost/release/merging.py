@@ -25,7 +25,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.release import Release, Statement
 from radoboost.release.alike import Part, check_alike, check_different, constants_of, listed, read_parts
 from radoboost.release.blocks import holds_rados
+from radoboost.release.chain import known_names
 from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
 from radoboost.release.holders import MERGED, Holders
 from radoboost.release.laws import POOLED_SUMS, SUMS
@@ -98,6 +99,7 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
     for part in parts:
         _check_kind(part)
     check_different(parts)
+    _check_tables(parts)
     for part in parts[1:]:
         if {**parts[0].release.mechanism, "law": ""} != {**part.release.mechanism, "law": ""}:
             raise ArgumentError(f"{parts[0].name} and {part.name} are by different mechanisms; craft both plainly")
@@ -116,12 +118,13 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
         columns=columns,
         classes=first.classes,
         mechanism={**first.mechanism, "law": POOLED_SUMS if pooled else SUMS},
-        signatures={"name": first.signatures["name"], **_numbering(entries)},
+        signatures={"name": first.signatures["name"], **({} if pooled else _numbering(entries))},
         statement=_statement(parts, entries, pooled),
         n_examples=rows,
         id=_id(parts, pooled),
         schema=first.schema,
         map=first.map,
+        block_columns=first.block_columns,
     )
 
 
@@ -149,6 +152,16 @@ def _check_kind(part: Part) -> None:
     if not any(holds_rados(name) for name in release.blocks):
         raise ArgumentError(f"{part.name} has no rados; craft it plainly")
     assert part.rows  # or it is refused
+
+
+def _check_tables(parts: Sequence[Part]) -> None:
+    """Refuse two releases of one table, where one says that it was composed with the other, or with a third."""
+    for one, other in combinations(parts, 2):
+        if known_names(one.release) & known_names(other.release):
+            raise ArgumentError(
+                f"{one.name} and {other.name} are of one table, for they were composed with each other or with a "
+                "third release, and its rows would count twice; give one of them"
+            )
 
 
 def _check_coins(parts: Sequence[Part]) -> None:
@@ -243,7 +256,8 @@ def _converted(parts: Sequence[Part], block: str, columns: Sequence[Column]) -> 
     for part in parts:
         rows = part.release.blocks[block]
         values = rows.copy()
-        for k, (own, pooled) in enumerate(zip(part.release.columns, columns, strict=True)):
+        for k, place in enumerate(_places(part.release, block)):
+            own, pooled = part.release.columns[place], columns[place]
             if own.mean is None or own.std is None or pooled.mean is None or pooled.std is None:
                 continue
             if constants_of(own) != constants_of(pooled):
@@ -253,6 +267,11 @@ def _converted(parts: Sequence[Part], block: str, columns: Sequence[Column]) -> 
             raise ReleaseError("with the constants of all holders rados are too large for float64; rescale the tables")
         blocks.append(values)
     return blocks
+
+
+def _places(release: Release, block: str) -> list[int]:
+    """Which columns of the release a block has: all, but for sums of shared columns without labels."""
+    return [release.feature_names.index(name) for name in release.columns_of(block)]
 
 
 # ---- both ways
@@ -272,14 +291,15 @@ def _why_no_sum(parts: Sequence[Part], rows: int) -> str | None:
 
 def _summed(parts: Sequence[Part], columns: tuple[Column, ...]) -> tuple[dict[str, Rows], tuple[Column, ...]]:
     """Rado j of each, added as whole numbers of steps."""
-    values = {name: _converted(parts, name, columns) for name in parts[0].release.blocks}
-    largest = [np.sum([np.abs(rows).max(axis=0) for rows in own], axis=0) for own in values.values()]
-    columns = _on_grid(columns, np.max(largest, axis=0))
-    steps = np.array([column.step for column in columns])
-    totals = {
-        name: np.sum([np.rint(rows / steps).astype(np.int64) for rows in own], axis=0) for name, own in values.items()
-    }
-    return {name: total * steps for name, total in totals.items()}, columns
+    first = parts[0].release
+    values = {name: _converted(parts, name, columns) for name in first.blocks}
+    sizes = {name: np.sum([np.abs(rows).max(axis=0) for rows in own], axis=0) for name, own in values.items()}
+    columns = _on_grid(first, columns, sizes)
+    blocks = {}
+    for name, own in values.items():
+        steps = np.array([columns[place].step for place in _places(first, name)])
+        blocks[name] = np.sum([np.rint(rows / steps).astype(np.int64) for rows in own], axis=0) * steps
+    return blocks, columns
 
 
 def _pooled(parts: Sequence[Part], columns: tuple[Column, ...]) -> tuple[dict[str, Rows], tuple[Column, ...]]:
@@ -287,24 +307,28 @@ def _pooled(parts: Sequence[Part], columns: tuple[Column, ...]) -> tuple[dict[st
     for part in parts:
         if part.release.n_rados < 2:
             raise ArgumentError(f"{part.name} has one rado only, which has no covariance; craft at least two")
-    count, blocks = sum(part.release.n_rados for part in parts), {}
-    for name in parts[0].release.blocks:
+    first, count, moved = parts[0].release, sum(part.release.n_rados for part in parts), {}
+    for name in first.blocks:
         values = _converted(parts, name, columns)
         total = np.sum([rows.mean(axis=0) for rows in values], axis=0)
         stretched = [math.sqrt((count - 1) / (len(rows) - 1)) * (rows - rows.mean(axis=0)) for rows in values]
-        blocks[name] = total + np.concatenate(stretched)
-    columns = _on_grid(columns, np.max([np.abs(rows).max(axis=0) for rows in blocks.values()], axis=0))
-    steps = np.array([column.step for column in columns])
-    return {name: np.rint(rows / steps) * steps + 0.0 for name, rows in blocks.items()}, columns
+        moved[name] = total + np.concatenate(stretched)
+    columns = _on_grid(first, columns, {name: np.abs(rows).max(axis=0) for name, rows in moved.items()})
+    blocks = {}
+    for name, rows in moved.items():
+        steps = np.array([columns[place].step for place in _places(first, name)])
+        blocks[name] = np.rint(rows / steps) * steps + 0.0
+    return blocks, columns
 
 
-def _on_grid(columns: Sequence[Column], largest: Rows) -> tuple[Column, ...]:
-    """The columns on grids so coarse that values of the largest magnitudes are exact in float64, and no coarser."""
-    least = [math.ldexp(1.0, math.frexp(float(most))[1] - _EXACT) for most in largest]
-    return tuple(
-        replace(column, step=max(column.step, step if most else 0.0))
-        for column, step, most in zip(columns, least, largest, strict=True)
-    )
+def _on_grid(release: Release, columns: Sequence[Column], sizes: Mapping[str, Rows]) -> tuple[Column, ...]:
+    """The columns on grids so coarse that values of these sizes, by block, are exact in float64, and no coarser."""
+    largest = np.zeros(len(columns))
+    for name, own in sizes.items():
+        places = _places(release, name)
+        largest[places] = np.maximum(largest[places], own)
+    least = [math.ldexp(1.0, math.frexp(float(most))[1] - _EXACT) if most else 0.0 for most in largest]
+    return tuple(replace(column, step=max(column.step, step)) for column, step in zip(columns, least, strict=True))
 
 
 # ---- what is said about it

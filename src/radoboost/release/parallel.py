@@ -15,7 +15,7 @@ from radoboost.errors import ArgumentError
 from radoboost.privacy import Event, Relation, accountant_name, best_guess, epsilon_at, event_to_dict
 from radoboost.release import Statement, percent_up
 from radoboost.release.alike import Part
-from radoboost.release.chain import Earlier, chain, total
+from radoboost.release.chain import Earlier, chain, known_names, total
 from radoboost.release.checking import check_statement
 from radoboost.release.holders import AVERAGED, Figure, Holders
 
@@ -94,7 +94,7 @@ def _tables(parts: Sequence[Part]) -> list[list[Part]]:
     """The releases by table: those that were composed with each other, or with a third, are of one."""
     tables: list[tuple[set[str], list[Part]]] = []
     for part in parts:
-        ids, own = {earlier.id for earlier in chain([part.release])}, [part]
+        ids, own = known_names(part.release), [part]
         for known in [table for table in tables if table[0] & ids]:
             tables.remove(known)
             ids, own = ids | known[0], [*known[1], *own]
@@ -133,6 +133,10 @@ def _figures(
         totals = [_composed([earlier.event for earlier in known], relation) for known in chains]
         case = "one who is at one holder, with all earlier releases of its table that these name"
         figures.append(Figure.of(case, _costliest_first(totals, [delta])[0], delta))
+    for part in (part for table in tables for part in table):  # such as one that several made in a room
+        holders = part.release.statement.holders
+        own_figures = () if holders is None else holders.figures
+        figures += [replace(figure, case=f"{figure.case}, in {part.title}") for figure in own_figures]
     return tuple(figures)
 
 
