@@ -86,7 +86,7 @@ class SumShared:
         chosen = [*(columns[place] for place in self.places), columns[-1]]
         own = np.ascontiguousarray(values[:, self.places])
         rows, _ = self.engine.snap(own, np.ones(batch.n_rows, np.int8), chosen)
-        self.engine.sum_rows(rows, first_row, self.prepared, sums.shared)
+        self.engine.sum_rows(rows, first_row + self.task.offset, self.prepared, sums.shared)
 
 
 def check_share(asked: Asked) -> None:
