@@ -98,6 +98,12 @@ def test_rados_and_sums_beside_them_have_the_same_coins_where_each_part_tosses_i
     assert (totals[0] != totals[1]).any()  # coins are tossed anew for each part
 
 
+def test_rows_that_follow_those_of_others_have_the_same_coins_in_both():
+    signs = np.array([1, -1, 1, 1, -1] * 40)
+    release = rb.craft(signs[:, None].astype(float), signs, n_rados=30, scale=None, share=[], seed=4, first_row=1001)
+    assert (release.rados[:, 0] == release.blocks["shared"][:, 0]).all()
+
+
 def test_learners_of_rados_do_not_take_the_label_for_a_feature(both):
     clinic, *_ = both
     plain = replace(clinic, blocks={"rados": clinic.rados}, block_columns={})
@@ -138,6 +144,12 @@ def test_what_cannot_be_shared_is_refused(rng, options, words):
 def test_more_than_two_classes_share_nothing(rng):
     with pytest.raises(rb.RadoError, match="is for two classes, and there are 3"):
         rb.craft(rng.normal(size=(60, 2)), np.arange(60) % 3, n_rados=10, share=["x0"])
+
+
+def test_what_is_shared_is_not_merged(both):
+    clinic, laboratory, *_ = both
+    with pytest.raises(rb.ArgumentError, match="shares columns for rado join, and sums without labels are not merged"):
+        rb.merge([clinic, laboratory])
 
 
 def test_a_block_that_does_not_go_with_the_rados_is_refused(both):

@@ -18,6 +18,7 @@ from radoboost.learner.model import Model
 from radoboost.release import RADOS, Release, Statement, load
 from radoboost.release.columns import CONSTANT, Column
 from radoboost.release.holders import JOINED, Holders
+from radoboost.release.laws import POOLED_SUMS, SUMS
 from radoboost.release.shared import SHARED, shared_names
 from radoboost.tables.columns import listed
 from radoboost.tables.kinds import Date, Kind, Number
@@ -123,7 +124,7 @@ def _check_release(release: Any, side: str) -> None:
     """Refuse what cannot be joined, by itself."""
     if not isinstance(release, Release):
         raise ArgumentError(f"join takes two releases, or their paths; {side} is a {type(release).__name__}")
-    if math.isfinite(release.statement.epsilon) or release.law != "sums":
+    if math.isfinite(release.statement.epsilon) or release.law not in (SUMS, POOLED_SUMS):
         raise ReleaseError(
             f"{side} is not plain: its rows were shortened or changed by this holder's own columns, or have noise, so "
             "that what both holders share differs; craft both without a promise, and with share (--share)"
