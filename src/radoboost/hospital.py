@@ -37,6 +37,7 @@ from radoboost.tables.kinds import Category, Date, Kind, Left, Number
 from radoboost.tables.schema import Schema
 
 N_PATIENTS, N_NEW = 20_000, 2_000
+FIVE = {"north": 7_000, "south": 5_000, "east": 4_000, "west": 2_500, "coast": 1_500}  # hospitals, and their patients
 LABEL = "outcome"
 NEW_WARD = "Palliative care"  # which the colleague's hospital has and the first one does not
 _FIRST_DAY, _N_DAYS = datetime.date(2023, 1, 1), 731
@@ -105,21 +106,49 @@ def write_hospital(directory: str | os.PathLike[str]) -> tuple[Path, Path, Path]
     code-book.schema.json 19
     """
     folder = Path(directory)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the directory {folder}: {reason(error)}; choose another") from None
+    _make_folder(folder)
     new = hospital(N_NEW, seed=2)
     ids = pa.array([f"Q{name[1:]}" for name in new["patient_id"].to_pylist()])
     wards = new["ward"].to_pylist()
     moved = [NEW_WARD if ward == "Dermatology" else ward for ward in wards]
     new = new.set_column(0, "patient_id", ids).set_column(new.schema.get_field_index("ward"), "ward", pa.array(moved))
     for name, table in (("hospital.csv", hospital()), ("colleague.csv", new)):
-        with replacing(folder / name) as draft:
-            pa.csv.write_csv(table, draft, pa.csv.WriteOptions(quoting_style="none"))
+        _write_csv(table, folder / name)
     with replacing(folder / "code-book.schema.json") as draft:
         draft.write_text(_json_text(code_book()), encoding="utf-8")
     return folder / "hospital.csv", folder / "colleague.csv", folder / "code-book.schema.json"
+
+
+def write_hospitals(directory: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """Write patients.csv into a folder for each of five hospitals, and beside these what `write_hospital` writes.
+
+    Their patients are those of hospital.csv, in order: each is at one of them.
+
+    >>> import tempfile
+    >>> [path.parent.name for path in write_hospitals(tempfile.mkdtemp())[:2]]
+    ['north', 'south']
+    """
+    folder = Path(directory)
+    shared = write_hospital(folder)  # it makes the folder
+    table, first, files = hospital(), 0, []
+    for name, patients in FIVE.items():
+        _make_folder(folder / name)
+        _write_csv(table.slice(first, patients), folder / name / "patients.csv")
+        files.append(folder / name / "patients.csv")
+        first += patients
+    return *files, *shared
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the directory {folder}: {reason(error)}; choose another") from None
+
+
+def _write_csv(table: pa.Table, place: Path) -> None:
+    with replacing(place) as draft:
+        pa.csv.write_csv(table, draft, pa.csv.WriteOptions(quoting_style="none"))
 
 
 def _json_text(schema: Schema) -> str:

@@ -16,6 +16,9 @@ def demo(
     hospital: Annotated[
         bool, typer.Option("--hospital", help="Only write a made-up hospital's tables, to try things on.")
     ] = False,
+    hospitals: Annotated[
+        bool, typer.Option("--hospitals", help="The same, with the patients at five hospitals.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run the whole flow on scikit-learn's breast-cancer data, without a promise and with one.
@@ -24,16 +27,18 @@ def demo(
 
     With --hospital it runs nothing, and writes two raw tables: hospital.csv, with 20,000 patients, and colleague.csv,
     with 2,000 of another hospital. They have ids, gaps, text and dates. A third file, code-book.schema.json, says what
-    their columns are. The tutorial starts from these.
+    their columns are. The tutorial starts from these. With --hospitals the same patients are at five hospitals, each in
+    a folder of its own, for the tutorial about several.
 
     \b
     Examples:
       rado demo
       rado demo --directory /tmp/demo
       rado demo --hospital --directory .
+      rado demo --hospitals --directory .
     """
-    if hospital:
-        _write_tables(directory, as_json)
+    if hospital or hospitals:
+        _write_tables(directory, hospitals, as_json)
         return
     from radoboost.demo import run_demo
     from radoboost.progress import show_progress
@@ -51,10 +56,10 @@ def demo(
     )
 
 
-def _write_tables(directory: Path, as_json: bool) -> None:
-    from radoboost.hospital import write_hospital
+def _write_tables(directory: Path, several: bool, as_json: bool) -> None:
+    from radoboost.hospital import write_hospital, write_hospitals
 
-    files = [str(path) for path in write_hospital(directory)]
+    files = [str(path) for path in (write_hospitals if several else write_hospital)(directory)]
     if as_json:
         print(json.dumps({"files": files}, indent=2, ensure_ascii=False))
     else:

@@ -28,7 +28,7 @@ from radoboost.learner.link import score_link
 from radoboost.learner.model import Model
 from radoboost.learner.moments import without
 from radoboost.learner.uncertainty import Curvature, empty_chance, measure
-from radoboost.release.alike import Part, check_alike, check_different
+from radoboost.release.alike import Part, check_alike, check_different, pooled_schema
 from radoboost.release.laws import NOISY_MOMENTS
 from radoboost.release.parallel import together
 from radoboost.release.scores import column_factors, whitened_theta
@@ -87,7 +87,7 @@ def learn_average(parts: Sequence[Part], *, one_holder: bool = False) -> Model:
         "signatures": dict(first.signatures),
     }
     statement = together(parts, one_holder=one_holder)
-    return Model(fit.theta, first.columns, first.classes, learner, origin, statement, first.schema, first.map)
+    return Model(fit.theta, first.columns, first.classes, learner, origin, statement, pooled_schema(parts), first.map)
 
 
 def average(parts: Sequence[Part]) -> Average:

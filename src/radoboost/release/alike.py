@@ -5,7 +5,7 @@ Whatever differs is refused by name, with what to do about it.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +15,8 @@ from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.release import Release, load
 from radoboost.release.columns import Column
 from radoboost.release.holders import MERGED
+from radoboost.tables.kinds import Number
+from radoboost.tables.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +105,8 @@ def check_alike(first: Part, other: Part) -> None:
         )
     if a.feature_names != b.feature_names:
         raise ArgumentError(_other_columns(first, other))
-    if (a.schema is None) != (b.schema is None) or (
-        a.schema is not None and b.schema is not None and a.schema.to_dict() != b.schema.to_dict()
-    ):
-        raise ArgumentError(
-            f"{first.name} and {other.name} read their tables by different schemas; let all holders craft with one "
-            "schema that was written for all of them (--schema)"
-        )
+    if _without_fills(a.schema) != _without_fills(b.schema):
+        raise ArgumentError(_other_schemas(first, other))
     if a.map != b.map:
         raise ArgumentError(
             f"{first.name} and {other.name} have columns that were made by feature maps with different constants, "
@@ -122,6 +119,45 @@ def check_alike(first: Part, other: Part) -> None:
         )
     for mine, theirs in zip(a.columns, b.columns, strict=True):
         _check_column(first, other, mine, theirs)
+
+
+def _without_fills(schema: Schema | None) -> dict[str, Any] | None:
+    """What a schema says, but for what gaps are filled with: a table's own mean, where nobody declared it."""
+    if schema is None:
+        return None
+    document = schema.to_dict()
+    return {**document, "columns": {name: {**entry, "fill": None} for name, entry in document["columns"].items()}}
+
+
+def _other_schemas(first: Part, other: Part) -> str:
+    """Which columns are read otherwise."""
+    ours, theirs = (
+        {} if entry is None else entry["columns"]
+        for entry in map(_without_fills, (first.release.schema, other.release.schema))
+    )
+    names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    where = f", in {listed(names)}" if names else ""
+    return (
+        f"{first.name} and {other.name} read their tables by different schemas{where}; "
+        "let all holders craft with one schema that was written for all of them (--schema)"
+    )
+
+
+def pooled_schema(parts: Sequence[Part]) -> Schema | None:
+    """The schema of all: each holder filled gaps as its own says, and new rows get the mean of that over all rows.
+
+    Of dates, and where numbers of rows are not known, they get what the first holder has.
+    """
+    schema, counts = parts[0].release.schema, [part.release.n_examples for part in parts]
+    others = [part.release.schema for part in parts]
+    if schema is None or None in counts or all(other == schema for other in others):
+        return schema
+    columns = dict(schema.columns)
+    for name, kind in schema.columns.items():
+        fills = [getattr(other.columns[name], "fill", None) for other in others if other is not None]
+        if isinstance(kind, Number) and None not in fills:
+            columns[name] = replace(kind, fill=float(np.average(fills, weights=np.array(counts, dtype=np.float64))))
+    return replace(schema, columns=columns)
 
 
 def _check_column(first: Part, other: Part, mine: Column, theirs: Column) -> None:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.release import Release, Statement
-from radoboost.release.alike import Part, check_alike, check_different, constants_of, listed, read_parts
+from radoboost.release.alike import Part, check_alike, check_different, constants_of, listed, pooled_schema, read_parts
 from radoboost.release.blocks import holds_rados
 from radoboost.release.chain import known_names
 from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
@@ -123,7 +123,7 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
         statement=_statement(parts, entries, pooled),
         n_examples=rows,
         id=_id(parts, pooled),
-        schema=first.schema,
+        schema=pooled_schema(parts),
         map=first.map,
         block_columns=first.block_columns,
     )
