@@ -156,6 +156,7 @@ def test_strangers_and_impostors_are_refused(seats):
         b"{}\n" + npz(a=npy(header={"descr": "<u8", "fortran_order": False, "shape": (-1, -1)}) + bytes(8)),
         b"{}\n" + npz(a=npy(header={"descr": "<u8", "fortran_order": False, "shape": (1 << 40, 0)}))[:-9],
         b"{}\n" + npz(zipfile.ZIP_DEFLATED, a=npy(np.zeros(1 << 20))),
+        b"{}\n" + npz(zipfile.ZIP_DEFLATED, a=npy(np.random.default_rng(0).integers(0, 256, 500, dtype=np.uint8))),
         b"{}\n" + npz(zipfile.ZIP_BZIP2, a=npy(np.zeros(1 << 20))),
         b"{}\n" + npz(**{f"a{k}": npy(np.arange(1)) for k in range(65)}),
     ],

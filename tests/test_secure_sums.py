@@ -123,6 +123,27 @@ def test_nobody_is_in_a_sum_twice(rng):
         with pytest.raises(RoomError, match=r"a message of h00 is already there \(0003/keys/h00\).* open a new room"):
             again.step(0.0)
     assert room.box.names("") == before
+    room = Room(rng, 3)
+    room.box.put("0003/unmask/h00", b"all that is left of it")
+    with pytest.raises(RoomError, match=r"already there \(0003/unmask/h00\)"):
+        room.sums()["h00"].step(0.0)
+    assert len(room.box.names("")) == 1
+
+
+@pytest.mark.parametrize("kind", ROUNDS)
+def test_a_message_in_the_own_place_ends_the_sum(rng, kind):
+    """As of another process with the same identity, which was a little faster."""
+    room = Room(rng, 5)
+
+    def sent(place, content):
+        if place == place_of(3, kind, "h01"):
+            message = read(content, place, room.seats)
+            room.box.put(place, room.signed("h01", kind, {**message.body, "twin": True}, message.arrays))
+        return content
+
+    room.views["h01"].sent.append(sent)
+    with pytest.raises(RoomError, match=rf"a message of h01 is already there \(0003/{kind}/h01\)"):
+        raise played(room.sums(), rng)["h01"]
 
 
 def test_what_cannot_be_summed_is_refused(rng):
@@ -318,27 +339,40 @@ def two_lists(room, rng):
     return room.names, False, set()
 
 
-def wrong_list(room, rng):
-    """A list that names a stranger, too few, or other messages; or by somebody who is not in it."""
-    kind = some(rng, ROUNDS[:3])
-    changes = [
-        lambda body, maker: body["in"].update(zorro="00" * 32),
-        lambda body, maker: [body["in"].pop(name) for name in room.names[1:]],
-        lambda body, maker: body["in"].update({some(rng, room.names): "00" * 32}),
-        lambda body, maker: body["in"].pop(maker),
-        lambda body, maker: body.update({"in": ["h00", "h01"]}),
-        lambda body, maker: body.update(after="00" * 32),
-        lambda body, maker: body.pop("after"),
-        lambda body, maker: body.pop("in"),
-    ]
-    change = some(rng, changes)
+LIST_CHANGES = {
+    "names zorro, who cannot be in it": lambda body, maker: body["in"].update(zorro="00" * 32),
+    "leaves out h01, h02, h03, h04, so that too few are left": lambda body, maker: body.update({"in": {"h00": ""}}),
+    "has another message of h02 than the one": lambda body, maker: body["in"].update(h02="00" * 32),
+    "names h00, who cannot be in it": lambda body, maker: body["in"].pop(maker),
+    "goes by other lists than those": lambda body, maker: body.update(after="00" * 32),
+    "goes by other lists": lambda body, maker: body.pop("after"),
+    "goes by other": lambda body, maker: body.pop("in"),
+    "goes by": lambda body, maker: body.update({"in": ["h00", "h01"]}),
+}
 
+
+def with_list(room, kind, change):
     def sent(place, content):
         wrong = place == place_of(room.stage, f"{kind}-list")
         return rewritten_list(room, content, kind, change) if wrong else content
 
     room.views["h00"].sent.append(sent)
+
+
+def wrong_list(room, rng):
+    """A list that names a stranger, too few, or other messages; or by somebody who is not in it."""
+    with_list(room, some(rng, ROUNDS[:3]), some(rng, [*LIST_CHANGES.values()][4:]))
     return ["h00"], None, set()
+
+
+@pytest.mark.parametrize("words", LIST_CHANGES)
+def test_a_list_that_cannot_be_followed_is_refused_by_all(rng, words):
+    for kind in ROUNDS[:3]:
+        room = Room(rng, 5)
+        with_list(room, kind, LIST_CHANGES[words])
+        for outcome in played(room.sums(), rng).values():
+            with pytest.raises(RoomError, match=f"the list of h00 .0003/{kind}-list. {words}"):
+                raise outcome
 
 
 def killed(room, rng):
