@@ -29,7 +29,10 @@
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
 #                 chain: several releases together; holders: what a statement says where there are several;
-#                 merging: plain releases of several holders as one, if they are alike
+#                 merging: plain releases of several holders as one, if they are alike; parallel: what private ones
+#                 promise together; shared: sums without labels, for another holder; block_rados: sums over alike
+#                 people; files and their digests; awaited: a release whose sums are on their way, in shares or
+#                 encrypted
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups), what noise by shares is worth
 #                 (shared_noise); figures and export; what a total set in advance allows (filter), and the books of a
@@ -52,21 +55,23 @@
 #                 web_client, kept by web_server on shelves; agreement, seating, waiting, sitting, outcome; joining:
 #                 all of it
 #     mechanisms  what protects a release: contract, claims, person_claims, room_claims; then plain and feature_band, by
-#                 two_passes; noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
+#                 two_passes, with shared_sums; noisy_rados and noisy_examples, by records and contributions; moments,
+#                 with moment_budget,
 #                 moment_plan, moment_columns, moment_stages, moment_passes, moment_classes, score_counts, bins,
 #                 private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
 #                 odd_cells);
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
-#                 craft: check, open, make, release; table_check, for the holder; foreseen, expected_error and costs,
-#                 without data
+#                 craft: check, open, make, release; block_rados, a baseline; table_check, for the holder; foreseen,
+#                 expected_error and costs, without data
+#                 grid_rows: rows to be sent away; row_shares: in two shares, and share_sums: what a server makes of one
 #
 # Anyone's side, from a release to a classifier:
 #
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
 #                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, prior, model,
 #                 averaging (private releases of several holders), rows, predict, frames (partitions of a cluster's),
-#                 spark_udf, explain
+#                 spark_udf, explain; columns at different holders: completion, joining, and block_rados as a baseline
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -74,6 +79,7 @@
 #
 #   estimators    the learners as scikit-learn classifiers, adaboost over examples, and what they share: shells; tuning:
 #                 folds, and fits that add up
+#   secure        rows that a crafter sums encrypted: paillier, packing, ciphertexts
 #   predicting    a table's predictions, on this machine or on a cluster
 #   scoring       a private test error: errors and hits, with noise
 #   describe      a release or a model in words
@@ -92,9 +98,9 @@
 #                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
-#   cli           the command rado: shell, protection, and a module for each command: craft, learn, merge, predict,
-#                 score, show, export, schema, check, account, ledger, audit, attack, reproduce, demo; __main__ for
-#                 python -m
+#   cli           the command rado: shell, protection, and a module for each command: craft, learn, merge with
+#                 merge_shares, join, share, predict, score, show, export, schema, check, account, ledger, room with
+#                 room_state and room_serve, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version
@@ -124,6 +130,7 @@ if TYPE_CHECKING:
     )
     from radoboost.estimators import MomentsClassifier, RadoBoostClassifier
     from radoboost.findings.explained import explain
+    from radoboost.holder.block_rados import craft_blocks
     from radoboost.holder.craft import craft
     from radoboost.holder.foreseen import plan_for
     from radoboost.holder.guessing import schema_template
@@ -131,20 +138,26 @@ if TYPE_CHECKING:
     from radoboost.holder.proposing import propose_schema
     from radoboost.holder.room.identities import Identity
     from radoboost.holder.room.joining import close_room, join_room, open_room
+    from radoboost.holder.row_shares import share
+    from radoboost.holder.share_sums import craft_shares, new_share_key
     from radoboost.holder.signatures import AllSignatures, FixedSupport
+    from radoboost.learner.block_rados import learn_blocks
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
     from radoboost.learner.frames import predict_partitions
+    from radoboost.learner.joining import join, part_models
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.prior import class_shares
     from radoboost.learner.spark_udf import predict_udf
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
+    from radoboost.release.block_rados import BlockRados
     from radoboost.release.columns import Column
     from radoboost.release.drawn import draw_rados
     from radoboost.release.maps import FeatureMap
     from radoboost.release.merging import merge
+    from radoboost.release.shares import PartialSums, Share, load_partial, load_share, merge_shares
     from radoboost.scoring import score
     from radoboost.tables.kinds import Category, Date, Left, Number
     from radoboost.tables.queries import query
@@ -156,11 +169,14 @@ __version__ = version("radoboost")
 
 # The module of each public name. It is imported on first use, so that a command pays for what it uses.
 _HOMES = {
+    "learner.block_rados": ("learn_blocks",),
     "learner.boost": ("Rounds",),
+    "release.block_rados": ("BlockRados",),
     "release.columns": ("Column",),
     "release.drawn": ("draw_rados",),
     "release.maps": ("FeatureMap",),
     "release.merging": ("merge",),
+    "holder.block_rados": ("craft_blocks",),
     "holder.craft": ("craft",),
     "findings.explained": ("explain",),
     "holder.foreseen": ("plan_for",),
@@ -188,9 +204,12 @@ _HOMES = {
     "estimators": ("MomentsClassifier", "RadoBoostClassifier"),
     "holder.guessing": ("schema_template",),
     "holder.proposing": ("propose_schema",),
+    "holder.row_shares": ("share",),
+    "holder.share_sums": ("craft_shares", "new_share_key"),
     "holder.mechanisms": ("FeatureBand", "Moments", "NoisyExamples", "NoisyRados", "Plain"),
     "learner.export": ("export",),
     "learner.frames": ("predict_partitions",),
+    "learner.joining": ("join", "part_models"),
     "learner.model": ("Model", "load_model"),
     "learner.prior": ("class_shares",),
     "learner.spark_udf": ("predict_udf",),
@@ -198,6 +217,7 @@ _HOMES = {
     "release": ("Release", "Statement", "load"),
     "holder.room.identities": ("Identity",),
     "holder.room.joining": ("close_room", "join_room", "open_room"),
+    "release.shares": ("PartialSums", "Share", "load_partial", "load_share", "merge_shares"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
     "learner.weak": ("Median", "Prudential", "Strongest"),
     "scoring": ("score",),
@@ -212,6 +232,7 @@ __all__ = [
     "AdaBoostSSClassifier",
     "AllSignatures",
     "ArgumentError",
+    "BlockRados",
     "BudgetError",
     "BudgetWarning",
     "Category",
@@ -240,6 +261,7 @@ __all__ = [
     "NoisyRados",
     "Number",
     "OutputError",
+    "PartialSums",
     "Plain",
     "Prudential",
     "RadoBoostClassifier",
@@ -250,6 +272,7 @@ __all__ = [
     "Rounds",
     "Schema",
     "SchemaWarning",
+    "Share",
     "Statement",
     "Strongest",
     "TableError",
@@ -257,15 +280,24 @@ __all__ = [
     "class_shares",
     "close_room",
     "craft",
+    "craft_blocks",
+    "craft_shares",
     "draw_rados",
     "explain",
     "export",
     "folds",
+    "join",
     "join_room",
+    "learn_blocks",
     "load",
     "load_model",
+    "load_partial",
+    "load_share",
     "merge",
+    "merge_shares",
+    "new_share_key",
     "open_room",
+    "part_models",
     "plan_for",
     "predict_partitions",
     "predict_udf",
@@ -273,10 +305,13 @@ __all__ = [
     "query",
     "schema_template",
     "score",
+    "share",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "secure":  # a package of its own, whose library is an extra
+        return import_module("radoboost.secure")
     for module, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(f"radoboost.{module}"), name)

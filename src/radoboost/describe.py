@@ -10,12 +10,14 @@ import numpy as np
 
 from radoboost.findings.explained import effect_lines
 from radoboost.learner.explain import explain_model
+from radoboost.learner.joining import SENTENCES
 from radoboost.learner.model import Model
 from radoboost.learner.uncertainty import little_in_words
 from radoboost.privacy import delta_advice
 from radoboost.release import Release, Statement, percent_up, rounded_up
 from radoboost.release.class_facts import class_facts, facts_in_words
 from radoboost.release.maps import FeatureMap
+from radoboost.release.shared import shared_names
 from radoboost.release.words import (
     epsilon_text,
     figures_in_words,
@@ -32,7 +34,7 @@ _WIDTH = 80
 _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 5
 _NOT_FOR_PEOPLE = ("noise", "noise_std", "noise_on", "rounds", "plan", "grid", "constant", "eta", "score_unit")
-_SAID_APART = ("standard_errors", "empty_chance", "noise_share", "effects")
+_SAID_APART = ("standard_errors", "empty_chance", "noise_share", "effects", "parts", "on", *SENTENCES)
 
 
 def describe(release: Release) -> str:
@@ -47,6 +49,7 @@ def describe(release: Release) -> str:
         f"{held_in_words(release.n_rados)} of {len(release.columns):,} features, from {_examples(release.n_examples)}",
         *_classes(release),
         *_mapped(release.map),
+        *_shares(release),
         *_made_by(release.mechanism, release.signatures if release.n_rados else None, release.map),
         "",
         *_stated(release.statement, release.n_examples),
@@ -82,13 +85,14 @@ def describe_model(model: Model) -> str:
         *_field("learner", _named({key: value for key, value in model.learner.items() if key not in _SAID_APART})),
         *_mapped(model.map),
     ]
+    lines += _joined(model.learner)
     if "empty_chance" in model.learner:
         lines += _field("doubt", little_in_words(model.learner["empty_chance"], model.learner["noise_share"]))
     if model.release is None or model.statement is None:
         lines += ["learned from the examples themselves: nothing is promised about them"]
     else:
         lines += [
-            *_field("from", f"{held_in_words(model.release['n_rados'])} of {_examples(model.release['n_examples'])}"),
+            *_field("from", f"{held_in_words(model.release['n_rados'])} of {_people(model)}"),
             *_made_by(
                 model.release["mechanism"], model.release["signatures"] if model.release["n_rados"] else None, model.map
             ),
@@ -300,6 +304,41 @@ def _mapped(feature_map: FeatureMap | None) -> list[str]:
         "feature map",
         f"{len(feature_map.terms):,} columns made of {len(feature_map.input_names):,}: {made}"
         + (f"; {logged:,} of the inputs logged" if logged else ""),
+    )
+
+
+def _joined(learner: Mapping[str, Any]) -> list[str]:
+    """Which columns are whose, and what a model over all of them assumes, needs and cannot know; nothing of others."""
+    if "assumes" not in learner:
+        return []
+    on = f"{', '.join(learner['on'])} and the label" if learner["on"] else "the label alone"
+    lines = _field("joined on", on)
+    for part in learner["parts"]:
+        own = f"{', '.join(part['columns'][:_SHOWN_COLUMNS])}{', ...' if len(part['columns']) > _SHOWN_COLUMNS else ''}"
+        lines += _field("holder", f"{own}: {held_in_words(part['rados'])} of {_examples(part['rows'])}")
+    for key in SENTENCES:
+        lines += _field("", learner[key])
+    return lines
+
+
+def _people(model: Model) -> str:
+    """Whose rows a model was learned from, in numbers."""
+    assert model.release is not None
+    parts = model.learner.get("parts")
+    if parts is None:
+        return _examples(model.release["n_examples"])
+    rows = " and ".join(f"{part['rows']:,}" for part in parts)
+    return f"{rows} examples, of the same people or of others"
+
+
+def _shares(release: Release) -> list[str]:
+    """The columns that stand there for another holder, where there are any."""
+    names = shared_names(release)
+    if names is None:
+        return []
+    what = f"{', '.join(names)}, and the label" if names else "the label alone"
+    return _field(
+        "shared", f"{what}: sums without labels stand beside the rados, for rado join; learners leave them out"
     )
 
 

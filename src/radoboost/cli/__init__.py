@@ -7,19 +7,21 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli import attack, ledger
+from radoboost.cli import attack, ledger, room
 from radoboost.cli.account import account
 from radoboost.cli.audit import audit
 from radoboost.cli.check import check
 from radoboost.cli.craft import craft
 from radoboost.cli.demo import demo
 from radoboost.cli.export import export
+from radoboost.cli.join import join
 from radoboost.cli.learn import learn
 from radoboost.cli.merge import merge
 from radoboost.cli.predict import predict
 from radoboost.cli.reproduce import reproduce
 from radoboost.cli.schema import bounds, schema
 from radoboost.cli.score import score
+from radoboost.cli.share import share
 from radoboost.cli.shell import in_one_line
 from radoboost.cli.show import show
 
@@ -30,11 +32,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (craft, learn, merge, predict, score, show, export, schema, check, account, audit, reproduce, demo):
+for command in (
+    *(craft, learn, merge, join, share, predict, score, show, export),
+    *(schema, check, account, audit, reproduce, demo),
+):
     app.command()(in_one_line(command))
 app.command(hidden=True, context_settings={"ignore_unknown_options": True})(in_one_line(bounds))
 app.add_typer(ledger.app)
 app.add_typer(attack.app)
+app.add_typer(room.app)
 
 
 def _show_version(wanted: bool) -> None:

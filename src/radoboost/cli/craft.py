@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from inspect import signature
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_columns, complete_mechanism
+from radoboost.cli.share import KeyOption, NewKeyOption, are_shares, craft_from_shares, refuse_keys
 from radoboost.cli.shell import (
     BoundsOption,
     ClassesOption,
@@ -127,6 +129,13 @@ def craft(
             "linear, and for moments what the table carries.",
         ),
     ] = "auto",
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL,COL",
+            help="Columns that another holder has too, for rado join; '' if only the label is. Not with --epsilon.",
+        ),
+    ] = None,
     scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
     schema: SchemaOption = None,
     bounds: BoundsOption = None,
@@ -176,6 +185,8 @@ def craft(
     ] = None,
     ledger: LedgerOption = None,
     ledger_table: TableOption = None,
+    key: KeyOption = None,
+    new_key: NewKeyOption = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -224,13 +235,21 @@ def craft(
       rado craft wine.csv --label grade --class low --class middle --class high
       rado craft patients.csv --label readmitted --missing drop --separator ';' --decimal ,
       rado craft patients.csv --label readmitted --unlabelled drop
+      rado craft patients.csv --label readmitted --share age,region
       rado craft patients.csv --epsilon 1 --schema patients.schema.json
       rado craft patients.csv --epsilon 1 --schema patients.schema.json --ledger clinic.ledger
       rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
+      rado craft a.share --new-key both.key    # one of two servers; the other takes b.share and --key both.key
     """
+    given = dict(locals())
     import radoboost as rb
+    from radoboost.tables.columns import split_names
     from radoboost.tables.labels import class_advice
 
+    if are_shares(table):
+        craft_from_shares(given, {name: option.default for name, option in signature(craft).parameters.items()})
+        return
+    refuse_keys(key, new_key)
     options = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
     protection = chosen_mechanism(
         mechanism, {**options, "unit": unit, "relation": relation, "sharpen": sharpen, "bounds_share": bounds_share}
@@ -243,15 +262,15 @@ def craft(
         )
     check_trust(cluster, trust_network)
     declared_classes = chosen_classes(classes, class_, table)
-    chosen = chosen_table(table, query, form)
+    content = chosen_table(table, query, form)
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)
     if not force:
-        _keep_promise(place)
+        keep_promise(place)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.craft(
-            chosen,
+            content,
             label=label,
             classes=declared_classes,
             features=feature or None,
@@ -260,6 +279,7 @@ def craft(
             mechanism=protection,
             signatures=chosen_signatures(support),
             columns=columns,
+            share=None if share is None else split_names(share),
             scale=None if scale == "none" else scale,
             schema=schema,
             bounds=bounds,
@@ -294,7 +314,7 @@ def craft(
     print_release(release, place, as_json, f"wrote {place}")
 
 
-def _keep_promise(place: Path) -> None:
+def keep_promise(place: Path) -> None:
     """Refuse to overwrite a release that spent some of a budget: its noise cannot be drawn again."""
     from radoboost import load
     from radoboost.release import rounded_up

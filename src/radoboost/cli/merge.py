@@ -5,11 +5,17 @@ from typing import Annotated
 
 import typer
 
+from radoboost.cli.merge_shares import merged_shares
 from radoboost.cli.shell import JsonFlag, check_output, completing, print_release
 
 
 def merge(
-    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Plain releases, one of each holder.")],
+    releases: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RELEASE...", help="Plain releases, one of each holder; with --shares, what two servers made."
+        ),
+    ],
     how: Annotated[
         str,
         typer.Option(
@@ -19,6 +25,10 @@ def merge(
             "those of all rows, for different numbers of rados. auto sums where it can.",
         ),
     ] = "auto",
+    shares: Annotated[
+        bool,
+        typer.Option("--shares", help="Put together what rado craft made of the two shares of rows, at the learner."),
+    ] = False,
     output: Annotated[
         Path,
         typer.Option("-o", "--output", metavar="OUT", help="The release; merged.rado.parquet by default."),
@@ -35,10 +45,11 @@ def merge(
     Examples:
       rado merge north.rado.parquet south.rado.parquet -o both.rado.parquet
       rado merge north.rado.parquet south.rado.parquet west.rado.parquet --how moments
+      rado merge --shares a.partial b.partial -o patients.rado.parquet
     """
     import radoboost as rb
 
     check_output(output, [str(path) for path in releases])
-    release = rb.merge(releases, how)
+    release = merged_shares(releases, how) if shares else rb.merge(releases, how)
     release.save(output)
     print_release(release, output, as_json, f"wrote {output}")

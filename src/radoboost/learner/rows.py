@@ -104,7 +104,12 @@ def open_rows(
     if schema is not None:
         schema = replace(schema, separator=separator or _unusual(schema.separator))
         schema = schema if decimal is None else replace(schema, decimal=decimal, thousands=None)
-    return open_table(table, label=label, features=names, labelled=False, schema=schema, marks=marks, gaps=True)
+    try:
+        return open_table(table, label=label, features=names, labelled=False, schema=schema, marks=marks, gaps=True)
+    except TableError as error:
+        if "needs" not in model.learner or "has no column" not in str(error):
+            raise
+        raise TableError(f"{error}; the model joins columns of two holders, and {model.learner['needs']}") from None
 
 
 def _unusual(separator: str | None) -> str | None:

@@ -6,7 +6,6 @@ characters set to '0': it detects damage, not forgery. No field could hold a key
 """
 
 import dataclasses
-import hashlib
 import json
 import math
 import os
@@ -32,9 +31,11 @@ from radoboost.release.blocks import RADOS as RADOS
 from radoboost.release.blocks import class_block as class_block
 from radoboost.release.checking import check_statement
 from radoboost.release.columns import Column, columns_from_json
+from radoboost.release.digests import checked_digest, seal, with_document
 from radoboost.release.holders import Holders
 from radoboost.release.laws import NOISY_MOMENTS, law_of
 from radoboost.release.maps import FeatureMap
+from radoboost.release.shared import check_shared
 from radoboost.release.stage_noise import check_release
 from radoboost.tables.class_names import one_kind
 from radoboost.tables.schema import Schema
@@ -44,10 +45,8 @@ from radoboost.tables.schema import Schema
 FORMATS = (1, 2, 3)
 _MOMENTS = {"moment:C", "whitening", "moment:b", "moment:C2"}
 _KEY = "radoboost"
-_ZEROS = "0" * 64
-_MARK = re.compile(rb'"sha256":"([0-9a-f]{64})"\}')
+SHARE_KEY = "radoboost_share"
 _ID = re.compile("([0-9a-f]{32})?")
-_FOOTER = 8  # the length of the footer, and "PAR1"
 
 
 @dataclass(frozen=True)
@@ -217,6 +216,7 @@ class Release:
         object.__setattr__(self, "blocks", MappingProxyType(frozen))
         check_map(self.map, self.columns)
         check_block_columns(self.block_columns, self.blocks)
+        check_shared(self.blocks, self.feature_names, self.block_columns)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy cannot be pickled; what it shows can.
@@ -289,18 +289,9 @@ class Release:
         """Write the release to one Parquet file, whole or not at all."""
         with replacing(Path(path)) as draft:
             table = to_table(self.blocks, self.feature_names, self._layout())
-            document = json.dumps({**self.to_dict(), "sha256": _ZEROS}, separators=(",", ":"), allow_nan=False)
-            with pq.ParquetWriter(draft, table.schema, use_dictionary=[BLOCK_COLUMN]) as writer:
+            with with_document(draft, table.schema, _KEY, self.to_dict(), use_dictionary=[BLOCK_COLUMN]) as writer:
                 writer.write_table(table)
-                writer.add_key_value_metadata({_KEY: document})
-            with draft.open("r+b") as file:
-                start = _digest_start(file, draft)
-                assert start is not None
-                digest = _digest(file, start)
-                file.seek(start)
-                file.write(digest.encode("ascii"))
-                file.flush()
-                os.fsync(file.fileno())
+            digest = seal(draft)
         object.__setattr__(self, "digest", digest)
         if self.after_save is not None:
             self.after_save(digest)
@@ -321,20 +312,12 @@ def load(path: str | os.PathLike[str]) -> Release:
     path = Path(path)
     try:
         with path.open("rb") as file:
-            # Nothing is parsed before the digest is right: a damaged file never reaches the Parquet reader.
-            start = _digest_start(file, path)
-            if start is None:
-                raise ReleaseError(
-                    f"{path} is not a radoboost release: it holds no radoboost document; of a table, rado craft "
-                    "makes one"
-                )
-            digest = _digest(file, start)
-            file.seek(start)
-            if file.read(64) != digest.encode("ascii"):
-                raise ReleaseError(f"{path} is damaged: its digest is not its own; get it again from its maker")
-            file.seek(0)
+            digest = checked_digest(
+                file, path, "a radoboost release: it holds no radoboost document; of a table, rado craft makes one"
+            )
             try:
                 parquet = pq.ParquetFile(file)
+                _refuse_share(parquet.metadata.metadata)
                 release = _parse(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
                 check_release(release)
                 object.__setattr__(release, "digest", digest)
@@ -349,6 +332,15 @@ def load(path: str | os.PathLike[str]) -> Release:
         if isinstance(error, ReleaseError):
             raise
         raise ReleaseError(f"cannot read {str(path)!r}: {error}") from None
+
+
+def _refuse_share(metadata: Mapping[bytes, bytes]) -> None:
+    """Refuse a file that is on the way to a release."""
+    if SHARE_KEY.encode() in metadata:
+        raise ReleaseError(
+            "these are rows or sums in shares or encrypted, and no release: rado craft --key takes shares of rows, and "
+            "rado merge --shares what it makes of both of them"
+        )
 
 
 def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
@@ -427,41 +419,6 @@ def read_schema(
     if [part.name for part in schema.encoded()] != (names if feature_map is None else list(feature_map.input_names)):
         raise ReleaseError("the columns are not those that its schema makes")
     return schema
-
-
-def _digest_start(file: Any, path: Path) -> int | None:
-    """Where the 64 characters of the digest begin in the file; None if it has no digest."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _FOOTER))
-    tail = file.read(_FOOTER)
-    length = int.from_bytes(tail[:4], "little")
-    file.seek(0)
-    if b'"radoboost_model"' in file.read(200):
-        raise ReleaseError(
-            f"{path} is a model, and no release: rado predict, rado show and rado export take it, in Python "
-            "rb.load_model; learn from a release, such as NAME.rado.parquet"
-        )
-    if tail[4:] != b"PAR1" or length + _FOOTER > size:
-        raise ReleaseError(f"{path} is not a whole Parquet file: it is truncated, damaged, or something else")
-    footer_start = size - _FOOTER - length
-    file.seek(footer_start)
-    matches = list(_MARK.finditer(file.read(length)))
-    return footer_start + matches[-1].start(1) if matches else None
-
-
-def _digest(file: Any, start: int) -> str:
-    """SHA-256 of the file with its digest set to zeros."""
-    digest = hashlib.sha256()
-    file.seek(0)
-    left = start
-    while left:
-        piece = file.read(min(left, 1 << 20))
-        digest.update(piece)
-        left -= len(piece)
-    digest.update(_ZEROS.encode("ascii"))
-    file.seek(start + len(_ZEROS))
-    digest.update(file.read())
-    return digest.hexdigest()
 
 
 @contextmanager

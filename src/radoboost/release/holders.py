@@ -12,8 +12,9 @@ from typing import Any
 from radoboost.errors import ReleaseError
 from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict
 
-MERGED, AVERAGED, ROOM = "merged", "averaged", "room"
-WAYS = (MERGED, AVERAGED, ROOM)
+MERGED, AVERAGED, ROOM, JOINED = "merged", "averaged", "room", "joined"
+SHARED, ENCRYPTED = "shared", "encrypted"  # rows went in two shares, or encrypted, to those who crafted
+WAYS = (MERGED, AVERAGED, ROOM, JOINED, SHARED, ENCRYPTED)
 
 
 @dataclass(frozen=True)

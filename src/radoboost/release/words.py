@@ -6,7 +6,7 @@ from typing import Any
 
 from radoboost.privacy import event_from_dict, figures
 from radoboost.release import Statement, rounded_up
-from radoboost.release.holders import AVERAGED, ROOM, Holders
+from radoboost.release.holders import AVERAGED, ENCRYPTED, ROOM, SHARED, Holders
 
 _LENGTHS = "standard deviations, where one row counts 1 and has length 1"
 _STAGES = {  # what a stage of several is called, by its name in a release
@@ -18,6 +18,13 @@ _STAGES = {  # what a stage of several is called, by its name in a release
     "sum": "sum",
     "whitened": "whitened second moments",
     "rounds": "each of {rounds} mean rados",
+}
+
+_WAYS = {
+    ROOM: "made by {} holders in a room",
+    AVERAGED: "the average of {} holders",
+    SHARED: "crafted by two servers from shares of rows of {} senders",
+    ENCRYPTED: "crafted from encrypted rows of {} senders",
 }
 
 
@@ -75,8 +82,8 @@ def holders_in_words(holders: Holders) -> list[str]:
     >>> holders_in_words(Holders("merged", ({"rows": 10}, {"rows": 12})))
     ['made of releases of 2 holders, merged']
     """
-    count, ways = len(holders.parts), {ROOM: "made by {} holders in a room", AVERAGED: "the average of {} holders"}
-    sentences = [ways.get(holders.how, "made of releases of {} holders, merged").format(count)]
+    count = len(holders.parts)
+    sentences = [_WAYS.get(holders.how, "made of releases of {} holders, merged").format(count)]
     for figure in holders.figures:
         relation = figure.event.relation
         neighbours = "" if relation is None else f", for {relation.value} as neighbours"

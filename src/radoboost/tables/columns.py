@@ -101,6 +101,15 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
     return names
 
 
+def split_names(text: str) -> list[str]:
+    """Names of columns from one text of a command line, with commas between them.
+
+    >>> split_names("age, region"), split_names("")
+    (['age', 'region'], [])
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def listed(names: Sequence[str]) -> str:
     """Names for a message: the first few, and how many more."""
     shown = ", ".join(repr(name) for name in names[:8])

@@ -42,7 +42,8 @@ class Asked:
     the release has: "linear" are the table's own, and what "auto" means is the mechanism's. `weights` say how often
     each row counts: they are one for each row, or the name of a column. Rows have numbers from `first_row` on, where
     holders with one seed number the rows of all of them. Noise on sums is drawn in so many `shares`, one of each holder
-    of a room; 1 where there is one holder.
+    of a room; 1 where there is one holder. `share` names the columns that another holder has too, whose sums without
+    labels stand beside the rados; None where none stand there.
     """
 
     n_rados: int
@@ -64,6 +65,7 @@ class Asked:
     choice_key: bytes | None = field(default=None, repr=False)
     columns: Columns = "auto"
     weights: Any = None
+    share: tuple[str, ...] | None = None
     first_row: int = 0
     shares: int = 1
 
@@ -143,6 +145,15 @@ class Asked:
                 "first_row out (--first-row): without a seed coins are independent anyway"
             )
 
+    def refuse_share(self, name: str) -> None:
+        """Refuse `share`, for mechanisms whose releases have no place for sums without labels."""
+        if self.share is not None:
+            raise ArgumentError(
+                f"{name} cannot share columns: releases that are joined are plain for now, because a private one "
+                "shortens each row by its own columns, so that what two holders share differs; leave share out "
+                "(--share), or epsilon"
+            )
+
     def refuse_person(self, name: str) -> None:
         """Refuse a `person`, for mechanisms that promise nothing about whole rows."""
         if self.person is not None:
@@ -178,7 +189,8 @@ class Circumstances:
     columns were made by a feature map. `shape` is what the noise of `moments` depends on. `n_classes` counts the
     classes of a plain release. With `query`, rows are those of the answer to a query. `cluster` names the machines that
     saw the table's rows, where it was not this one alone. Signatures that are `drawn_together` have one key for all
-    rows: those of a prescribed size. `room` has the holders, where there are several.
+    rows: those of a prescribed size. `room` has the holders, where there are several. `shared` names the columns whose
+    sums without labels stand beside the rados; None where there are none.
     """
 
     scale: str
@@ -199,6 +211,7 @@ class Circumstances:
     cluster: str = ""
     drawn_together: bool = False
     room: Gathering | None = None
+    shared: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -254,7 +267,9 @@ class Mechanism(Protocol):
     beforehand what so many declared rows carry has `foresee(asked)`, which returns a sentence or None. One that has no
     signatures for a seed to fix says so: `takes_seed` is False. One that books otherwise than its statement's event at
     once has `foreseen_bookings(asked)`: the events that it will book, as far as they are known beforehand. One whose
-    noise, if any, is added to sums, and that needs nothing else from all rows, works in a room: `in_rooms` is True.
+    noise, if any, is added to sums, and that needs nothing else from all rows, works in a room: `in_rooms` is True. One
+    whose releases may have sums without labels beside rados, for columns that holders share, has `may_share`, which is
+    True.
     """
 
     @property

@@ -6,6 +6,7 @@ from typing import ClassVar
 from radoboost.holder.grid import make_columns
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Secrets
+from radoboost.holder.mechanisms.shared_sums import check_share, shared_places
 from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey, through_map
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import check_enough_examples
@@ -47,6 +48,22 @@ def exposed_by_scale(scale: str, mapped: bool = False) -> tuple[str, ...]:
     return (*([_SCALED[scale]] if scale in _SCALED else []), *([_MAPPED] if mapped and scale == "standard" else []))
 
 
+def exposed_by_sharing(shared: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What the sums without labels tell, that stand beside the rados for another holder.
+
+    >>> exposed_by_sharing(("age",))[0][:76]
+    'Beside each rado stand sums without labels over the same examples, for other'
+    """
+    if shared is None:
+        return ()
+    of = f" and the sums of {', '.join(map(repr, shared))}" if shared else ""
+    return (
+        "Beside each rado stand sums without labels over the same examples, for other holders to join their columns "
+        f"by: how many examples it sums{of}. With the rado they tell that of each class by itself: of few examples "
+        "more than a rado alone, and for anyone who solves for examples more equations.",
+    )
+
+
 @dataclass(frozen=True)
 class Plain:
     """Rados as they are, with no privacy guarantee (Definition 1 of the paper).
@@ -58,16 +75,19 @@ class Plain:
     name: ClassVar[str] = "plain"
     private: ClassVar[bool] = False
     law: ClassVar[str] = "sums"
+    may_share: ClassVar[bool] = True
     secrets: ClassVar[Secrets] = Secrets(row_noise=False, sum_noise=False)
     in_rooms: ClassVar[bool] = True
 
     def check(self, asked: Asked) -> None:
-        """Refuse a scale that cannot be used, and a first row that would say nothing."""
+        """Refuse a scale that cannot be used, a first row that would say nothing, and columns that cannot be shared."""
         check_scale(asked)
         asked.check_first_row()
+        check_share(asked)
 
     def make(self, asked: Asked, run: Run) -> Made:
         """Rados as they are."""
+        shared_places(asked, run.source)  # refuses names that are not there before rows are read
         asked, through = through_map(asked, run)
         facts = survey(asked, run, passes=2 if through is None else 3)
         columns = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept)
@@ -76,7 +96,10 @@ class Plain:
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """No guarantee: epsilon is infinite, whichever tables are called neighbours."""
-        exposed = exposed_by_scale(circumstances.scale, circumstances.mapped)
+        exposed = (
+            *exposed_by_scale(circumstances.scale, circumstances.mapped),
+            *exposed_by_sharing(circumstances.shared),
+        )
         first = _NOT_PROTECTED[:3] if circumstances.n_classes == 2 else _OF_CLASSES
         statement = make_statement(
             self.name,

@@ -8,19 +8,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.class_sums import SumClasses
+from radoboost.holder.counts import RowCounts
 from radoboost.holder.declared import Declared, check_bounds, check_names, limit_arrays
 from radoboost.holder.feature_maps import make_map, n_outputs
 from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Through
+from radoboost.holder.mechanisms.shared_sums import SumShared, shared_places
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
-from radoboost.holder.signatures import SignatureSet
+from radoboost.holder.signatures import Prepared, SignatureSet
 from radoboost.holder.sparse_passes import check_room, sum_class_entries, sum_entries, survey_entries
 from radoboost.release import RADOS, class_block
 from radoboost.release.columns import Column
+from radoboost.release.shared import SHARED
 from radoboost.tables.labels import CRAFT_ADVICE, LabelRule, LabelsSeen
 from radoboost.tables.mapped import mapped
 
@@ -109,7 +113,10 @@ def sum_rados(
     prepared = subsets.prepare(asked.signature_key, n_rados, n_rows, run.threads)
     inputs = None if through is None else through.inputs
     steps = np.array([column.step for column in columns])  # times a total it is exact: that is below 2**53
-    if facts.rule.n_classes == 2:
+    own: dict[str, tuple[str, ...]] = {}
+    if asked.share is not None:
+        counts, blocks, own = _share_beside(asked, run, facts, columns, prepared)
+    elif facts.rule.n_classes == 2:
         task = SumRados(
             run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs, offset=asked.first_row
         )
@@ -137,9 +144,33 @@ def sum_rados(
             mapped=through is not None,
             n_classes=facts.rule.n_classes,
             drawn_together=not subsets.by_coins,
+            shared=asked.share,
         ),
         parameters=parameters,
         signatures={"name": subsets.name, **subsets.parameters(n_rows), **asked.numbering},
         counts=counts,
         map=None if through is None else through.map,
+        block_columns=own,
     )
+
+
+def _share_beside(
+    asked: Asked, run: Run, facts: Surveyed, columns: tuple[Column, ...], prepared: Prepared
+) -> tuple[RowCounts, dict[str, NDArray[np.float64]], dict[str, tuple[str, ...]]]:
+    """Rados, and beside them the block of shared columns without labels; counts, blocks, and that block's columns."""
+    asked.refuse_many_classes("a release with shared columns", facts.rule.classes)
+    places = shared_places(asked, run.source)
+    check_memory(run.engine, 2 * asked.n_rados, len(columns))  # rows are summed as dense ones
+    rados = SumRados(run.engine, columns, facts.rule, asked.n_rados, prepared, offset=asked.first_row)
+    sums = run.sum(SumShared(rados, places or (0,)))
+    shared = (*(columns[place] for place in places), columns[-1])
+    blocks = {
+        name: total * np.array([column.step for column in own])
+        for name, total, own in zip(
+            (RADOS, SHARED),
+            run.pooled([sums.rados.totals, sums.shared[:, -len(shared) :]]),
+            (columns, shared),
+            strict=True,
+        )
+    }
+    return sums.counts, blocks, {SHARED: tuple(column.name for column in shared)}

@@ -1,0 +1,217 @@
+"""A table's rows as integers on the grid, in order, for those who send them away in shares or encrypted.
+
+They are the integers that a plain release sums: the same survey, the same scaling constants, the same grid. What
+travels with them is all of that release but its rados.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import SchemaWarning, TableError
+from radoboost.holder.counts import RowCounts, beyond_bounds
+from radoboost.holder.craft import left_out, warn_clipped
+from radoboost.holder.declared import Bounds, declaration, written
+from radoboost.holder.engines import Engine, cpu_engine
+from radoboost.holder.feature_maps import Columns, check_columns
+from radoboost.holder.grid import make_columns
+from radoboost.holder.mechanisms import Asked, Circumstances, Made, Plain
+from radoboost.holder.mechanisms.contract import CHANGED, Through
+from radoboost.holder.mechanisms.two_passes import check_scale, survey, through_map
+from radoboost.holder.raw_tables import check_missing, make_plainly
+from radoboost.holder.run import Run
+from radoboost.holder.runners.threads import Threads
+from radoboost.progress import Progress, no_progress, show_progress
+from radoboost.release import Release
+from radoboost.release.awaited import Awaited
+from radoboost.release.columns import Column
+from radoboost.tables import Source
+from radoboost.tables.cluster_frames import refuse_cluster_frame
+from radoboost.tables.labels import LabelRule
+from radoboost.tables.streams import at_rest
+
+
+@dataclass(frozen=True)
+class Route:
+    """How rows travel, in the words of a statement: whom one must trust, where randomness comes from, what opens them.
+
+    What `opens` them comes before what is not protected about any plain release.
+    """
+
+    trust_model: str
+    random_source: str
+    opens: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class GridRows:
+    """Rows on the grid: the release that they may become, how many there are, and their integers, batch by batch."""
+
+    awaited: Awaited
+    n_rows: int
+    batches: Callable[[], Iterator[NDArray[np.int64]]]
+
+
+@contextmanager
+def grid_rows(
+    table: Any,
+    y: Any,
+    route: Route,
+    *,
+    label: str | None = None,
+    classes: Sequence[Any] | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    schema: Bounds = None,
+    bounds: Bounds = None,
+    missing: str = "fill",
+    unlabelled: str = "error",
+    separator: str | None = None,
+    decimal: str | None = None,
+    weights: Any = None,
+    columns: Columns = "auto",
+    scale: str | None = "auto",
+    intercept: bool = True,
+    progress: bool = False,
+) -> Iterator[GridRows]:
+    """The rows of a table on the grid of its plain release; options are those of `craft`.
+
+    The table is surveyed at once, and its rows are read again when they are asked for.
+    """
+    refuse_cluster_frame(table, "sharing or encrypting its rows")
+    check_missing(missing, unlabelled, private=False)
+    declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
+    declared = written(declared, separator, decimal, False)
+    asked = Asked(
+        **declared,
+        columns=check_columns(columns, declared["declared"].terms),
+        n_rados=1,
+        signature_key=b"",
+        scale=scale,
+        intercept=bool(intercept),
+        weights=weights,
+    )
+    check_scale(asked)
+    engine, found = cpu_engine(), []
+    with (show_progress if progress else no_progress)() as bar, at_rest(table, bar=bar) as kept:
+
+        def make(asked: Asked, source: Source) -> Made:
+            found.append(_surveyed(asked, source, engine, bar))
+            return found[-1].made
+
+        plain = make_plainly(
+            make,
+            kept,
+            y,
+            asked,
+            missing=missing,
+            unlabelled=unlabelled,
+            separator=separator,
+            decimal=decimal,
+            engine=engine,
+        )
+        if plain.lines:
+            warnings.warn(SchemaWarning(plain.lines), stacklevel=5)
+        look: _Surveyed = found[-1]
+        origin = "" if plain.schema is None else "table" if plain.schema.from_data else "declared"
+        circumstances = replace(look.made.circumstances, schema=origin)
+        assert circumstances.n_examples is not None
+        release = Release(
+            blocks={},
+            columns=look.made.columns,
+            classes=look.made.classes,
+            mechanism={"name": Plain.name, "law": Plain.law},
+            signatures={},
+            statement=_statement(route, circumstances),
+            n_examples=None,
+            schema=plain.schema,
+            map=look.made.map,
+        )
+        yield GridRows(Awaited(release), circumstances.n_examples, look.batches)
+        warn_clipped(look.made.counted, look.made.counts.clipped, stacklevel=5)
+
+
+def _statement(route: Route, circumstances: Circumstances) -> Any:
+    """What a plain release says, and how its rows travelled."""
+    statement = Plain().statement(circumstances)
+    return replace(
+        statement,
+        trust_model=route.trust_model,
+        random_source=route.random_source,
+        not_protected=(*route.opens, *statement.not_protected),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Surveyed:
+    """A table after its survey: everything that its rows become integers by."""
+
+    made: Made
+    source: Source
+    engine: Engine
+    rule: LabelRule
+    through: Through | None
+    bar: Progress
+
+    def batches(self) -> Iterator[NDArray[np.int64]]:
+        """The integers of all rows, as a plain release sums them."""
+        counts, done, n_rows = self.made.counts, 0, self.made.circumstances.n_examples
+        columns = self.made.columns
+        for batch in self.source.batches():
+            values = batch.values()
+            many = self.rule.n_classes > 2
+            signs = np.ones(batch.n_rows, np.int8) if many else self.rule.signs(batch.labels, batch.place)
+            rows, clipped = self.engine.snap(values, signs, columns)
+            if batch.inputs is not None and self.through is not None:
+                clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.through.inputs)
+            counts.clipped += clipped[: len(counts.clipped)]
+            integers = rows[:, : len(columns)].astype(np.int64)
+            if many:
+                integers = _in_slots(integers, self.rule.places(batch.labels, batch.place), self.rule.n_classes)
+            done += batch.n_rows
+            self.bar("sending rows", done, n_rows)
+            yield integers
+        if done != n_rows:
+            raise TableError(CHANGED.format(name=self.source.name, before=n_rows, after=done))
+
+
+def _in_slots(rows: NDArray[np.int64], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
+    """Rows in the slots of their classes."""
+    slots = np.zeros((len(rows), n_classes, rows.shape[1]), np.int64)
+    slots[np.arange(len(rows)), places] = rows
+    return slots.reshape(len(rows), -1)
+
+
+def _surveyed(asked: Asked, source: Source, engine: Engine, bar: Progress) -> _Surveyed:
+    """The first pass of a plain release, and what follows from it."""
+    run = Run(source, engine, Threads(None, bar))
+    asked, through = through_map(asked, run)
+    facts = survey(asked, run, passes=2 if through is None else 3)
+    columns: tuple[Column, ...] = make_columns(
+        run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept
+    )
+    inputs = len(columns) - asked.intercept if through is None else len(through.inputs)
+    made = Made(
+        blocks={},
+        columns=columns,
+        classes=tuple(facts.rule.classes),
+        circumstances=Circumstances(
+            facts.scale,
+            False,
+            1,
+            len(columns),
+            facts.exact.n_rows,
+            mapped=through is not None,
+            n_classes=facts.rule.n_classes,
+        ),
+        parameters={},
+        signatures={},
+        counts=RowCounts.zeros(inputs),
+        map=None if through is None else through.map,
+    )
+    return _Surveyed(made, run.source, engine, facts.rule, through, bar)

@@ -1,0 +1,255 @@
+"""What each of two servers does with its share of the rows: sums that alone are random.
+
+Each server sums its share of the rows over signatures that follow from a key which both servers have and the learner
+must not, with the engine that crafts releases: a number of 64 bits goes through it as three of 22, 22 and 20 (B3 of
+docs/proofs/shares.md). Before a server hands its sums out, it adds numbers that the other one takes off: without them,
+what one server's sums have in common would tell of the signatures (B4).
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, OutputError, reason
+from radoboost.holder import keystream
+from radoboost.holder.engines import Engine, get_engine
+from radoboost.holder.engines.proof import proven_on_device
+from radoboost.holder.grid import check_size
+from radoboost.holder.keystream import Key
+from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
+from radoboost.holder.passes import check_memory, rows_to_sum
+from radoboost.holder.runners.threads import Threads
+from radoboost.holder.signatures import AllSignatures, Prepared, SignatureSet, check_enough_examples, check_n_rados
+from radoboost.progress import no_progress, show_progress
+from radoboost.release.awaited import refuse_other
+from radoboost.release.shares import MOST_ROWS, SIDES, PartialSums, Share, load_share
+from radoboost.tables.source import whole_tiles
+
+_LIMB = 22  # bits: what an engine takes
+_BATCH_NUMBERS = 1 << 22
+_KEY_FILE = "radoboost_share_key"
+
+
+# ---- the key of the signatures
+
+
+def new_share_key(path: str | os.PathLike[str] | None = None, key: bytes | None = None) -> bytes:
+    """A new key for the signatures of two servers, from the operating system; with a path it is also written there.
+
+    One server makes it, and sends it to the other by a way that neither senders nor the learner can read. Anyone who
+    has it and the release can solve for rows. A file that is there already is not overwritten. A
+    `key` that was made before is written as it is.
+
+    >>> len(new_share_key())
+    32
+    """
+    key = Key.from_system() if key is None else read_share_key(key)
+    if path is not None:
+        text = json.dumps({_KEY_FILE: 1, "key": key.hex()}) + "\n"
+        try:
+            with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+                file.write(text)
+        except FileExistsError:
+            raise OutputError(f"{path} is there already; use it with --key, or choose another place") from None
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {reason(error)}; choose another place") from None
+    return key
+
+
+def read_share_key(key: bytes | str | os.PathLike[str]) -> Key:
+    """A key of 32 bytes, or one from a file."""
+    if isinstance(key, bytes):
+        if len(key) != 32:
+            raise ArgumentError(f"a key has 32 bytes, and this one {len(key):,}; make one with new_share_key()")
+        return Key(key)
+    try:
+        document = json.loads(Path(key).read_text(encoding="ascii"))
+        if document[_KEY_FILE] != 1:
+            raise ValueError("another version")
+        content = bytes.fromhex(document["key"])
+    except OSError as error:
+        raise ArgumentError(
+            f"cannot read the key {key}: {reason(error)}; the other server makes one with --new-key"
+        ) from None
+    except (ValueError, LookupError, TypeError):
+        raise ArgumentError(f"{key} is not a key of two servers; make one with --new-key") from None
+    return read_share_key(content)
+
+
+def job_keys(key: bytes, job: Any) -> tuple[Key, Key, str]:
+    """The keys of coins and of blinding for one job, and its tag, all independent of each other and of other jobs.
+
+    So the same key may serve again: other shares, or another number of rados, have signatures of their own.
+
+    >>> first, second = (job_keys(bytes(32), {"rados": n}) for n in (10, 11))
+    >>> len(first[0]), len(first[1]), first[2] == second[2]
+    (32, 32, False)
+    """
+    digest = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).digest()
+    made = HKDF(SHA256(), 96, salt=None, info=b"radoboost/shares/" + digest).derive(bytes.join(b"", [key]))
+    return Key(made[:32]), Key(made[32:64]), made[64:].hex()
+
+
+# ---- what a server does
+
+
+def craft_shares(
+    shares: Share | str | os.PathLike[str] | Sequence[Share | str | os.PathLike[str]],
+    *,
+    key: bytes | str | os.PathLike[str],
+    n_rados: int = DEFAULT_RADOS,
+    signatures: SignatureSet | None = None,
+    engine: str | Engine = "auto",
+    threads: int | None = None,
+    progress: bool = False,
+) -> PartialSums:
+    """Sum one share of every row, at one of two servers: partial sums, which alone are random.
+
+    Shares of several senders are summed as one table, in the order given, which must be the same at both servers. `key`
+    is that of the signatures, or its file (`new_share_key`). The learner puts both partial sums together
+    (`merge_shares`); a server that sees the release can solve for rows.
+
+    >>> import radoboost as rb
+    >>> a, b = rb.share([[1.0], [2.0], [3.0]], [0, 1, 1])
+    >>> rb.craft_shares(a, key=rb.new_share_key(), n_rados=5).sums.shape
+    (5, 2)
+    """
+    given = [shares] if isinstance(shares, Share | str | os.PathLike) else list(shares)
+    if not given:
+        raise ArgumentError("there are no shares to sum; give at least one")
+    parts = [share if isinstance(share, Share) else load_share(share) for share in given]
+    secret, count, subsets = read_share_key(key), check_n_rados(n_rados), signatures or AllSignatures()
+    _check_one_side(parts)
+    rows = _SharedRows(parts)
+    check_size("all of it", rows.n_rows)
+    check_enough_examples(count, rows.n_rows, subsets)
+    chosen = {"name": subsets.name, **subsets.parameters(rows.n_rows)}
+    job = {
+        "parts": [[part.pair, part.n_rows] for part in parts],
+        "n_rados": count,
+        "signatures": chosen,
+        "release": parts[0].awaited.to_dict(),
+    }
+    coins, blinds, tag = job_keys(secret, job)
+    machine, width = proven_on_device(get_engine(engine)), parts[0].awaited.width
+    check_memory(machine, count, 3 * width)
+    with (show_progress if progress else no_progress)() as bar:
+        runner = Threads(threads, bar)
+        task = SumLimbs(machine, count, width, subsets.prepare(coins, count, rows.n_rows, runner.threads))
+        sums = runner.run(task, rows).numbers()
+    blind = keystream.words(blinds, width, 0, count)
+    sums = sums + blind if parts[0].side == SIDES[0] else sums - blind
+    pairs = tuple((part.pair, part.n_rows) for part in parts)
+    return PartialSums(parts[0].side, pairs, parts[0].awaited, chosen, tag, sums)
+
+
+def _check_one_side(parts: Sequence[Share]) -> None:
+    """Refuse both shares of the same rows, the same one twice, shares of both sides, and rows of other releases."""
+    first = parts[0]
+    seen: dict[str, Share] = {}
+    for part in parts:
+        if (other := seen.get(part.pair)) is not None:
+            raise ArgumentError(
+                f"{other.name} and {part.name} are the same share twice; give it once"
+                if other.side == part.side
+                else f"{other.name} and {part.name} are both shares of the same rows, and together are these rows; no "
+                "server may have both: delete one of them here"
+            )
+        if part.side != first.side:
+            raise ArgumentError(
+                f"{first.name} is of side {first.side} and {part.name} of side {part.side}; give one server the shares "
+                "of one side alone"
+            )
+        refuse_other(first.awaited, part.awaited, (first.name, part.name))
+        seen[part.pair] = part
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Some rows of a share."""
+
+    n_rows: int
+    rows: NDArray[np.uint64]
+
+
+class _SharedRows:
+    """Shares of several senders as one table of numbers."""
+
+    def __init__(self, parts: Sequence[Share]) -> None:
+        self._parts, self.name = parts, ", ".join(part.name for part in parts)
+        self.features = tuple(map(str, range(parts[0].awaited.width)))
+        self.n_rows = sum(part.n_rows for part in parts)
+
+    def batches(self, rows: int | None = None) -> Iterator[_Rows]:
+        most = whole_tiles(min(rows or MOST_ROWS, _BATCH_NUMBERS // len(self.features)))
+        return (_Rows(len(batch), batch) for part in self._parts for batch in part.batches(most))
+
+    def expected_rows(self, rows_read: int) -> int | None:
+        return self.n_rows
+
+
+@dataclass
+class LimbSums:
+    """Sums of the three limbs of each number, side by side."""
+
+    totals: NDArray[np.int64]
+
+    def merge(self, other: "LimbSums") -> "LimbSums":
+        """Those of both."""
+        return LimbSums(self.totals + other.totals)
+
+    def numbers(self) -> NDArray[np.uint64]:
+        """The sums modulo 2**64 (B3)."""
+        low, middle, high = np.split(np.ascontiguousarray(self.totals).view(np.uint64), 3, axis=1)
+        numbers: NDArray[np.uint64] = low + (middle << np.uint64(_LIMB)) + (high << np.uint64(2 * _LIMB))
+        return numbers
+
+
+@dataclass(frozen=True, eq=False)
+class SumLimbs:
+    """A pass over shares: numbers of 64 bits as three limbs that engines take, added to every rado that has the row.
+
+    >>> limbs(np.array([[2**64 - 1]], np.uint64)).tolist()
+    [[4194303, 4194303, 1048575]]
+    """
+
+    engine: Engine
+    n_rados: int
+    width: int
+    prepared: Prepared
+
+    title = "summing shares"
+
+    @property
+    def rows_at_a_time(self) -> int | None:
+        """Few enough that an interrupt does not wait long."""
+        return rows_to_sum(self.n_rados, 3 * self.width, self.engine)
+
+    @property
+    def worker_bytes(self) -> int:
+        """What the engine says."""
+        return self.engine.worker_bytes(self.n_rados, 3 * self.width)
+
+    def empty(self) -> LimbSums:
+        """Zeros."""
+        return LimbSums(self.engine.totals(self.n_rados, 3 * self.width))
+
+    def add(self, sums: LimbSums, first_row: int, batch: Any) -> None:
+        """Cut into limbs, and sum."""
+        self.engine.sum_rows(limbs(batch.rows), first_row, self.prepared, sums.totals)
+
+
+def limbs(rows: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """The three limbs of each number, all low ones first: below 2**22, so that any engine takes them."""
+    mask = np.uint64((1 << _LIMB) - 1)
+    shifts = (np.uint64(0), np.uint64(_LIMB), np.uint64(2 * _LIMB))
+    return np.hstack([(rows >> shift & mask).astype(np.int32) for shift in shifts])

@@ -1,0 +1,337 @@
+"""Two holders of different columns: what both have, whether they code it alike, and one model over all of it.
+
+The model predicts rows that have both parts. Scores are sums over columns, so those of the parts add.
+"""
+
+import dataclasses
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.learner.completion import RIDGE, PartMoments, complete, solve
+from radoboost.learner.model import Model
+from radoboost.release import RADOS, Release, Statement, load
+from radoboost.release.columns import CONSTANT, Column
+from radoboost.release.holders import JOINED, Holders
+from radoboost.release.shared import SHARED, shared_names
+from radoboost.tables.columns import listed
+from radoboost.tables.kinds import Date, Kind, Number
+from radoboost.tables.schema import Schema
+
+SENTENCES = ("assumes", "needs", "cannot_know")  # what a model says about itself, in `learner`
+_NAME = "completion"
+_SIDES = ("the left release", "the right release")
+
+
+def join(
+    left: Release | str | os.PathLike[str],
+    right: Release | str | os.PathLike[str],
+    on: Sequence[str] | None = None,
+    *,
+    ridge: float = RIDGE,
+) -> Model:
+    """A classifier over the columns of two holders, from a release of each; nobody's rows are matched.
+
+    Both releases are plain and were crafted with `share`: the columns `on` that both have, by default all that both
+    share, are coded alike, and so are the classes. Nobody saw a column of one holder beside one of the other. So second
+    moments across holders are completed: columns are taken to be unrelated given the shared columns and the label, as
+    far as straight lines go. The people need not be the same, if they are of one population.
+
+    The model says what it assumes, needs and cannot know, in `model.learner`. It predicts rows that have the columns of
+    both. `ridge` cannot be tuned without matched rows; its default is one for all tables.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa, radoboost as rb
+    >>> rng = np.random.default_rng(0)
+    >>> age, dose, sugar = rng.normal(size=(3, 2000))
+    >>> ill = age + dose + sugar > 0
+    >>> clinic = rb.craft(pa.table({"age": age, "dose": dose}), ill, share=["age"])
+    >>> laboratory = rb.craft(pa.table({"age": age, "sugar": sugar}), ill, share=["age"])
+    >>> model = rb.join(clinic, laboratory, on=["age"])
+    >>> model.feature_names
+    ('dose', 'sugar', 'age')
+    >>> everything = pa.table({"age": age, "dose": dose, "sugar": sugar})
+    >>> bool((model.predict(everything) == ill).mean() > 0.95)
+    True
+    """
+    from threadpoolctl import threadpool_limits
+
+    releases = [load(part) if isinstance(part, str | os.PathLike) else part for part in (left, right)]
+    for release, side in zip(releases, _SIDES, strict=True):
+        _check_release(release, side)
+    _check_same(*releases)
+    names = _shared_by_both(releases, on)
+    sides = [Side.of(release, names, side) for release, side in zip(releases, _SIDES, strict=True)]
+    pair = Pair(sides[0], sides[1], names)
+    # On one thread, so that releases give the same model however many cores there are.
+    with threadpool_limits(1, user_api="blas"):
+        parts = [side.moments(sides[0]) for side in sides]
+        theta = solve(*complete(*parts), ridge)
+    described = [pair.part(k, release) for k, release in enumerate(releases)]
+    learner = {"name": _NAME, "ridge": float(ridge), "on": list(names), "parts": described, **pair.sentences()}
+    origin = {
+        "n_rados": sum(release.n_rados for release in releases),
+        "n_examples": None,
+        "mechanism": dict(releases[0].mechanism),
+        "signatures": dict(releases[0].signatures),
+    }
+    statement = _stated([release.statement for release in releases], described)
+    return Model(theta, pair.columns, releases[0].classes, learner, origin, statement, pair.schema)
+
+
+def part_models(model: Model) -> tuple[Model, Model]:
+    """A model that `join` made, in two parts, one for each holder: the scores of both parts add up to its scores.
+
+    So a row can be predicted where its two parts do not meet: each holder computes a score of its own columns, and only
+    scores travel. The left part has the shared columns and the constant, too. A score of one part alone says nothing
+    about probabilities.
+
+    >>> import numpy as np, radoboost as rb
+    >>> x = np.random.default_rng(0).normal(size=(500, 3))
+    >>> tables = [{"a": x[:, 0], name: x[:, k]} for k, name in ((1, "b"), (2, "c"))]
+    >>> model = rb.join(*(rb.craft(table, x.sum(axis=1) > 0, share=["a"]) for table in tables))
+    >>> left, right = rb.part_models(model)
+    >>> scores = left.decision_function(tables[0]) + right.decision_function(tables[1])
+    >>> bool(np.allclose(scores, model.decision_function({**tables[0], **tables[1]})))
+    True
+    """
+    if model.learner.get("name") != _NAME:
+        raise ArgumentError("only a model that join made has a part for each holder")
+    left, right = (set(part["columns"]) for part in model.learner["parts"])
+    raw = {} if model.schema is None else {part.name: part.column for part in model.schema.encoded()}
+    theirs = [raw.get(column.name, column.name) in right for column in model.columns]
+    return _part(model, [not there for there in theirs], left | set(model.learner["on"])), _part(model, theirs, right)
+
+
+def _part(model: Model, kept: Sequence[bool], names: set[str]) -> Model:
+    """The model over some of its columns, whose raw names are `names`."""
+    schema = model.schema
+    if schema is not None:
+        schema = schema.only([name for name in schema.used if name in names], ())
+    learner = {"name": "part of a completion", "ridge": model.learner["ridge"], "columns": sorted(names)}
+    columns = tuple(column for column, there in zip(model.columns, kept, strict=True) if there)
+    return replace(model, theta=model.theta[np.array(kept)], columns=columns, learner=learner, schema=schema)
+
+
+def _check_release(release: Any, side: str) -> None:
+    """Refuse what cannot be joined, by itself."""
+    if not isinstance(release, Release):
+        raise ArgumentError(f"join takes two releases, or their paths; {side} is a {type(release).__name__}")
+    if math.isfinite(release.statement.epsilon) or release.law != "sums":
+        raise ReleaseError(
+            f"{side} is not plain: its rows were shortened or changed by this holder's own columns, or have noise, so "
+            "that what both holders share differs; craft both without a promise, and with share (--share)"
+        )
+    if release.n_classes != 2:
+        raise ReleaseError(f"{side} has {release.n_classes} classes, and joining is for two; make two of them")
+    if SHARED not in release.blocks:
+        raise ReleaseError(
+            f"{side} shares no columns; craft it again with share=[...], the columns that both holders have "
+            "(rado craft TABLE --share COL,COL)"
+        )
+    if release.n_examples is None or release.map is not None:
+        raise ReleaseError(f"{side} does not say how many examples it is from, or has a feature map; craft it again")
+
+
+def _check_same(left: Release, right: Release) -> None:
+    """Refuse one release twice, and classes that are called otherwise."""
+    if left is right or (left.id and left.id == right.id):
+        raise ReleaseError("both releases are the same one; join takes one of each holder")
+    if left.classes != right.classes:
+        raise ReleaseError(
+            f"the classes are coded differently: {left.classes[0]!r} and {left.classes[1]!r} on the left, "
+            f"{right.classes[0]!r} and {right.classes[1]!r} on the right (negative first); craft both with the same "
+            "classes (--classes NEG POS)"
+        )
+
+
+def _shared_by_both(releases: Sequence[Release], on: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns to join on: those that are asked for, or all that both share."""
+    shares = [shared_names(release) or () for release in releases]
+    if on is None:
+        return tuple(name for name in shares[0] if name in shares[1])
+    asked = (on,) if isinstance(on, str) else tuple(on)
+    for share, side in zip(shares, _SIDES, strict=True):
+        if absent := [name for name in asked if name not in share]:
+            has = f"it shares {listed(share)}" if share else "it shares the label alone"
+            raise ReleaseError(
+                f"{side} does not share {listed(absent)}; {has}: craft it again with --share, or join on other columns"
+            )
+    return tuple(name for name in shares[0] if name in asked)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One holder's columns: its own, and the shared ones in the order in which they are joined.
+
+    `kinds` says what each raw column is; `raw` which raw column each column comes from.
+    """
+
+    own: tuple[Column, ...]
+    shared: tuple[Column, ...]
+    kinds: dict[str, Kind]
+    raw: dict[str, str]
+    release: Release
+
+    @classmethod
+    def of(cls, release: Release, names: Sequence[str], side: str) -> "Side":
+        """The columns of a release, joined on `names`."""
+        columns = [column for column in release.columns if column.scale != "constant"]
+        if release.schema is None:
+            raw = {column.name: column.name for column in columns}
+            kinds: dict[str, Kind] = {column.name: Number(fill=column.neutral) for column in columns}
+        else:
+            raw = {part.name: part.column for part in release.schema.encoded()}
+            kinds = {name: release.schema.columns[name] for name in release.schema.used}
+        shared = tuple(column for name in names for column in columns if raw[column.name] == name)
+        own = tuple(column for column in columns if raw[column.name] not in names)
+        if not own:
+            raise ReleaseError(f"{side} has no columns besides the shared ones; learn from the other one alone")
+        return cls(own, shared, kinds, raw, release)
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The raw columns that this holder does not join on."""
+        return tuple(dict.fromkeys(self.raw[column.name] for column in self.own))
+
+    def moments(self, first: "Side") -> PartMoments:
+        """Moments per person, with the shared columns in the units of the `first` side."""
+        release = self.release
+        names = release.feature_names
+        rados = dict(zip(names, release.blocks[RADOS].T, strict=True))
+        plain = dict(zip(release.block_columns[SHARED], release.blocks[SHARED].T, strict=True))
+        edges = [rados[column.name] for column in self.own]
+        for sums in (rados, plain):
+            edges += [
+                slope * sums[mine.name] + shift * sums[CONSTANT]
+                for mine, theirs in zip(self.shared, first.shared, strict=True)
+                for slope, shift in [_conversion(mine, theirs)]
+            ]
+            edges.append(sums[CONSTANT])
+        assert release.n_examples is not None
+        return PartMoments.of_sums(np.column_stack(edges), len(self.own), release.n_examples)
+
+
+def _conversion(mine: Column, theirs: Column) -> tuple[float, float]:
+    """Slope and shift that make a value of one column, scaled by its constants, one that is scaled by another's.
+
+    >>> _conversion(Column("a", "standard", 1.0, mean=4.0, std=2.0), Column("a", "standard", 1.0, mean=3.0, std=1.0))
+    (2.0, 1.0)
+    """
+    if mine.constants == theirs.constants:
+        return 1.0, 0.0
+    _, _, shift, factor, divisor, offset = mine.constants
+    _, _, new_shift, new_factor, new_divisor, new_offset = theirs.constants
+    unit, new_unit = divisor / factor, new_divisor / new_factor
+    return unit / new_unit, (offset * unit + shift - new_shift) / new_unit - new_offset
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two holders' columns together, refused where they do not go together; raw columns `on` are shared."""
+
+    left: Side
+    right: Side
+    on: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name in self.on:
+            if why := _difference(self.left, self.right, name):
+                raise ReleaseError(
+                    f"the shared column {name!r} is coded differently: {why}; declare it alike in the schema or the "
+                    "bounds of both holders, and craft again"
+                )
+        twice = [name for name in self.left.own_names if name in self.right.own_names]
+        encoded = {column.name for column in self.left.own} & {column.name for column in self.right.own}
+        if twice or encoded:
+            raise ReleaseError(
+                f"both holders have {listed(twice or sorted(encoded))}, and do not join on it; share it at both "
+                "(--share), or leave it out or rename it at one"
+            )
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The left holder's own, the right one's, the shared ones in the left one's units, and the constant."""
+        return (*self.left.own, *self.right.own, *self.left.shared, self.left.release.columns[-1])
+
+    @property
+    def schema(self) -> Schema | None:
+        """How raw rows with all columns are read; None where all columns are numbers without gaps."""
+        schemas = [side.release.schema for side in (self.left, self.right)]
+        present = [schema for schema in schemas if schema is not None]
+        if not present:
+            return None
+        kinds = {name: self.left.kinds[name] for name in self.left.own_names}
+        kinds |= {name: self.right.kinds[name] for name in self.right.own_names}
+        kinds |= {name: self.left.kinds[name] for name in self.on}
+        marks = {(schema.separator, schema.decimal, schema.thousands) for schema in present}
+        separator, decimal, thousands = marks.pop() if len(marks) == 1 else (None, ".", None)
+        return Schema(
+            kinds,
+            separator=separator,
+            decimal=decimal,
+            thousands=thousands,
+            from_data=any(schema.from_data for schema in present),
+        )
+
+    def part(self, place: int, release: Release) -> dict[str, Any]:
+        """What one holder gave, as data."""
+        side = (self.left, self.right)[place]
+        return {
+            "columns": list(side.own_names),
+            "rows": release.n_examples,
+            "rados": release.n_rados,
+            **({"id": release.id} if release.id else {}),
+        }
+
+    def sentences(self) -> dict[str, str]:
+        """What the model assumes, what it needs, and what it cannot know."""
+        ours, theirs = listed(self.left.own_names), listed(self.right.own_names)
+        given = f"{listed(self.on)} and the label" if self.on else "the label"
+        return {
+            "assumes": f"assumes that {ours} of one holder and {theirs} of the other are unrelated given {given}, as "
+            "far as straight lines go, and that the rows of both are of one population",
+            "needs": "needs both parts of a row to predict it: scores are sums over columns, so those of the parts add",
+            "cannot_know": f"cannot know how {ours} and {theirs} go together beyond that, for nobody saw them in one "
+            "row; nor how often it errs, until somebody has rows with both parts",
+        }
+
+
+def _difference(left: Side, right: Side, name: str) -> str:
+    """How the coding of a shared raw column differs, in words; empty where it does not."""
+    kinds = [side.kinds[name] for side in (left, right)]
+    if kinds[0].kind != kinds[1].kind:
+        return f"a {kinds[0].kind} on the left, a {kinds[1].kind} on the right"
+    slots = [[column.name for column in side.shared if side.raw[column.name] == name] for side in (left, right)]
+    if slots[0] != slots[1]:
+        return f"it becomes {listed(slots[0])} on the left, and {listed(slots[1])} on the right"
+    if _reading(kinds[0]) != _reading(kinds[1]):
+        return "its cells are read, or its gaps filled, in two ways"
+    for mine, theirs in zip(left.shared, right.shared, strict=True):
+        if left.raw[mine.name] == name and mine.constants[:2] != theirs.constants[:2]:
+            return f"clipped to {_range(mine)} on the left, and to {_range(theirs)} on the right"
+    return ""
+
+
+def _reading(kind: Kind) -> Kind:
+    """What matters about how cells become numbers, besides bounds: what fills gaps, only where there may be some."""
+    if not isinstance(kind, Number | Date):
+        return kind
+    bare = dataclasses.replace(kind, low=None, high=None, terms=None)
+    return bare if kind.gaps else dataclasses.replace(bare, fill=None)
+
+
+def _range(column: Column) -> str:
+    return "nothing" if column.low is None else f"[{column.low:g}, {column.high:g}]"
+
+
+def _stated(statements: Sequence[Statement], parts: Sequence[dict[str, Any]]) -> Statement:
+    """The statement of what was learned from both: neither promises anything, and all that either exposes stands."""
+    exposed = dict.fromkeys(sentence for statement in statements for sentence in statement.not_protected)
+    return replace(statements[0], not_protected=tuple(exposed), holders=Holders(JOINED, tuple(parts)))
