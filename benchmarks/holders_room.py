@@ -112,9 +112,17 @@ def main():
                     spread = {way: standard_error(values) for way, values in errors.items()}
                     gap, doubt = means["room"] - means["central"], math.hypot(*spread.values())
                     rows.append(
-                        {"domain": name, "epsilon": epsilon, "delta": DELTA, "columns": columns, "runs": len(errors["room"]),
-                         "neighbours": "one record added or removed", "means": means, "standard_errors": spread}
-                    )  # fmt: skip
+                        {
+                            "domain": name,
+                            "epsilon": epsilon,
+                            "delta": DELTA,
+                            "neighbours": "one record added or removed",
+                            "columns": columns,
+                            "runs": len(errors["room"]),
+                            "means": means,
+                            "standard_errors": spread,
+                        }
+                    )
                     cells = "".join(f"{means[way]:8.2f} ({spread[way]:.2f})" for way in ("central", "room"))
                     print(f"{name:10}{epsilon:8g}{columns:>9}{cells}{time.perf_counter() - begun:9.0f}", flush=True)
                     if gap > 2 * doubt:
@@ -122,7 +130,7 @@ def main():
                             f"{name} at epsilon {epsilon:g}, {columns}: {gap:.2f} points, {doubt:.2f} borne twice"
                         )
     if (options.domains, options.columns) == (",".join(DOMAINS), ",".join(COLUMNS)):
-        keep_part({"holders": options.holders, "tolerate": 1, "machine": machine(), "rows": rows})
+        keep_part({"holders": options.holders, "tolerate": 1, "rows": rows})
     shortfalls(short)
 
 
@@ -130,7 +138,7 @@ def keep_part(results):
     """Write the key `room`, and leave what others wrote."""
     place = RESULTS / "holders.json"
     document = json.loads(place.read_text()) if place.exists() else {}
-    document["room"] = results
+    document["room"] = {"command": "python benchmarks/holders_room.py", "machine": machine(), "results": results}
     place.write_text(json.dumps(document, indent=2) + "\n")
 
 
