@@ -160,7 +160,21 @@ def test_secure_sums_give_what_bare_ones_do(monkeypatch):
     assert release.columns == central.columns and release.n_examples == central.n_examples
 
 
-def test_a_holder_may_have_one_class_alone_and_none_of_its_own_rows_of_a_person():
+def test_shares_come_to_the_noise_that_the_release_declares():
+    """Of 1800 numbers that are nearly noise alone, the variance is within 6 deviations: a false alarm in 1e8 runs.
+
+    Shares of s / (K - t) would have half of it, and shares of s twice.
+    """
+    x, y = tables(6)
+    ends, _ = meet(parts_of(x, y), mechanism=rb.NoisyRados(1.0), n_rados=600)
+    release = one_release(ends)
+    noise = release.rados / release.mechanism["noise_std"]
+    assert noise.size == 1800 and abs(float((noise**2).mean()) - 1) < 6 * np.sqrt(2 / 1800)
+    central = rb.NoisyRados(1.0).plan(600, 3, None, shares=3).noise_std
+    assert release.mechanism["noise_std"] == pytest.approx(central * np.sqrt(3 / 2))
+
+
+def test_a_holder_may_have_one_class_alone():
     x, y = tables()
     order = np.argsort(y, kind="stable")
     ends, _ = meet(parts_of(x[order], y[order]), n_rados=10)
