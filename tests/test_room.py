@@ -1,0 +1,544 @@
+"""Several holders in one process: every mechanism for rooms gives one release, signed by all, or says why not."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import radoboost as rb
+from radoboost.holder.room import joining, sitting
+from radoboost.holder.room.agreement import PLACE, Agreement, agree
+from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.holder.room.messages import place_of, written
+from radoboost.holder.room.parties import Party, Seats
+from radoboost.holder.room.seating import check_name, code_of, greeted, greeting, hello_place, seated
+from radoboost.holder.room.secure_sums import Total
+from radoboost.holder.room.waiting import waited
+
+NAMES = ("east", "north", "south", "west", "zoo")
+BOUNDS = {"x0": (0, 9), "x1": (0, 9)}
+
+
+def bare_sum(mailbox, seats, identity, stage, present, values, patience, *, stop):
+    """A sum without masks, for holders in threads."""
+    mailbox.put(place_of(stage, "bare", identity.party.name), values.tobytes())
+
+    def look():
+        parts = [mailbox.get(place_of(stage, "bare", name)) for name in present]
+        return None if None in parts else parts
+
+    parts = waited(look, patience, stop)
+    total = np.zeros(len(values), dtype=np.int64)
+    for part in parts:
+        total += np.frombuffer(part, dtype=np.int64)
+    return Total(total, tuple(present))
+
+
+def tables(n_rows=900, n_classes=2, seed=0):
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 9, (n_rows, 2))
+    score = x[:, 0] + x[:, 1]
+    y = (score > 9).astype(int) if n_classes == 2 else (score // 6).astype(int)
+    return x, y
+
+
+def meet(table_of, *, names=NAMES[:3], box=None, add=bare_sum, confirm=lambda code, parties: True, **agreed):
+    """What each holder of a new room ends with: a release, or what it raised."""
+    box = MemoryMailbox() if box is None else box
+    rb.open_room(box, **{"bounds": BOUNDS, "classes": (0, 1), **agreed, "parties": len(names)})
+    identities = {name: rb.Identity.create(name) for name in names}
+
+    def hospital(name):
+        table, y, options = table_of(name)
+        try:
+            return rb.join_room(
+                box, table, y, identity=identities[name], confirm=confirm, counts=None, threads=1, add=add,
+                **{"patience": 30.0, "wait": 30.0, **options},
+            )  # fmt: skip
+        except rb.RadoError as error:
+            return error
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        return dict(zip(names, threads.map(hospital, names), strict=True)), box
+
+
+def parts_of(x, y, names=NAMES[:3], **options):
+    cut = dict(zip(names, np.array_split(np.arange(len(x)), len(names)), strict=True))
+    return lambda name: (x[cut[name]], y[cut[name]], options)
+
+
+def one_release(ends):
+    for end in ends.values():
+        if isinstance(end, Exception):
+            raise end
+    assert len({end.digest for end in ends.values()}) == 1
+    return next(iter(ends.values()))
+
+
+# ---- every mechanism for rooms
+
+
+@pytest.mark.parametrize(
+    "agreed",
+    [
+        {"mechanism": rb.Moments(1.0)},
+        {"mechanism": rb.Moments(4.0, sharpen=False), "columns": "ranks"},
+        {"mechanism": rb.Moments(4.0, unit="label"), "columns": "both"},
+        {"mechanism": rb.Moments(4.0, relation="replace"), "columns": "linear"},
+        {"mechanism": rb.Moments(8.0), "classes": (0, 1, 2)},
+        {"mechanism": rb.Moments(40.0), "bounds": {"x0": "private", "x1": (0, 9)}, "columns": "linear"},
+        {"mechanism": rb.NoisyRados(4.0), "n_rados": 20, "columns": "quadratic"},
+        {"mechanism": rb.Plain(), "n_rados": 20, "columns": "hats"},
+        {"mechanism": rb.Plain(), "n_rados": 20, "classes": (0, 1, 2), "intercept": False},
+    ],
+    ids=lambda agreed: f"{agreed['mechanism'].name} {agreed.get('columns', '')} {len(agreed.get('classes', '12'))}",
+)
+def test_every_holder_ends_with_the_same_release(agreed):
+    x, y = tables(n_classes=len(agreed.get("classes", (0, 1))))
+    ends, box = meet(parts_of(x, y), **agreed)
+    release = one_release(ends)
+    assert release.statement.holders.how == "room" and len(release.statement.holders.parts) == 3
+    assert release.id == code_of(seats_of(box)).replace(" ", "")
+    assert rb.close_room(box, code=code_of(seats_of(box))).digest == release.digest
+    if agreed["mechanism"].private:
+        assert release.statement.epsilon <= agreed["mechanism"].epsilon
+        assert len(release.statement.holders.figures) == 4
+    else:
+        assert release.n_examples == len(x)
+    if release.law == "noisy moments":
+        factor = sitting.noise_factor(3, 3, 1)
+        declared = agreed["mechanism"].scales(release.mechanism["rounds"], _shape_of(agreed, release))
+        assert release.mechanism["noise"]["sum"] == pytest.approx(declared["sum"] * factor / 2**15, rel=1e-6)
+        clf = rb.MomentsClassifier().fit_rados(release)
+        errors = (clf.predict(x) != y).mean()
+        assert errors < (0.2 if len(release.classes) == 2 else 0.4)
+
+
+def _shape_of(agreed, release):
+    from radoboost.holder.mechanisms.moments import _outlook, _shape
+
+    asked = agree(**{"bounds": BOUNDS, "classes": (0, 1), **agreed, "parties": 3}).asked()
+    shape = _shape(asked, ["x0", "x1"], _outlook(asked, ["x0", "x1"]))
+    beyond = "outline" in release.blocks
+    return replace(
+        shape,
+        n_planned=len(release.columns) if beyond else 0,
+        n_ranked=len(release.block_columns.get("ranks", ())),
+    )
+
+
+def seats_of(box):
+    agreement = Agreement.from_bytes(box.get(PLACE))
+    places = box.names("0000/hello/")
+    return seated(agreement, [greeted(box.get(place), place, agreement.digest) for place in places])
+
+
+def test_secure_sums_give_what_bare_ones_do(monkeypatch):
+    """Plain rados with one key for all, and numbers of rows: the release of the whole table, to the last bit."""
+    x, y = tables(333)
+    key, starts = bytes(range(32)), {"east": 0, "north": 101, "south": 232}
+    cut = {"east": slice(0, 101), "north": slice(101, 232), "south": slice(232, 333)}
+    crafted = joining.craft_in_room
+
+    def with_one_key(table, labels, mechanism, asked, pool, *about, **options):
+        first = starts[pool._identity.party.name]
+        return crafted(
+            table, labels, mechanism, replace(asked, signature_key=key, first_row=first), pool, *about, **options
+        )
+
+    monkeypatch.setattr(joining, "craft_in_room", with_one_key)
+    monkeypatch.setattr("radoboost.holder.mechanisms.contract.Asked.numbering", {})  # of what no holder would tell
+    ends, _ = meet(lambda name: (x[cut[name]], y[cut[name]], {}), add=sitting.secure_sum, n_rados=50)
+    release = one_release(ends)
+    monkeypatch.setattr("radoboost.holder.craft.make_key", lambda seed: key)
+    central = rb.craft(x, y, bounds=[BOUNDS["x0"], BOUNDS["x1"]], classes=(0, 1), scale="bounds", n_rados=50)
+    assert release.rados.tobytes() == central.rados.tobytes()
+    assert release.columns == central.columns and release.n_examples == central.n_examples
+
+
+def test_shares_come_to_the_noise_that_the_release_declares():
+    """Of 1800 numbers that are nearly noise alone, the variance is within 6 deviations: a false alarm in 1e8 runs.
+
+    Shares of s / (K - t) would have half of it, and shares of s twice.
+    """
+    x, y = tables(6)
+    ends, _ = meet(parts_of(x, y), mechanism=rb.NoisyRados(1.0), n_rados=600)
+    release = one_release(ends)
+    noise = release.rados / release.mechanism["noise_std"]
+    assert noise.size == 1800 and abs(float((noise**2).mean()) - 1) < 6 * np.sqrt(2 / 1800)
+    central = rb.NoisyRados(1.0).plan(600, 3, None, shares=3).noise_std
+    assert release.mechanism["noise_std"] == pytest.approx(central * np.sqrt(3 / 2))
+
+
+def test_a_holder_may_have_one_class_alone():
+    x, y = tables()
+    order = np.argsort(y, kind="stable")
+    ends, _ = meet(parts_of(x[order], y[order]), n_rados=10)
+    assert one_release(ends).n_examples == len(x)
+
+
+def test_persons_and_labels_in_a_column():
+    x, y = tables(1200)
+    names = NAMES[:3]
+
+    def table_of(name):
+        part = np.arange(len(x))[names.index(name) :: 3]
+        columns = {"a": x[part, 0], "b": x[part, 1], "ill": np.where(y[part], "yes", "no").tolist()}
+        return pa.table({**columns, "who": (part // 6).tolist()}), None, {}
+
+    ends, _ = meet(
+        table_of,
+        bounds={"a": (0, 9), "b": (0, 9)},
+        label="ill",
+        classes=("no", "yes"),
+        person="who",
+        max_rows=2,
+        mechanism=rb.Moments(20.0, sharpen=False),
+        columns="linear",
+    )
+    release = one_release(ends)
+    assert release.statement.neighbours == "one person added or removed" and release.mechanism["max_rows"] == 2
+    # A person at two holders has twice as many rows in the sums.
+    assert release.statement.holders.figures[-1].epsilon > release.statement.epsilon
+
+
+def test_books_are_kept_at_each_holder(tmp_path):
+    x, y = tables()
+    ledgers = {name: rb.Ledger.create(tmp_path / f"{name}.ledger", "patients", epsilon=10.0) for name in NAMES[:3]}
+    part = parts_of(x, y)
+
+    def table_of(name):
+        return (*part(name)[:2], {"ledger": ledgers[name], "output": tmp_path / f"{name}.rado.parquet"})
+
+    ends, _ = meet(table_of, mechanism=rb.Moments(4.0, sharpen=False), columns="linear")
+    release = one_release(ends)
+    for name, ledger in ledgers.items():
+        entries = ledger.entries()
+        assert [entry.release for entry in entries] == [release.id] * 2
+        assert {entry.digest for entry in entries} == {release.digest}
+        assert rb.load(tmp_path / f"{name}.rado.parquet").digest == release.digest
+    assert len({(tmp_path / f"{name}.rado.parquet").read_bytes() for name in ledgers}) == 1
+
+
+def test_a_room_that_stops_stays_booked(tmp_path):
+    x, y = tables()
+    ledger = rb.Ledger.create(tmp_path / "east.ledger", "patients", epsilon=10.0)
+    part = parts_of(x, y)
+
+    def table_of(name):
+        options = {"ledger": ledger} if name == "east" else {}
+        return (*part(name)[:2], {**options, "patience": 0.5})
+
+    def lost(*about, **options):
+        stage, name = about[3], about[2].party.name
+        if stage == 2 and name != "east":
+            raise rb.RoomError(f"{name} is lost")
+        return sitting.secure_sum(*about, **options)
+
+    ends, _ = meet(table_of, add=lost, mechanism=rb.Moments(4.0, sharpen=False), columns="linear")
+    assert isinstance(ends["east"], rb.RoomError) and "north" in str(ends["east"])
+    assert len(ledger.entries()) == 2 and all(entry.digest is None for entry in ledger.entries())
+
+
+def test_a_lost_holder_is_left_out_and_said_to_be():
+    """West goes after two sums and what the first holder computes of them; the others end with one release."""
+    x, y = tables()
+
+    def add(*about, **options):
+        if about[3] > 2 and about[2].party.name == "west":
+            raise rb.RoomError("west is lost")
+        return sitting.secure_sum(*about, **options)
+
+    part = parts_of(x, y, NAMES, patience=2.0)
+    ends, box = meet(part, names=NAMES, add=add, mechanism=rb.Moments(4.0, sharpen=False), columns="linear")
+    assert "west is lost" in str(ends.pop("west"))
+    release = one_release(ends)
+    until = {part["name"]: part["until"] for part in release.statement.holders.parts}
+    assert until["west"] == 4 and all(until[name] is None for name in NAMES if name != "west")
+    assert "1 of the 5 holders was lost" in release.statement.promises[-1]
+    cases = {figure.case: figure.epsilon for figure in release.statement.holders.figures}
+    assert cases["any one of the holders"] > release.statement.epsilon
+    assert rb.close_room(box).digest == release.digest
+
+
+# ---- agreement and seats
+
+
+def test_an_agreement_has_one_text_and_keeps_the_order_of_columns():
+    agreement = agree(bounds={"b": (0, 1), "a": (0, np.float64(2))}, label="y", classes=(0, np.int64(1)), parties=3)
+    again = Agreement.from_bytes(agreement.to_bytes())
+    assert again == agreement and list(again.asked().declared.limits) == ["b", "a"]
+    assert agree(bounds={"b": (0, 1)}, label="y", classes=(0, 1), parties=3).nonce != agreement.nonce
+    for content in (b"", b"[]", agreement.to_bytes() + b" ", agreement.to_bytes().replace(b'"y"', b'"z" ')):
+        with pytest.raises(rb.RoomError, match="damaged, or none"):
+            Agreement.from_bytes(content)
+    with pytest.raises(rb.RoomError, match="version 2"):
+        Agreement.from_bytes(agreement.to_bytes().replace(b'"version": 1', b'"version": 2'))
+
+
+@pytest.mark.parametrize(
+    ("agreed", "why"),
+    [
+        (
+            {"mechanism": rb.NoisyExamples(1.0)},
+            "the mechanism noisy-examples is not made so: take one of plain, moments",
+        ),
+        ({"mechanism": rb.FeatureBand("x0", 1.0)}, "the mechanism feature-band is not made so"),
+        ({"mechanism": rb.Moments(1.0), "n_rados": 10}, "leave n_rados out"),
+        ({"bounds": "private", "mechanism": rb.Moments(1.0)}, "a room needs its columns declared"),
+        ({"bounds": {"x0": "private"}}, "only the mechanism moments finds bounds privately"),
+        ({"bounds": None}, "needs its columns and their bounds declared"),
+        ({"classes": None}, "needs the classes declared"),
+        ({"mechanism": rb.Moments}, "mechanism must be an object"),
+        ({"parties": 2}, "a room is for 3 to 1,000 holders"),
+        ({"parties": 5, "tolerate": 0}, "tolerate must be at least 1"),
+        ({"parties": 10, "tolerate": 4}, "of 10 holders at most 3 can be borne"),
+        ({"max_rows": 3}, "name the column that says whose row it is"),
+        ({"person": "x0", "max_rows": 1, "mechanism": rb.Moments(1.0)}, "so it cannot be a feature"),
+        ({"columns": "nonsense"}, "columns must be one of"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_cannot_be_agreed_on_is_refused_when_the_room_is_opened(agreed, why):
+    box = MemoryMailbox()
+    with pytest.raises(rb.ArgumentError, match=why):
+        rb.open_room(box, **{"bounds": BOUNDS, "classes": (0, 1), "parties": 3, **agreed})
+    assert box.names("") == []
+
+
+def test_a_room_has_one_agreement():
+    box = MemoryMailbox()
+    rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
+    with pytest.raises(rb.RoomError, match="has an agreement already"):
+        rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
+
+
+def test_a_schema_can_be_agreed_on():
+    schema = rb.Schema({"age": rb.Number(0, 120, gaps=True), "ward": rb.Category(("A", "B"))}, "ill", ("no", "yes"))
+    agreement = agree(schema, parties=3, mechanism=rb.Moments(1.0), drop=["ward"])
+    assert agreement.label == "ill" and agreement.asked().declared.names == ["age", "age=(missing)"]
+    with pytest.raises(rb.ArgumentError, match="leaves open"):
+        agree(rb.Schema({"age": rb.Number()}), label="ill", classes=(0, 1), parties=3)
+
+
+def identities(names=NAMES[:3]):
+    return [rb.Identity.create(name) for name in names]
+
+
+def test_one_byte_one_name_or_one_key_more_is_another_code():
+    first, second = (agree(bounds=BOUNDS, classes=(0, 1), parties=3) for _ in range(2))
+    parties = [one.party for one in identities()]
+    codes = {
+        code_of(seated(first, parties)),
+        code_of(seated(second, parties)),
+        code_of(seated(first, [Party("eastern", parties[0].public_key), *parties[1:]])),
+        code_of(seated(first, [Party("east", bytes(31) + b"1"), *parties[1:]])),
+    }
+    assert len(codes) == 4
+    assert code_of(seated(first, parties[::-1])) == code_of(seated(first, parties))
+    with pytest.raises(rb.RoomError, match="east and north have one key"):
+        seated(first, [parties[0], Party("north", parties[0].public_key), parties[2]])
+
+
+def test_greetings_are_checked():
+    agreement, other = (agree(bounds=BOUNDS, classes=(0, 1), parties=3) for _ in range(2))
+    east, north, _ = identities()
+    hello = greeting(agreement, east)
+    assert greeted(hello, hello_place("east"), agreement.digest) == east.party
+    with pytest.raises(rb.RoomError, match="east has read another agreement"):
+        greeted(greeting(other, east), hello_place("east"), agreement.digest)
+    with pytest.raises(rb.RoomError, match="north"):
+        greeted(hello, hello_place("north"), agreement.digest)
+    forged = written(north, agreement.digest, 0, "hello", {"public_key": east.party.public_key.hex()})
+    with pytest.raises(rb.RoomError, match="east"):
+        greeted(forged.replace(b'"sender":"north"', b'"sender":"east"'), hello_place("east"), agreement.digest)
+    for content in (b"", b"{}\n{}\n", hello[:40], b"x" * 5000, b"[" * 4000):
+        with pytest.raises(rb.RoomError, match="the greeting of east is damaged"):
+            greeted(content, hello_place("east"), agreement.digest)
+    for name in ("", "a b", "../x", "anybody", "x" * 65, 7):
+        with pytest.raises(rb.ArgumentError, match="a holder is called by"):
+            check_name(name)
+
+
+def test_nobody_takes_part_without_the_code():
+    x, y = tables()
+    ends, box = meet(
+        lambda name: (x, y, {"wait": 0.6}), confirm="0000 0000", mechanism=rb.Moments(4.0), columns="linear"
+    )
+    assert all("find out who (nothing was computed)" in str(end) for end in ends.values())
+    assert not [name for name in box.names("") if not name.startswith(("0000/hello", PLACE))]
+    ends, _ = meet(lambda name: (x, y, {"wait": 0.6}), confirm=lambda code, parties: len(parties) < 3)
+    assert all("the code was not confirmed" in str(end) for end in ends.values())
+
+
+def test_whoever_sees_another_room_is_named():
+    """A mailbox that shows one holder another key of north: its seats differ, and its `ready` says so."""
+    x, y = tables(30)
+    false = rb.Identity.create("north")
+
+    class Lying(MemoryMailbox):
+        def get(self, name):
+            content = super().get(name)
+            if name == hello_place("north") and threading.current_thread().name == "fooled" and content:
+                return greeting(Agreement.from_bytes(self.get(PLACE)), false)
+            return content
+
+    box = Lying()
+    rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3, n_rados=4)
+    ends = {}
+
+    def hospital(name):
+        try:
+            about = {"identity": rb.Identity.create(name), "confirm": lambda code, parties: True, "wait": 3.0}
+            ends[name] = rb.join_room(box, x, y, **about)
+        except rb.RoomError as error:
+            ends[name] = str(error)
+
+    threads = [
+        threading.Thread(target=hospital, args=(name,), name="fooled" if name == "south" else name)
+        for name in NAMES[:3]
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ends["east"].startswith("south sees other holders or keys")
+    assert "sees other holders or keys" in ends["south"] or "north" in ends["south"]
+
+
+def test_nobody_comes_back_and_nobody_comes_twice():
+    x, y = tables(30)
+    part = parts_of(x, y)
+    ends, box = meet(part, n_rados=4)
+    one_release(ends)
+    table, labels, _ = part("east")
+    agreed = {"confirm": lambda code, parties: True}
+    with pytest.raises(rb.RoomError, match="somebody has joined this room as east already"):
+        rb.join_room(box, table, labels, identity=rb.Identity.create("east"), **agreed)
+    with pytest.raises(rb.RoomError, match="4 have joined"):
+        rb.join_room(box, table, labels, identity=rb.Identity.create("late"), **agreed)
+
+
+def test_a_holder_that_was_there_before_is_told_so(tmp_path):
+    box, east = MemoryMailbox(), rb.Identity.create("east")
+    agreement = rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
+    agreed = {"confirm": lambda code, parties: True, "wait": 0.1}
+    for _ in range(2):  # before anything is confirmed, it may come again
+        with pytest.raises(rb.RoomError, match="only east came within 0 seconds, of 3"):
+            rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
+    box.put(place_of(0, "ready", "east"), written(east, agreement.digest, 0, "ready", {}))
+    with pytest.raises(rb.RoomError, match="nobody comes back"):
+        rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
+    with pytest.raises(rb.ArgumentError, match="say what this holder is called"):
+        rb.join_room(box, [[1.0, 2.0]], [1], **agreed)
+    with pytest.raises(rb.ArgumentError, match="agreed on no label column; give y"):
+        rb.join_room(box, [[1.0, 2.0]], identity=east, **agreed)
+    place = east.save(tmp_path / "identity.pem")
+    with pytest.raises(rb.RoomError, match="nobody comes back"):
+        rb.join_room(box, [[1.0, 2.0]], [1], name="east", identity=place, **agreed)
+    with pytest.raises(rb.RoomError, match="1 of 3 holders have joined memory so far, east"):
+        rb.close_room(box)
+
+
+# ---- what one says for all
+
+
+def seat(box, identity, everybody, **options):
+    seats = Seats(bytes(32), tuple(sorted((one.party for one in everybody), key=lambda party: party.name)), 1)
+    return sitting.Sitting(box, seats, identity, patience=0.3, **options)
+
+
+def test_figures_are_those_of_the_first_holder_and_the_next_takes_over():
+    box, everybody = MemoryMailbox(), identities()
+    first, second, third = (seat(box, one, everybody) for one in everybody)
+    assert first.agreed(lambda: [0.1, 0.2]) == second.agreed(lambda: [0.3, 0.4]) == [0.1, 0.2]
+    assert third.agreed(lambda: [0.5, 0.6]) == [0.1, 0.2]
+    # The first is silent: the second speaks after a while, and the first, late, hears that.
+    assert second.agreed(lambda: {"a": [1, None, "x"]}) == {"a": [1, None, "x"]}
+    assert first.agreed(lambda: {"a": [2, 3, "x"]}) == {"a": [1, None, "x"]}
+    assert "0002/agreed/anybody" in box.names("")
+    matrix = np.arange(6.0).reshape(2, 3)
+    assert first.agreed(matrix.tolist) == matrix.tolist()
+
+
+@pytest.mark.parametrize("theirs", [[0.1], [0.1, float("inf")], {"a": 1.0}, ["x", "y"], None, [1, 2]])
+def test_figures_of_another_form_are_refused_by_the_sender_name(theirs):
+    box, everybody = MemoryMailbox(), identities()
+    arrays = {"value": np.array(theirs)} if theirs == [0.1, float("inf")] else {}
+    body = {} if arrays else {"value": theirs}
+    box.put(place_of(1, "agreed"), written(everybody[0], bytes(32), 1, "agreed", body, arrays))
+    with pytest.raises(rb.RoomError, match="east sent figures of another form"):
+        seat(box, everybody[1], everybody).agreed(lambda: [0.3, 0.4])
+
+
+def test_whoever_left_does_not_speak_for_all():
+    box, everybody = MemoryMailbox(), identities(NAMES)
+
+    def without_east(mailbox, seats, identity, stage, present, values, patience, *, stop):
+        return Total(values, tuple(name for name in present if name != "east"))
+
+    here = seat(box, everybody[1], everybody, add=without_east)
+    assert here.total([np.arange(3)])[0].tolist() == [0, 1, 2]
+    assert here.present == NAMES[1:] and here.noise_factor == 1.0
+    box.put(place_of(2, "agreed"), written(everybody[0], bytes(32), 2, "agreed", {"value": 1.0}))
+    with pytest.raises(rb.RoomError, match="east is no longer in the room"):
+        here.agreed(lambda: 2.0)
+    lost = seat(box, everybody[0], everybody, add=without_east)
+    with pytest.raises(rb.RoomError, match="the others have gone on without east"):
+        lost.total([np.arange(3)])
+
+
+def test_too_many_lost_stop_the_room():
+    box, everybody = MemoryMailbox(), identities(NAMES)
+
+    def two(mailbox, seats, identity, stage, present, values, patience, *, stop):
+        return Total(values, present[2:])
+
+    with pytest.raises(rb.RoomError, match="east, north left the room, and at most 1 may"):
+        seat(box, everybody[3], everybody, add=two).total([np.arange(3)])
+
+
+# ---- the file
+
+
+def test_another_file_is_refused_and_signatures_are_counted(monkeypatch):
+    """East, the first, writes another release than the one that was made."""
+    x, y = tables(60)
+    part = parts_of(x, y, patience=3.0)
+    false = rb.craft(x, y, n_rados=10)
+
+    genuine = joining.craft_in_room
+
+    def crafted(*about, **options):
+        release = genuine(*about, **options)
+        return replace(false, id=release.id) if about[4]._identity.party.name == "east" else release
+
+    monkeypatch.setattr(joining, "craft_in_room", crafted)
+    ends, box = meet(part, n_rados=10)
+    for name in NAMES[1:3]:
+        assert "the release that east wrote is not the one that was computed here" in str(ends[name])
+    with pytest.raises(rb.RoomError, match="1 of 3 signed"):
+        rb.close_room(box)
+
+
+def test_a_signature_of_another_file_is_named():
+    x, y = tables(60)
+    ends, box = meet(parts_of(x, y), n_rados=10)
+    release = one_release(ends)
+    place = next(name for name in box.names("") if name.endswith("signed/north"))
+    signature = box._messages[place]
+    assert json.loads(signature.splitlines()[1]).keys() == {"sha256"}
+    del box._messages[place]
+    with pytest.raises(rb.RoomError, match="not signed by north yet: 2 of 3 signed"):
+        rb.close_room(box)
+    box._messages[place] = signature.replace(b'"sha256":"', b'"sha256":"0')
+    with pytest.raises(rb.RoomError, match="north"):
+        rb.close_room(box)
+    box._messages[place] = signature
+    with pytest.raises(rb.RoomError, match="the code of this room is"):
+        rb.close_room(box, code="0123")
+    assert rb.close_room(box).digest == release.digest
