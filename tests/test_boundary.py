@@ -28,6 +28,7 @@ BOTH = {
     "paper",
     "predicting",
     "scoring",
+    "secure",
     "shells",
     "tuning",
 }

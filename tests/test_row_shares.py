@@ -1,9 +1,11 @@
 """Rows in two shares: the plain release's bits, shares that are uniform, and roles that are kept apart."""
 
+import importlib
 import json
 import math
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -324,3 +326,11 @@ def test_refusals_on_the_command_line(rado, clinic, tmp_path, monkeypatch, words
     assert code == 1 and message in err
     assert err.count("\n") == 1 and not out
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_the_page_has_the_numbers_of_the_results(monkeypatch):
+    root = Path(__file__).parent.parent
+    monkeypatch.syspath_prepend(root / "benchmarks")
+    benchmark = importlib.import_module("holders_shares")
+    results = json.loads((root / "experiments" / "results" / "holders.json").read_text())["shares"]["results"]
+    assert benchmark.rendered(results) == benchmark.PAGE.read_text(), "run benchmarks/holders_shares.py --report"
