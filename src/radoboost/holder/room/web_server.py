@@ -123,6 +123,7 @@ def web_server(shelves: Shelves, cert: Path | None = None, key: Path | None = No
     return uvicorn.Server(
         uvicorn.Config(
             mailbox_app(shelves),
+            log_config=None,  # handlers of others stay as they are
             log_level="critical",
             access_log=False,
             server_header=False,
