@@ -17,6 +17,8 @@ WITH_AN_AIM = (
     "classes",
     "crafting",
     "gpu",
+    "holders_join",
+    "holders_merge",
     "holders_shares",
     "hospital",
     "learning",
@@ -65,6 +67,41 @@ def test_whoever_prints_an_aim_says_so_in_the_exit_code():
         text = (FOLDER / f"{name}.py").read_text()
         assert re.search(r"^ +shortfalls\(", text, re.M), name
         assert re.search(r"[Ee]xits?\s+with\s+1", text), name
+
+
+@pytest.mark.parametrize(("error", "code"), [(3.0, 0), (3.1, 1)])
+def test_merged_releases(benchmark, monkeypatch, error, code, capsys, tmp_path):
+    module, kept = benchmark("holders_merge")
+    names = {name: [2.0, 0.1] for name in (*module.PLAIN_COLUMNS, *module.PRIVATE_COLUMNS)}
+    plain = [{"domain": "magic", "split": "equal", "errors": {**names, module.SUM: [error, 0.1]}}]
+    results = {"plain": plain, "private": [{"domain": "magic", "epsilon": 1.0, "errors": names}]}
+    page = tmp_path / "page.md"
+    page.write_text("".join(f"<!-- generated: {n} -->\n<!-- end of {n} -->\n" for n in ("merged", "averaged")))
+    monkeypatch.setattr(module, "PAGE", page)
+    monkeypatch.setattr(module, "measured", lambda *options: results)
+    monkeypatch.setattr(module, "keep", lambda results: kept.update(results))
+    monkeypatch.setattr(sys, "argv", ["holders_merge.py", "--data", "."])
+    ends_with(module, code)
+    assert kept["plain"] == plain and f"| magic | equal | 2.0 | 2.0 | {error} |" in page.read_text()
+    assert ("magic, equal: merged, sum has 3.1 % of errors" in capsys.readouterr().err) == bool(code)
+
+
+def test_rows_are_shared_out_once_among_holders(benchmark, rng):
+    module, _ = benchmark("holders_merge")
+    x = rng.normal(size=(400, 3))
+    y = np.where(x[:, 0] > 0.3, 1, -1)
+    for name, split in module.SPLITS.items():
+        parts = split(x, y, np.random.default_rng(0))
+        assert len(parts) == 5 and sorted(np.concatenate(parts)) == list(range(400)), name
+    shares = [np.mean(y[part] == 1) for part in module.by_labels(x, y, rng)]
+    assert shares == sorted(shares) and shares[0] < 0.2 and shares[-1] > 0.6
+
+
+def test_the_page_on_several_holders_has_the_numbers_of_the_results(benchmark):
+    module, _ = benchmark("holders_merge")
+    results = json.loads((module.RESULTS / "holders.json").read_text())["merge"]["results"]
+    assert module.rendered(results) == module.PAGE.read_text(), "run benchmarks/holders_merge.py --report"
+    assert module.short_of(results) == []
 
 
 @pytest.mark.parametrize(("seconds", "code"), [(0.2, 0), (0.5, 1)])

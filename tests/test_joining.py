@@ -1,12 +1,15 @@
 """Columns at different holders: sums without labels beside rados, completed moments, and what is refused."""
 
+import importlib
 import json
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +26,7 @@ from radoboost.release.columns import Column, constant_column
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelRule
 
+ROOT = Path(__file__).parent.parent
 NAMES = ("age", "dose", "sugar")
 
 
@@ -65,8 +69,6 @@ def test_sums_without_labels_are_those_of_the_same_examples(rng, share, scale):
 def test_neither_engine_threads_nor_form_change_a_bit(rng, tmp_path):
     x, y = rng.normal(size=(1000, 3)), rng.choice([0, 1], 1000)
     first = rb.craft(x, y, n_rados=40, share=["x1"], seed=3)
-    import scipy.sparse
-
     for table, options in ((x, {"engine": "reference"}), (x, {"threads": 2}), (scipy.sparse.csr_matrix(x), {})):
         other = rb.craft(table, y, n_rados=40, share=["x1"], seed=3, **options)
         assert (other.blocks["shared"] == first.blocks["shared"]).all()
@@ -370,6 +372,21 @@ def test_what_cannot_be_joined_is_refused_by_name(both, rng):
         rb.join(clinic, laboratory, ridge=-1.0)
 
 
+# ---- the benchmark
+
+
+def test_the_page_has_the_kept_figures_and_each_aim_can_be_missed(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    benchmark = importlib.import_module("holders_join")
+    results = json.loads((ROOT / "experiments" / "results" / "holders.json").read_text())["join"]["results"]
+    assert benchmark.rendered(results) == benchmark.PAGE.read_text(), "run benchmarks/holders_join.py --report"
+    assert list(benchmark.shortcomings(results)) == []
+    assert {len(results["by_domain"][n]["completion"]) for n in ("1", "2")} == {9}
+    results["mean"]["1"]["completion"] = results["mean"]["1"]["best peer"]
+    results["from_rados"]["magic"]["difference"] = 0.6
+    assert len(list(benchmark.shortcomings(results))) == 2
+
+
 # ---- the command
 
 
@@ -393,6 +410,4 @@ def test_the_command_joins_two_files(rado, rng):
                         "private", "--classes", "no", "yes", "-o", "none.rado.parquet")  # fmt: skip
     assert code == 1
     assert "moments cannot share columns" in err
-    from pathlib import Path
-
     assert sorted(path.name for path in Path().iterdir() if path.name.startswith("none")) == []

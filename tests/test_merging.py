@@ -341,9 +341,9 @@ def refusals(x, y):
     yield "other maps", [made(columns="quadratic"), made(rest, columns="quadratic")], "different constants"
     gaps = np.where(np.arange(300) % 7, x[:, 0], np.nan)
     schemas = [
-        rb.craft({"a": gaps[part].tolist()}, y[part], schema=rb.Schema({"a": rb.Number(-9, high, gaps=True)}), n_rados=16)
-        for part, high in ((slice(0, 150), 9), (rest, 8))
-    ]  # fmt: skip
+        rb.craft({"a": gaps[part].tolist()}, y[part], schema=rb.Schema({"a": number}), n_rados=16)
+        for part, number in ((slice(0, 150), rb.Number(-9, 9, gaps=True)), (rest, rb.Number(-9, 8, gaps=True)))
+    ]
     yield "other schemas", schemas, "different schemas"
     yield "numbers of rados", [one, made(rest, n_rados=17)], None
     yield "one rado", [one, made(rest, n_rados=1)], "one rado only"

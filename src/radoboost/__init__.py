@@ -29,8 +29,10 @@
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
 #                 chain: several releases together; holders: what a statement says where there are several;
-#                 merging: plain releases of several holders as one, if they are alike; files and their
-#                 digests; awaited: a release whose sums are on their way, in shares or encrypted
+#                 merging: plain releases of several holders as one, if they are alike; parallel: what private ones
+#                 promise together; shared: sums without labels, for another holder; block_rados: sums over alike
+#                 people; files and their digests; awaited: a release whose sums are on their way, in shares or
+#                 encrypted
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups), what noise by shares is worth
 #                 (shared_noise); figures and export; what a total set in advance allows (filter), and the books of a
@@ -53,14 +55,15 @@
 #                 web_client, kept by web_server on shelves; agreement, seating, waiting, sitting, outcome; joining:
 #                 all of it
 #     mechanisms  what protects a release: contract, claims, person_claims, room_claims; then plain and feature_band, by
-#                 two_passes; noisy_rados and noisy_examples, by records and contributions; moments, with moment_budget,
+#                 two_passes, with shared_sums; noisy_rados and noisy_examples, by records and contributions; moments,
+#                 with moment_budget,
 #                 moment_plan, moment_columns, moment_stages, moment_passes, moment_classes, score_counts, bins,
 #                 private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
 #                 odd_cells);
 #                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
-#                 craft: check, open, make, release; table_check, for the holder; foreseen, expected_error and costs,
-#                 without data
+#                 craft: check, open, make, release; block_rados, a baseline; table_check, for the holder; foreseen,
+#                 expected_error and costs, without data
 #                 grid_rows: rows to be sent away; row_shares: in two shares, and share_sums: what a server makes of one
 #
 # Anyone's side, from a release to a classifier:
@@ -68,7 +71,7 @@
 #   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
 #                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, prior, model,
 #                 averaging (private releases of several holders), rows, predict, frames (partitions of a cluster's),
-#                 spark_udf, explain
+#                 spark_udf, explain; columns at different holders: completion, joining, and block_rados as a baseline
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -96,8 +99,8 @@
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
 #   cli           the command rado: shell, protection, and a module for each command: craft, learn, merge with
-#                 merge_shares, share, predict, score, show, export, schema, check, account, ledger, audit, attack,
-#                 reproduce, demo; __main__ for python -m
+#                 merge_shares, join, share, predict, score, show, export, schema, check, account, ledger, room with
+#                 room_state and room_serve, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version

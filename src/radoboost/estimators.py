@@ -460,7 +460,7 @@ class MomentsClassifier(_RadoShell):
         if told["left_out"]:
             names = ", ".join(told["left_out"])
             warnings.warn(
-                f"an empty table gives a release like {names} with a probability above {LITTLE:g}: left out of the "
+                f"an empty table gives a release like {names}, or a fuller one, more often than not: left out of the "
                 "average",
                 NoiseWarning,
                 stacklevel=4,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli import attack, ledger
+from radoboost.cli import attack, ledger, room
 from radoboost.cli.account import account
 from radoboost.cli.audit import audit
 from radoboost.cli.check import check
@@ -40,6 +40,7 @@ for command in (
 app.command(hidden=True, context_settings={"ignore_unknown_options": True})(in_one_line(bounds))
 app.add_typer(ledger.app)
 app.add_typer(attack.app)
+app.add_typer(room.app)
 
 
 def _show_version(wanted: bool) -> None:

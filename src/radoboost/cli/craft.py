@@ -266,7 +266,7 @@ def craft(
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)
     if not force:
-        _keep_promise(place)
+        keep_promise(place)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.craft(
@@ -314,7 +314,7 @@ def craft(
     print_release(release, place, as_json, f"wrote {place}")
 
 
-def _keep_promise(place: Path) -> None:
+def keep_promise(place: Path) -> None:
     """Refuse to overwrite a release that spent some of a budget: its noise cannot be drawn again."""
     from radoboost import load
     from radoboost.release import rounded_up

@@ -218,12 +218,9 @@ def craft(
         share=_shared(share),
     )
     machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
-    _check(protection, asked)
-    _advise(protection, asked, progress)
+    _check(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
-    _check_books(books, protection, asked)
-    check_where(counts if protection.private else None)
-    check_reach(cluster, table)
+    _check_books(books, protection, asked, counts)
     with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place):
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(_run_on, partial(_suited, engine, machine, asked, place, protection.private), place, book)
@@ -256,10 +253,6 @@ def craft_in_room(
 
     What is asked for is what all agreed on. `gathering` says in the end who was there. The release is called `name`.
     """
-    if cluster_of(table):
-        raise ArgumentError("a frame on a cluster cannot join a room; write its rows to files, and join with these")
-    _check_books(ledger, mechanism, asked)
-    check_where(counts if mechanism.private else None)
     _advise(mechanism, asked, progress)
     machine, threads = proven_on_device(get_engine("auto")), check_threads(threads)
     with _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, place):
@@ -273,6 +266,17 @@ def craft_in_room(
             warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
     made = replace(made, circumstances=replace(made.circumstances, room=gathering()))
     return _release(mechanism, made, name, schema, None, asked.n_rados)
+
+
+def check_for_room(
+    table: Any, y: Any, mechanism: Mechanism, asked: Asked, ledger: Ledger | None, counts: Where
+) -> None:
+    """Refuse what a holder brings to a room before the others wait for it; what is read once only is opened later."""
+    if cluster_of(table):
+        raise ArgumentError("a frame on a cluster cannot join a room; write its rows to files, and join with these")
+    _check_books(ledger, mechanism, asked, counts)
+    if not is_query(table):
+        (_open if mechanism.private else open_source)(table, y, asked)
 
 
 def _run_on(
@@ -318,6 +322,7 @@ def _ready(
     Where something is promised, a frame on a cluster is refused unless it is certain that no row counts twice,
     whichever runner there is.
     """
+    check_reach(cluster, table)
     once = protection.private or bool(getattr(protection, "withheld", {}))
     if once:
         check_determined(table, person)
@@ -391,7 +396,7 @@ def _advise(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
     if progress and foresee is not None and (sentence := foresee(asked)) is not None:
         print(f"rado: {sentence}", file=sys.stderr)
     if (advice := delta_advice(getattr(mechanism, "delta", 0.0), asked.rows)) is not None:
-        warnings.warn(advice, DeltaWarning, stacklevel=3)
+        warnings.warn(advice, DeltaWarning, stacklevel=4)
 
 
 def _shared(share: Any) -> tuple[str, ...] | None:
@@ -411,14 +416,15 @@ def left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
     return [*([drop] if isinstance(drop, str) else drop), weights]
 
 
-def _check(mechanism: Mechanism, asked: Asked) -> None:
-    """Refuse what the mechanism cannot make, and weights and first rows wherever a record is protected."""
+def _check(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
+    """Refuse what the mechanism cannot make, and what no record may be protected with; then give advice."""
     if mechanism.private:
         asked.refuse_weights(mechanism.name)
         asked.refuse_first_row(mechanism.name)
     if not getattr(mechanism, "may_share", False):
         asked.refuse_share(mechanism.name)
     mechanism.check(asked)
+    _advise(mechanism, asked, progress)
 
 
 def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: str, unlabelled: str) -> None:
@@ -458,8 +464,9 @@ def warn_clipped(names: Sequence[str], clipped: NDArray[np.int64], *, stacklevel
         warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)
 
 
-def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked) -> None:
-    """Refuse what cannot be booked before the table is opened; the mechanism books later what it costs."""
+def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked, counts: Where) -> None:
+    """Refuse what cannot be booked, or counted, before the table is opened; the mechanism books later what it costs."""
+    check_where(counts if mechanism.private else None)
     if books is None:
         return
     if not mechanism.private:

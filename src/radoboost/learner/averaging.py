@@ -7,12 +7,12 @@ what follows from them, in the columns that all share: theta_k, and the second m
 
 where C2_k is the second moment of whitened rows, its eigenvalues raised to what noise alone could be. That is one
 Newton step on the sum of the holders' risks, each taken as a parabola: directions in which a holder has no rows do not
-count for it. Plain averages are worse where columns differ between holders. Holders whose release an empty table could
-have given are left out, unless it is all of them.
+count for it. Plain averages are worse where columns differ between holders. Holders whose release an empty table
+would rather have given than not are left out, unless it is all of them.
 
 Counts of rows by score are of each holder's own scores, and tell nothing of those of the average. So each theta_k is
 first scaled by its own counts, such that its scores near 0 are log odds; the average has no link, and its probabilities
-are rough. Standard errors are those that the declared noise gives, with weights H_k taken as they are.
+are rough. Standard errors are those that the declared noise gives, with weights H_k, and that scale, taken as they are.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,16 @@ from radoboost.learner.groups import settling
 from radoboost.learner.link import score_link
 from radoboost.learner.model import Model
 from radoboost.learner.moments import without
-from radoboost.learner.uncertainty import LITTLE, Curvature, empty_chance, measure
+from radoboost.learner.uncertainty import Curvature, empty_chance, measure
 from radoboost.release.alike import Part, check_alike, check_different
 from radoboost.release.laws import NOISY_MOMENTS
 from radoboost.release.parallel import together
 from radoboost.release.scores import column_factors, whitened_theta
 from radoboost.release.spectra import HESSIAN_FLOOR, floor_noise, noise_floor
 
+NOTHING = 0.5
+"""Holders whose `empty_chance` is above this are left out; at 0.05, banknote at ten holders and epsilon 0.3 (one record
+added or removed) had 17.9 % of errors in place of 13.4, since many faint releases tell something together."""
 _COMMON = ("name", "law", "unit", "relation", "sharpen", "grid", "constant", "person", "max_rows")
 
 Vector = NDArray[np.float64]
@@ -94,7 +97,7 @@ def average(parts: Sequence[Part]) -> Average:
     # On one thread, so that releases give the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
         owns = [_own(part) for part in parts]
-        used = [own for own in owns if own.empty_chance <= LITTLE] or owns
+        used = [own for own in owns if own.empty_chance <= NOTHING] or owns
         inverse = np.linalg.inv(np.sum([own.weight for own in used], axis=0))
         shares = [inverse @ own.weight for own in used]
         theta = np.sum([share @ own.theta for share, own in zip(shares, used, strict=True)], axis=0)

@@ -21,8 +21,8 @@ from radoboost.tables.columns import listed
 
 RIDGE = 3.0
 WEIGHTED_RIDGE = 0.3
-"""One for all tables, as a share of the mean of the diagonal: those with the fewest errors on average over the nine
-domains of benchmarks/holders_join.py."""
+"""Each one for all tables, as a share of the mean of the diagonal: those with the fewest errors on average over the
+nine domains of benchmarks/holders_join.py, in their favour."""
 
 
 def learn_blocks(left: BlockRados, right: BlockRados, *, weighted: bool = False, ridge: float | None = None) -> Model:

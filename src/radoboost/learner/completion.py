@@ -28,9 +28,8 @@ from radoboost.errors import ArgumentError
 RIDGE = 0.01
 """One for every table, as a share of each column's second moment: without matched rows there is nothing to tune it on.
 
-On the nine domains of benchmarks/holders_join.py errors hardly depend on it. From 1e-6 to 0.03 their mean stays within
-0.3 points of the best; this one is within 0.15 of it with exact moments, from 1000 rados, and where the holders
-have other people."""
+It was chosen once, on the nine domains of benchmarks/holders_join.py, where mean errors hardly depend on it, with the
+same people at both holders and with others: docs/joining.md has them for other ridges."""
 _SINGULAR = 1e-9  # relative: below it columns of W depend on each other, as the slots of a category do
 
 

@@ -39,7 +39,7 @@ from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
 from radoboost.release.holders import MERGED, Holders
 from radoboost.release.laws import POOLED_SUMS, SUMS
 
-WAYS = ("auto", "sum", "moments")
+AUTO, SUM, MOMENTS = WAYS = ("auto", "sum", "moments")
 Rows = NDArray[np.float64]
 _EXACT = 53  # bits of a whole number that float64 holds
 _TRUST = "several holders, each of whom sees its own table alone; of each: {each}"
@@ -105,7 +105,7 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
     entries = [entry for part in parts for entry in part.entries]
     _check_coins(parts)
     rows = sum(part.rows for part in parts)
-    pooled = how == "moments" or (how == "auto" and _why_no_sum(parts, rows) is not None)
+    pooled = how == MOMENTS or (how == AUTO and _why_no_sum(parts, rows) is not None)
     if not pooled and (why := _why_no_sum(parts, rows)) is not None:
         raise ArgumentError(f"{why}; pool their moments instead: how='moments' (--how moments)")
     columns = _pooled_columns(parts)
@@ -341,5 +341,5 @@ def _id(parts: Sequence[Part], pooled: bool) -> str:
         name or hashlib.sha256(b"".join(rows.tobytes() for rows in part.release.blocks.values())).hexdigest()
         for name, part in zip(names, parts, strict=True)
     ]
-    text = f"radoboost/merge/{'moments' if pooled else 'sum'}/{'/'.join(sorted(contents))}"
+    text = f"radoboost/merge/{MOMENTS if pooled else SUM}/{'/'.join(sorted(contents))}"
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]

@@ -39,9 +39,10 @@ _RELEASES = "What each holder released is out as well, and each release tells wh
 def together(parts: Sequence[Part], *, one_holder: bool = False) -> Statement:
     """The statement about all that follows from private releases of several holders, or of `one_holder`.
 
-    >>> import radoboost as rb
-    >>> def private(**options):
-    ...     return rb.craft([[1.0], [2.0]], [0, 1], classes=(0, 1), bounds={"x0": (0, 4)}, mechanism=rb.Moments(1.0))
+    >>> import numpy as np, radoboost as rb
+    >>> def private():
+    ...     table, bounds = np.array([[1.0], [2.0]]), {"x0": (0, 4)}
+    ...     return rb.craft(table, [0, 1], classes=(0, 1), bounds=bounds, mechanism=rb.Moments(1.0))
     >>> statement = together([Part("north", private()), Part("south", private())])
     >>> round(statement.epsilon, 2), [round(figure.epsilon, 2) for figure in statement.holders.figures]
     (1.0, [1.45])

@@ -82,20 +82,23 @@ class Identity:
         """
         place = identity_path() if path is None else Path(path)
         content = self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        draft = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
         try:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(draft, place)  # unlike a rename, it fails where there is a file
+            number = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             raise OutputError(f"{place} is already there: load it, or choose another place") from None
         except OSError as error:
             raise OutputError(f"cannot write the identity {place}: {reason(error)}") from None
-        finally:
-            draft.unlink(missing_ok=True)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException as error:
+            place.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise OutputError(f"cannot write the identity {place}: {reason(error)}") from None
+            raise
         return place
 
     def sign(self, content: bytes) -> bytes:

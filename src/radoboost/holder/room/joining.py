@@ -13,7 +13,7 @@ from typing import Any
 
 from radoboost.errors import ArgumentError, RoomError
 from radoboost.holder.counts import Where
-from radoboost.holder.craft import craft_in_room, note_digest
+from radoboost.holder.craft import check_for_room, craft_in_room, note_digest
 from radoboost.holder.declared import Bounds
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
@@ -164,8 +164,9 @@ def join_room(
             else "no label column; give y"
         )
         raise ArgumentError(f"the holders of this room agreed on {what}")
-    seats = take_seat(mailbox, agreement, own, confirm, wait, stop, _teller(progress))
     mechanism, asked = agreement.check()
+    check_for_room(table, y, mechanism, asked, books, counts)
+    seats = take_seat(mailbox, agreement, own, confirm, wait, stop, _teller(progress))
     sitting = Sitting(mailbox, seats, own, patience=patience, add=add, stop=stop)
     title = seats.agreement.hex()[:32]
     own_part = craft_in_room(

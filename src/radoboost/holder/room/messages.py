@@ -96,7 +96,7 @@ def read(content: bytes, place: str, seats: Seats, most_bytes: int = MOST_BYTES)
     Traceback (most recent call last):
     radoboost.errors.RoomError: in the place of west (0003/greeting/west) lies a message of north; open a new room
     """
-    number, kind, holder = place.split("/")
+    number, kind, holder = place.split("/", 2)
     whose = f"the message for all in {number}/{kind}" if holder == ANYBODY else f"the message of {holder}"
 
     def refused(why: str) -> RoomError:
@@ -117,9 +117,11 @@ def read(content: bytes, place: str, seats: Seats, most_bytes: int = MOST_BYTES)
     party = next((party for party in seats.parties if party.name == sender), None)
     if party is None:
         raise refused(f"is signed by {sender!r}, who is no party of this room")
-    signature = entry.pop("signature")
     try:
-        Ed25519PublicKey.from_public_bytes(party.public_key).verify(bytes.fromhex(signature), _signed(entry, rest))
+        signature = bytes.fromhex(spelling := entry.pop("signature"))
+        if signature.hex() != spelling:  # so that nobody can write the same message in another way
+            raise ValueError("capital letters")
+        Ed25519PublicKey.from_public_bytes(party.public_key).verify(signature, _signed(entry, rest))
     except (InvalidSignature, ValueError):
         raise refused(f"is not signed by {sender}: it was altered, or is by somebody else") from None
     line, newline, packed = rest.partition(b"\n")

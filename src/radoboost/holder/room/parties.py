@@ -82,7 +82,8 @@ def check_numbers(parties: int, tolerate: int) -> None:
     if not LEAST_PARTIES <= parties <= MOST_PARTIES:
         raise ArgumentError(
             f"a room is for {LEAST_PARTIES} to {MOST_PARTIES:,} holders, and there are {parties:,}: of two, each would "
-            "learn the other's sums by taking its own away; merge releases instead (rado merge, rado learn A B)"
+            "learn the other's sums by taking its own away; merge releases in place of that (rado merge, rado learn A "
+            "B)"
         )
     if not 1 <= tolerate < parties / 2:
         raise ArgumentError(

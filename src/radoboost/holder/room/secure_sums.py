@@ -167,9 +167,10 @@ class SecureSum:
 
     def _check_unused(self) -> None:
         """Refuse a stage in which messages of this holder lie already (B3)."""
-        for name in self._mailbox.names(f"{self._stage:04d}/"):
-            if name.endswith(f"/{self._name}"):
-                raise self._taken(name)
+        there = set(self._mailbox.names(f"{self._stage:04d}/"))
+        for kind in ROUNDS:
+            if (place := place_of(self._stage, kind, self._name)) in there:
+                raise self._taken(place)
 
     def _taken(self, place: str) -> RoomError:
         return RoomError(
@@ -188,10 +189,10 @@ class SecureSum:
 
     def _gather(self) -> None:
         """Read what has come in this round, each message once; whatever is not right stops the sum."""
-        seen, members = self._messages[self._round], self._members[self._round]
-        for place in self._mailbox.names(f"{self._stage:04d}/{self._round}/"):
-            name = place.rpartition("/")[2]
-            content = self._mailbox.get(place) if name in members and name not in seen else None
+        seen, there = self._messages[self._round], set(self._mailbox.names(f"{self._stage:04d}/{self._round}/"))
+        for name in self._members[self._round]:
+            place = place_of(self._stage, self._round, name)
+            content = self._mailbox.get(place) if place in there and name not in seen else None
             if content is None:
                 continue
             message = read(content, place, self._seats, self._most_bytes())
@@ -324,6 +325,17 @@ class SecureSum:
     def _own_secrets(self) -> SumSecrets:
         assert self._secrets is not None, "secrets are there until the answer"
         return self._secrets
+
+    @property
+    def round(self) -> str:
+        """The round that this holder is in: one of `ROUNDS`, or nothing before its first step."""
+        return self._round
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those whose message of this round has not come: whom everybody waits for."""
+        seen = self._messages.get(self._round, {})
+        return tuple(name for name in self._members.get(self._round, ()) if name not in seen)
 
     def __repr__(self) -> str:
         return f"SecureSum({self._name!r}, stage {self._stage}, {self._round or 'not begun'})"

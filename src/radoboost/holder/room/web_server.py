@@ -4,6 +4,7 @@ It needs FastAPI and uvicorn, of the extra `room`; nothing else imports this mod
 """
 
 import json
+import os
 import socket
 import ssl
 from pathlib import Path
@@ -97,11 +98,14 @@ def listening(host: str, port: int) -> socket.socket:
     ...     door.getsockname()[0]
     '127.0.0.1'
     """
+    if not 0 <= port <= 65535:
+        raise RoomError(f"a port is a number from 0 to 65535, and it is {port}; choose another with --port")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         door = socket.create_server((host, port), family=family, backlog=1024)
-    except (OSError, OverflowError) as error:
-        why = reason(error) if isinstance(error, OSError) else "a port is a number from 0 to 65535"
+    except OSError as error:
+        number = error.errno or 0
+        why = os.strerror(number) if number > 0 else reason(error)  # without a second address
         raise RoomError(f"cannot listen at {host}:{port}: {why}; choose another with --port or --host") from None
     return door
 

@@ -1,0 +1,338 @@
+"""rado room: several holders make one release, and nobody sees another's sums."""
+
+import json
+import shlex
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from radoboost.cli.craft import keep_promise
+from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
+from radoboost.cli.protection import chosen_mechanism, complete_columns, complete_mechanism
+from radoboost.cli.room_serve import TrustFlag, serve
+from radoboost.cli.shell import (
+    ClassesOption,
+    ClassOption,
+    FormatOption,
+    JsonFlag,
+    LabelOption,
+    QueryOption,
+    RelationOption,
+    TableArgument,
+    check_output,
+    chosen_classes,
+    chosen_table,
+    in_one_line,
+    print_release,
+    say,
+)
+from radoboost.errors import ArgumentError, RoomError
+
+if TYPE_CHECKING:
+    from radoboost.holder.room.parties import Party
+
+app = typer.Typer(
+    name="room",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Make one release of several holders' tables: nobody sees another's sums.",
+)
+
+RoomArgument = Annotated[
+    str, typer.Argument(metavar="ROOM", help="A folder that all holders can write, or https://HOST:PORT/ROOM.")
+]
+IdentityOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--identity", metavar="FILE", help="Your private key, as rado room identity makes it; your own by default."
+    ),
+]
+
+
+@app.command("open")
+@in_one_line
+def open_(
+    agreement: Annotated[
+        Path,
+        typer.Argument(
+            metavar="AGREEMENT", help="What the columns are: a schema, or a file of bounds, for all holders."
+        ),
+    ],
+    parties: Annotated[int, typer.Option(metavar="K", help="How many holders there are, 3 at least.")],
+    tolerate: Annotated[
+        int,
+        typer.Option(metavar="T", help="How many of them may be lost, or tell each other all; more costs more noise."),
+    ] = 1,
+    label: LabelOption = None,
+    classes: ClassesOption = None,
+    class_: ClassOption = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=complete_mechanism,
+            help="What protects the release: moments, noisy-rados or plain. By default moments with --epsilon.",
+        ),
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow, against outsiders.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
+    n_rados: Annotated[
+        int | None, typer.Option("-n", "--n-rados", help="How many rados; 1000 by default, none with moments.")
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD", autocompletion=complete_columns, help="Which columns the release has; as for rado craft."
+        ),
+    ] = "auto",
+    person: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="The column that says whose row it is; the promise is then about persons."),
+    ] = None,
+    max_rows: Annotated[
+        int | None, typer.Option(metavar="N", help="How many rows of each person contribute at most, at each holder.")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(metavar="M", help="About how many rows all have together, from public knowledge.")
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="What moments protects: record (the default) or label.")] = None,
+    relation: RelationOption = None,
+    sharpen: Annotated[
+        bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
+    ] = None,
+    clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Use this column; repeat for more. All by default.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(metavar="COL", help="Leave this column out; repeat.")] = None,
+    intercept: Annotated[bool, typer.Option(help="Add the constant feature.")] = True,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="ROOM", help="A folder, STEM.room by default, or the address of rado room serve."
+        ),
+    ] = None,
+    trust_network: TrustFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Open a room: fix what is agreed on, and say where the others find it.
+
+    Nothing is computed, and no table is read. What is agreed on can be read by all who see the room.
+
+    \b
+    Examples:
+      rado room open flu.schema.json --parties 5 --epsilon 1
+      rado room open flu.schema.json --parties 5 --tolerate 1 --epsilon 1 -o /mnt/shared/flu.room
+      rado room open bounds.json --label ill --classes no yes --parties 3 -n 1000 -o https://mailbox.example:8443
+    """
+    from radoboost.cli.room_state import laid_agreement
+    from radoboost.holder.room.agreement import agree
+
+    options = {"epsilon": epsilon, "delta": delta, "clip": clip, "unit": unit, "relation": relation, "sharpen": sharpen}
+    agreed = agree(
+        agreement,
+        parties=parties,
+        tolerate=tolerate,
+        label=label,
+        classes=chosen_classes(classes, class_),
+        mechanism=chosen_mechanism(mechanism, {"noise_std": None, **options}),
+        n_rados=n_rados,
+        columns=columns,
+        person=person,
+        max_rows=max_rows,
+        rows=rows,
+        features=feature or None,
+        drop=drop or (),
+        intercept=intercept,
+    )
+    room = laid_agreement(agreed, output or _stem(str(agreement)) + ".room", trust_network)
+    if as_json:
+        print(json.dumps({"room": room, "agreement": json.loads(agreed.to_bytes())}, indent=2, ensure_ascii=False))
+    else:
+        print("\n".join([f"opened {room}", *(f"  {line}" for line in agreed.in_words())]))
+        say(f"rado: each holder now runs: rado room join {shlex.quote(room)} TABLE --as NAME")
+
+
+def _stem(place: str) -> str:
+    """What a file or room is called, without its endings; what lies behind an address is called joint."""
+    name = "" if "://" in place else Path(place).name
+    for ending in (".json", ".schema", ".bounds", ".room"):
+        name = name.removesuffix(ending)
+    return name or "joint"
+
+
+@app.command()
+@in_one_line
+def identity(
+    place: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Where the private key lies; in your configuration by default."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make your key, or show the fingerprint of the one that is there.
+
+    Messages in a room are signed with it. Others compare its fingerprint with you, by telephone; its file is for nobody
+    else.
+
+    \b
+    Examples:
+      rado room identity
+      rado room identity keys/north.pem
+    """
+    from radoboost.holder.room.identities import identity_path, load_or_create
+
+    place = place or identity_path()
+    own, new = load_or_create("me", place)
+    fingerprint = own.party.fingerprint
+    if as_json:
+        key = own.party.public_key.hex()
+        print(json.dumps({"path": str(place), "new": new, "fingerprint": fingerprint, "public_key": key}, indent=2))
+    else:
+        print(f"{'made' if new else 'the key is'} {place}, which nobody else may read\nfingerprint  {fingerprint}")
+
+
+@app.command()
+@in_one_line
+def join(
+    room: RoomArgument,
+    table: TableArgument,
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="What the others call you, such as north-clinic.")],
+    query: QueryOption = None,
+    form: FormatOption = None,
+    identity: IdentityOption = None,
+    code: Annotated[
+        str | None,
+        typer.Option(metavar="CODE", help="The code that the others see, from rado room show; asked for by default."),
+    ] = None,
+    ledger: LedgerOption = None,
+    ledger_table: TableOption = None,
+    counts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where exact counts go, for you alone; the terminal by default.")
+    ] = None,
+    wait: Annotated[float, typer.Option(metavar="S", help="Seconds to wait until all have joined.")] = 3600.0,
+    patience: Annotated[
+        float, typer.Option(metavar="S", help="Seconds to wait for a holder within a sum, before it counts as lost.")
+    ] = 120.0,
+    threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The joint release; ROOM.rado.parquet by default."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a release that promises something.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no counts.")] = False,
+    trust_network: TrustFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Take part in a room with your table: wait for all, compare the code, and get the joint release.
+
+    Your rows stay here. What you send is signed, and the others see masked numbers, of which only the total over all
+    holders comes out. Every holder ends with the same file.
+
+    \b
+    Examples:
+      rado room join /mnt/shared/flu.room patients.csv --as north
+      rado room join https://mailbox.example:8443/ROOM patients.parquet --as north --ledger clinic.ledger
+      rado room join flu.room patients.csv --as north --code 'a1b2 c3d4 ...' -o joint.rado.parquet
+    """
+    import radoboost as rb
+    from radoboost.cli.room_state import telling
+    from radoboost.holder.room.identities import identity_path
+
+    if identity is None and not identity_path().exists():
+        raise RoomError(f"you have no key yet, at {identity_path()}; make it, and tell the others: rado room identity")
+    if table == ["-"] and code is None:
+        raise ArgumentError("with the table on standard input nobody can be asked; give the code with --code")
+    place = output or Path(f"{_stem(room)}.rado.parquet")
+    chosen = chosen_table(table, query, form)
+    check_output(place, table)
+    if not force:
+        keep_promise(place)
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always", UserWarning)
+        release = rb.join_room(
+            room,
+            chosen,
+            confirm=_confirmed if code is None else code,
+            name=name,
+            identity=identity,
+            output=place,
+            ledger=chosen_ledger(ledger, ledger_table),
+            counts=None if quiet else counts or "terminal",
+            wait=wait,
+            patience=patience,
+            threads=threads,
+            trust_network=trust_network,
+            progress=not quiet,
+            add=telling(None if quiet else say),
+        )
+    for warning in () if quiet else notices:
+        say(f"rado: {' '.join(str(warning.message).split())}")
+    print_release(release, place, as_json, f"wrote {place}, as all holders do")
+
+
+def _confirmed(code: str, parties: Sequence["Party"]) -> bool:
+    """Show who is there, and ask whether all see the same code."""
+    width = max(len(party.name) for party in parties)
+    for party in parties:
+        say(f"  {party.name:{width}}  {party.fingerprint}")
+    say(f"the code of this room: {code}")
+    print("Call the others: has each of them this code? [y/N] ", end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()  # not input(), which may write to stdout, where JSON may be awaited
+    if not answer:
+        say("")
+        raise RoomError("nobody confirmed the code of the room; give it with --code, or answer the question")
+    return answer.strip().lower() in ("y", "yes")
+
+
+@app.command()
+@in_one_line
+def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: JsonFlag = False) -> None:
+    """Show a room: what is agreed on, who is there, the code, and how far it is.
+
+    \b
+    Examples:
+      rado room show flu.room
+      rado room show https://mailbox.example:8443/ROOM --json
+    """
+    from radoboost.cli.room_state import room_state, state_in_words
+
+    state = room_state(room, trust_network)
+    print(json.dumps(state, indent=2, ensure_ascii=False) if as_json else "\n".join(state_in_words(state)))
+
+
+@app.command()
+@in_one_line
+def close(
+    room: RoomArgument,
+    code: Annotated[str | None, typer.Option(metavar="CODE", help="The code that the holders have compared.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The joint release; ROOM.rado.parquet by default."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a release that promises something.")] = False,
+    trust_network: TrustFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Fetch the joint release of a room, and check that its holders have signed it. Anyone may, at any time.
+
+    \b
+    Examples:
+      rado room close flu.room -o joint.rado.parquet
+      rado room close https://mailbox.example:8443/ROOM --code 'a1b2 c3d4 ...'
+    """
+    import radoboost as rb
+
+    place = output or Path(f"{_stem(room)}.rado.parquet")
+    check_output(place, [])
+    if not force:
+        keep_promise(place)
+    release = rb.close_room(room, output=place, code=code, trust_network=trust_network)
+    print_release(release, place, as_json, f"wrote {place}, signed by its holders")
+
+
+app.command()(in_one_line(serve))

@@ -1,0 +1,73 @@
+"""rado room serve: a mailbox for rooms whose holders share no drive."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from radoboost.cli.shell import JsonFlag, say
+from radoboost.errors import ArgumentError
+
+TrustFlag = Annotated[
+    bool,
+    typer.Option(
+        "--trust-network",
+        help="Use an address without TLS: whoever listens there sees who takes part, when, and how much is sent.",
+    ),
+]
+
+
+def serve(
+    port: Annotated[int, typer.Option(help="The port to listen at; 0 is one that is free.")] = 8443,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="The address to listen at; with TLS all, and else this machine alone."),
+    ] = None,
+    cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate for TLS, as PEM.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The private key of the certificate, as PEM.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep rooms in this folder; in memory by default.")
+    ] = None,
+    rooms: Annotated[int, typer.Option(help="How many rooms there may be.")] = 100,
+    hours: Annotated[float, typer.Option(help="How long a room takes messages; twice as long it is kept.")] = 48.0,
+    room_mb: Annotated[int, typer.Option(metavar="MB", help="How much all messages of a room may be.")] = 1024,
+    message_mb: Annotated[int, typer.Option(metavar="MB", help="How much one message may be.")] = 64,
+    trust_network: TrustFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Keep a mailbox for rooms, for holders who share no drive. It knows nothing, and computes nothing.
+
+    Whoever runs it sees who takes part, when, and how much is sent; contents are signed, sealed or masked. It takes
+    what a party of a room signed, within limits, and logs nothing. Ctrl-C ends it.
+
+    \b
+    Examples:
+      rado room serve --cert mailbox.pem --key mailbox.key
+      rado room serve --cert mailbox.pem --key mailbox.key --folder /var/lib/rado --hours 12
+      rado room serve --port 8000
+    """
+    try:
+        from radoboost.holder.room.web_server import listening, web_server
+    except ImportError:
+        raise ArgumentError("rado room serve needs FastAPI and uvicorn; run: pip install 'radoboost[room]'") from None
+    from radoboost.holder.room.shelves import Limits, Shelves
+    from radoboost.holder.room.web_client import check_encrypted
+
+    encrypted = cert is not None
+    host = host or ("0.0.0.0" if encrypted else "127.0.0.1")
+    shown = f"[{host}]" if ":" in host else host
+    check_encrypted(f"http://{shown}:{port}", encrypted=encrypted, trust=trust_network)
+    if folder is not None and not folder.is_dir():
+        raise ArgumentError(f"there is no folder {folder} to keep rooms in; make it first")
+    limits = Limits(rooms=rooms, hours=hours, room_bytes=room_mb * 2**20, message_bytes=message_mb * 2**20)
+    server = web_server(Shelves(limits, folder), cert, key)
+    with listening(host, port) as door:
+        address = f"http{'s' if encrypted else ''}://{shown}:{door.getsockname()[1]}"
+        print(json.dumps({"address": address}) if as_json else f"a mailbox for rooms at {address}", flush=True)
+        say(
+            f"rado: rooms are opened with: rado room open AGREEMENT --parties K -o {address.replace('0.0.0.0', 'HOST')}"
+        )
+        server.run(sockets=[door])
