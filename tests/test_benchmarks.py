@@ -115,6 +115,30 @@ def test_learning(benchmark, monkeypatch, seconds, code, capsys):
     assert capsys.readouterr().err == (said if code else "")
 
 
+@pytest.mark.parametrize(("seconds", "code"), [(0.05, 0), (0.5, 1)])
+def test_holders_shares(benchmark, monkeypatch, seconds, code, capsys):
+    module, kept = benchmark("holders_shares")
+    monkeypatch.setattr(sys, "argv", ["holders_shares.py", "--rows", "600", "--rados", "10", "--bits", "2048"])
+    shares = {"route": "shares", "one machine, seconds": 9.0, "sender, seconds": 0.1, "each server, seconds": seconds}
+    paillier = {"route": "Paillier", "sender, seconds": 5.0, "crafter, seconds": 7.0}
+    monkeypatch.setattr(module, "by_shares", lambda X, y, n_rados, folder: dict(shares))
+    monkeypatch.setattr(module, "by_paillier", lambda X, y, n_rados, bits, folder: dict(paillier))
+    ends_with(module, code)
+    assert kept["shares"]["ratio"] == pytest.approx(12 / (0.1 + 2 * seconds))
+    assert ("falls short: shares are only 11 times as fast" in capsys.readouterr().err) == bool(code)
+
+
+def test_holders_shares_keeps_what_others_keep(benchmark, monkeypatch, tmp_path):
+    module, _ = benchmark("holders_shares")
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
+    (tmp_path / "holders.json").write_text('{"merge": 1}')
+    module.keep("shares", {"ratio": 2})
+    document = json.loads((tmp_path / "holders.json").read_text())
+    assert document["merge"] == 1 and document["shares"]["results"] == {"ratio": 2}
+    assert [file.name for file in tmp_path.iterdir()] == ["holders.json"]
+
+
 @pytest.mark.parametrize(("ratio", "code"), [(1.4, 0), (1.6, 1)])
 def test_signatures(benchmark, monkeypatch, ratio, code, capsys):
     module, kept = benchmark("signatures")

@@ -18,6 +18,7 @@ import radoboost as rb
 from radoboost import secure
 from radoboost.holder import craft as crafting
 from radoboost.holder.grid import GRID_BITS
+from radoboost.secure import ciphertexts
 from radoboost.secure.packing import Packing
 from radoboost.secure.paillier import Decryptor, Encryptor, check_ciphertexts
 
@@ -117,12 +118,20 @@ def test_a_power_is_the_one_that_its_bytes_say(keys, monkeypatch):
         assert int(encryptor.blind()) == pow(keys.public.h, exponent, n * n)
 
 
-def test_results_do_not_show_which_rows_they_are_products_of(keys, rows):
-    """The same signatures twice: the random parts differ, though sums are the same (E4)."""
+def test_results_do_not_show_which_rows_they_are_products_of(keys, rows, monkeypatch):
+    """The same signatures twice: the random parts differ, though sums are the same; exponents are long (E4)."""
+    lengths = []
+
+    def encryptor(key, *, full=False):
+        lengths.append(full)
+        return Encryptor(key, full=full)
+
+    monkeypatch.setattr(ciphertexts, "Encryptor", encryptor)
     first, second = (secure.craft(rows, 10, key=KEY) for _ in range(2))
     assert not (first.ciphertexts == second.ciphertexts).all(axis=(1, 2)).any()
     a, b = (secure.open(sums, keys.private) for sums in (first, second))
     assert a.rados.tobytes() == b.rados.tobytes() and a.id != b.id
+    assert lengths == [True, True]
 
 
 @given(

@@ -197,8 +197,9 @@ def number_batches(path: Path, rows: int, width: int) -> Iterator[NDArray[np.uin
     with pq.ParquetFile(path) as file:
         if not file.schema_arrow.remove_metadata().equals(number_schema(width)):
             raise ReleaseError(f"{path} does not have the {width:,} columns of numbers that it should have")
-        for batch in file.iter_batches(batch_size=rows):
-            yield np.stack([column.to_numpy() for column in batch.columns], axis=1)
+        for group in range(file.num_row_groups):  # one at a time: all at once, they stay in memory
+            for batch in file.iter_batches(batch_size=rows, row_groups=[group]):
+                yield np.stack([column.to_numpy() for column in batch.columns], axis=1)
 
 
 def check_parts(parts: Sequence[Any]) -> tuple[tuple[str, int], ...]:

@@ -3,7 +3,7 @@
 The learner makes a pair of keys and gives out the public one; senders encrypt rows; a crafter sums them over signatures
 that it forgets; the learner decrypts the sums, and has the plain release, to the last bit. It needs gmpy2, of the extra
 `secure`. Two servers with shares of rows (`rado share`) rest on the same assumption, that two parties keep apart, and
-are hundreds of times faster: see docs/encrypted.md.
+are far faster: see docs/encrypted.md.
 
 >>> from radoboost import secure
 >>> keys = secure.keygen()                                                         # the learner
