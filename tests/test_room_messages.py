@@ -229,7 +229,7 @@ def test_an_identity_is_kept_where_nobody_else_reads_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     place = identity_path()
     assert place == tmp_path / "config" / "radoboost" / "identity.pem"
-    with pytest.raises(RoomError, match=f"no identity at {place}: make one first"):
+    with pytest.raises(RoomError, match=f"no identity at {place}: make one with rado room identity"):
         Identity.load("north")
     assert not place.parent.exists()
     north, new = load_or_create("north")

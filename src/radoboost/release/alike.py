@@ -156,7 +156,8 @@ def pooled_schema(parts: Sequence[Part]) -> Schema | None:
     for name, kind in schema.columns.items():
         fills = [getattr(other.columns[name], "fill", None) for other in others if other is not None]
         if isinstance(kind, Number) and None not in fills:
-            columns[name] = replace(kind, fill=float(np.average(fills, weights=np.array(counts, dtype=np.float64))))
+            rows = np.array(counts, dtype=np.float64)
+            columns[name] = replace(kind, fill=float(rows @ np.array(fills, dtype=np.float64) / rows.sum()))
     return replace(schema, columns=columns)
 
 

@@ -55,7 +55,8 @@ class Identity:
                 content = file.read(1 << 16)
         except FileNotFoundError:
             raise RoomError(
-                f"there is no identity at {place}: make one first, and tell the others its fingerprint"
+                f"there is no identity at {place}: make one with rado room identity {place}, and tell the others its "
+                "fingerprint"
             ) from None
         except OSError as error:
             raise RoomError(f"cannot read the identity {place}: {reason(error)}") from None
