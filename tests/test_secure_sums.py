@@ -304,6 +304,8 @@ def rewritten_list(room, content, kind, change):
     """What the maker of a list, were it dishonest, might sign in its place."""
     message = read(content, place_of(room.stage, f"{kind}-list"), room.seats)
     body = json.loads(json.dumps(message.body))
+    if not isinstance(body.get("in"), dict):
+        return content  # another fault has spoiled it
     change(body, message.sender)
     return room.signed(message.sender, f"{kind}-list", body)
 
@@ -315,7 +317,7 @@ def claimed_drop(room, rng):
     def sent(place, content):
         if place != place_of(room.stage, f"{kind}-list"):
             return content
-        return rewritten_list(room, content, kind, lambda body, maker: body["in"].pop(victim))
+        return rewritten_list(room, content, kind, lambda body, maker: body["in"].pop(victim, None))
 
     room.views["h00"].sent.append(sent)
     return ["h00"], room.seats.most_lost > 0, {victim}
@@ -343,7 +345,7 @@ LIST_CHANGES = {
     "names zorro, who cannot be in it": lambda body, maker: body["in"].update(zorro="00" * 32),
     "leaves out h01, h02, h03, h04, so that too few are left": lambda body, maker: body.update({"in": {"h00": ""}}),
     "has another message of h02 than the one": lambda body, maker: body["in"].update(h02="00" * 32),
-    "names h00, who cannot be in it": lambda body, maker: body["in"].pop(maker),
+    "names h00, who cannot be in it": lambda body, maker: body["in"].pop(maker, None),
     "goes by other lists than those": lambda body, maker: body.update(after="00" * 32),
     "goes by other lists": lambda body, maker: body.pop("after"),
     "goes by other": lambda body, maker: body.pop("in"),
