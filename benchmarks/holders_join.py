@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 import radoboost as rb
-from measuring import RESULTS, fill_page, machine, shortfalls
+from measuring import RESULTS, fill_page, keep, shortfalls
 from radoboost.learner.block_rados import RIDGE as BLOCK_RIDGE
 from radoboost.learner.block_rados import WEIGHTED_RIDGE
 from radoboost.learner.completion import RIDGE, PartMoments, complete, solve
@@ -161,17 +161,6 @@ def summary(errors):
     return answer
 
 
-def keep(results):
-    """Write results under a key of their own; those of other benchmarks stay."""
-    place = RESULTS / "holders.json"
-    document = json.loads(place.read_text()) if place.exists() else {}
-    command = "python benchmarks/holders_join.py"
-    document["join"] = {"command": command, "machine": machine(), "results": results}
-    draft = place.with_suffix(".part")
-    draft.write_text(json.dumps(document, indent=2) + "\n")
-    os.replace(draft, place)
-
-
 def shortcomings(results):
     """What falls short of its aim."""
     for n_shared in ("1", "2"):
@@ -258,7 +247,7 @@ def run(options):
         print(f"{name}: rados {cell['rados']:.2f}, exact {cell['exact']:.2f}, {cell['standard_error']:.2f}", flush=True)
     results["seconds"] = round(time.perf_counter() - begun, 1)
     if not options.dry:
-        keep(results)
+        keep("holders/join", results)
         PAGE.write_text(rendered(results))
     return list(shortcomings(results))
 

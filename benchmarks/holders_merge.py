@@ -27,7 +27,7 @@ import numpy as np
 
 import radoboost as rb
 import tables
-from measuring import RESULTS, fill_page, machine, shortfalls
+from measuring import RESULTS, fill_page, keep, shortfalls
 from methods import DELTA, percent_wrong
 from radoboost.learner.moments import learn_moments
 from radoboost.release.merging import pooled_column
@@ -194,15 +194,6 @@ def measured(folder, domains, n_folds, n_seeds):
 # ---- what is kept and shown
 
 
-def keep(results):
-    """Under a key of its own, beside those of other benchmarks of several holders."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    place = RESULTS / "holders.json"
-    document = json.loads(place.read_text()) if place.exists() else {}
-    document["merge"] = {"command": "python benchmarks/holders_merge.py", "machine": machine(), "results": results}
-    place.write_text(json.dumps(document, indent=2) + "\n")
-
-
 def rendered(results):
     """The page with the tables of these results."""
     plain = [
@@ -253,7 +244,7 @@ def main():
     domains = given.domains.split(",")
     results = measured(given.data, domains, given.folds, given.seeds)
     if domains == list(DOMAINS):
-        keep(results)
+        keep("holders/merge", results)
         PAGE.write_text(rendered(results))
     shortfalls(short_of(results))
 

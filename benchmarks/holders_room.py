@@ -13,7 +13,6 @@ room is above that of one release by more than two standard errors of the differ
 """
 
 import argparse
-import json
 import math
 import os
 import time
@@ -26,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import radoboost as rb
 import tables
-from measuring import RESULTS, machine, shortfalls
+from measuring import keep, shortfalls
 from methods import DELTA, percent_wrong
 from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.holder.room.secure_sums import Total
@@ -130,16 +129,8 @@ def main():
                             f"{name} at epsilon {epsilon:g}, {columns}: {gap:.2f} points, {doubt:.2f} borne twice"
                         )
     if (options.domains, options.columns) == (",".join(DOMAINS), ",".join(COLUMNS)):
-        keep_part({"holders": options.holders, "tolerate": 1, "rows": rows})
+        keep("holders/room", {"holders": options.holders, "tolerate": 1, "rows": rows})
     shortfalls(short)
-
-
-def keep_part(results):
-    """Write the key `room`, and leave what others wrote."""
-    place = RESULTS / "holders.json"
-    document = json.loads(place.read_text()) if place.exists() else {}
-    document["room"] = {"command": "python benchmarks/holders_room.py", "machine": machine(), "results": results}
-    place.write_text(json.dumps(document, indent=2) + "\n")
 
 
 if __name__ == "__main__":

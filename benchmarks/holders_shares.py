@@ -12,8 +12,6 @@ with 1 where a figure falls short: shares less than 50 times as fast as Paillier
 
 import argparse
 import json
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import radoboost as rb
-from measuring import RESULTS, fill_page, machine, shortfalls
+from measuring import RESULTS, fill_page, keep, shortfalls
 from radoboost import secure
 from radoboost.holder import craft as crafting
 from radoboost.holder import share_sums
@@ -98,18 +96,6 @@ def by_paillier(X: np.ndarray, y: np.ndarray, n_rados: int, bits: int, folder: P
     }
 
 
-def keep(name: str, results: object) -> None:
-    """Put results under a key of holders.json, and leave what others keep there; whole or not at all."""
-    place = RESULTS / "holders.json"
-    document = json.loads(place.read_text()) if place.exists() else {}
-    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
-    document[name] = {"command": command, "machine": machine(), "results": results}
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    draft = place.with_suffix(".part")
-    draft.write_text(json.dumps(document, indent=2) + "\n")
-    os.replace(draft, place)
-
-
 def total(entry: dict[str, object]) -> float:
     """CPU seconds of all parties: there are two servers."""
     times = {"one machine, seconds": 0, "each server, seconds": 2}
@@ -165,7 +151,7 @@ def main() -> None:
     print(f"shares take 1 / {ratio:,.0f} of the CPU seconds of {routes[1]}")
     shape = {"rows": chosen.rows, "columns": COLUMNS + 1, "rados": chosen.rados}
     results = {**shape, "routes": dict(zip(routes, entries, strict=True)), "ratio": ratio}
-    keep("shares", results)
+    keep("holders/shares", results)
     if (chosen.rows, chosen.rados) == (10_000, 1000):
         PAGE.write_text(rendered(results))
     shortfalls([f"shares are only {ratio:.0f} times as fast, not {AIM}"] if ratio < AIM else [])

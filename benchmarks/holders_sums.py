@@ -104,7 +104,7 @@ def main():
         print(f"{row['parties']:>7} {row['numbers']:>8,} {row['lost']:>5}  ", end="")
         print(" ".join(f"{row['milliseconds'][kind]:>8.1f}" for kind in ROUNDS), end="")
         print(f" {row['all']:>9.1f} {row['in_the_clear']:>9.1f} {row['ratio']:>6.1f} {row['bytes']:>9,}")
-    keep("holders_sums", rows)
+    keep("holders/sums", rows)
 
 
 if __name__ == "__main__":

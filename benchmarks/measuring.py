@@ -32,11 +32,20 @@ def machine() -> dict[str, object]:
 
 
 def keep(name: str, results: object) -> None:
-    """Write results under experiments/results, with the command that gives them."""
+    """Write results under experiments/results, with the command that gives them, whole or not at all.
+
+    A name such as "holders/merge" is the key "merge" of a file that several benchmarks share; other keys stay.
+    """
     RESULTS.mkdir(parents=True, exist_ok=True)
     command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     document = {"command": command, "machine": machine(), "results": results}
-    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
+    file, _, key = name.partition("/")
+    place = RESULTS / f"{file}.json"
+    if key:
+        document = {**(json.loads(place.read_text()) if place.exists() else {}), key: document}
+    draft = place.with_suffix(".part")
+    draft.write_text(json.dumps(document, indent=2) + "\n")
+    os.replace(draft, place)
 
 
 def shortfalls(figures: list[str]) -> None:

@@ -6,6 +6,7 @@ import re
 import sys
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ WITH_AN_AIM = (
     "classes",
     "crafting",
     "gpu",
+    "holders",
     "holders_join",
     "holders_merge",
+    "holders_room",
     "holders_shares",
     "hospital",
     "learning",
@@ -43,7 +46,7 @@ def benchmark(monkeypatch):
     def load(name):
         module = importlib.import_module(name)
         monkeypatch.setattr(sys, "argv", [f"{name}.py"])
-        monkeypatch.setattr(module, "keep", kept.__setitem__)
+        monkeypatch.setattr(module, "keep", kept.__setitem__, raising=False)
         return module, kept
 
     return load
@@ -79,11 +82,18 @@ def test_merged_releases(benchmark, monkeypatch, error, code, capsys, tmp_path):
     page.write_text("".join(f"<!-- generated: {n} -->\n<!-- end of {n} -->\n" for n in ("merged", "averaged")))
     monkeypatch.setattr(module, "PAGE", page)
     monkeypatch.setattr(module, "measured", lambda *options: results)
-    monkeypatch.setattr(module, "keep", lambda results: kept.update(results))
     monkeypatch.setattr(sys, "argv", ["holders_merge.py", "--data", "."])
     ends_with(module, code)
-    assert kept["plain"] == plain and f"| magic | equal | 2.0 | 2.0 | {error} |" in page.read_text()
+    assert kept["holders/merge"]["plain"] == plain and f"| magic | equal | 2.0 | 2.0 | {error} |" in page.read_text()
     assert ("magic, equal: merged, sum has 3.1 % of errors" in capsys.readouterr().err) == bool(code)
+
+
+def test_all_about_holders(benchmark, monkeypatch, capsys):
+    module, _ = benchmark("holders")
+    monkeypatch.setattr(module.subprocess, "run", lambda words, check: SimpleNamespace(returncode="join" in words[1]))
+    ends_with(module, 1)
+    assert capsys.readouterr().err == "falls short: the part join\n"
+    assert {f"holders_{part}" for part in module.PARTS} == {file.stem for file in FOLDER.glob("holders_*.py")}
 
 
 def test_rows_are_shared_out_once_among_holders(benchmark, rng):
@@ -124,16 +134,16 @@ def test_holders_shares(benchmark, monkeypatch, seconds, code, capsys):
     monkeypatch.setattr(module, "by_shares", lambda X, y, n_rados, folder: dict(shares))
     monkeypatch.setattr(module, "by_paillier", lambda X, y, n_rados, bits, folder: dict(paillier))
     ends_with(module, code)
-    assert kept["shares"]["ratio"] == pytest.approx(12 / (0.1 + 2 * seconds))
+    assert kept["holders/shares"]["ratio"] == pytest.approx(12 / (0.1 + 2 * seconds))
     assert ("falls short: shares are only 11 times as fast" in capsys.readouterr().err) == bool(code)
 
 
-def test_holders_shares_keeps_what_others_keep(benchmark, monkeypatch, tmp_path):
-    module, _ = benchmark("holders_shares")
-    monkeypatch.undo()
+def test_a_benchmark_keeps_what_others_keep_in_its_file(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(FOLDER)
+    module = importlib.import_module("measuring")
     monkeypatch.setattr(module, "RESULTS", tmp_path)
     (tmp_path / "holders.json").write_text('{"merge": 1}')
-    module.keep("shares", {"ratio": 2})
+    module.keep("holders/shares", {"ratio": 2})
     document = json.loads((tmp_path / "holders.json").read_text())
     assert document["merge"] == 1 and document["shares"]["results"] == {"ratio": 2}
     assert [file.name for file in tmp_path.iterdir()] == ["holders.json"]
