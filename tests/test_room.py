@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
+from radoboost.holder.mechanisms import plain
 from radoboost.holder.room import joining, sitting
 from radoboost.holder.room.agreement import PLACE, Agreement, agree
 from radoboost.holder.room.mailbox import MemoryMailbox
@@ -266,24 +267,20 @@ def test_a_lost_holder_is_left_out_and_said_to_be():
 
 
 @pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
-def test_a_table_that_changed_between_two_passes_is_refused_before_its_sums_are_sent(tmp_path, classes):
-    place = tmp_path / "north.csv"
-    place.write_text("x0,x1,y\n1,2,0\n3,4,1\n5,6,1\n")
-    x, y = [[1.0, 2.0], [3.0, 4.0]], [0, 1]
+def test_a_table_that_changed_between_two_passes_is_refused_before_its_sums_are_sent(monkeypatch, classes):
+    surveyed = plain.survey
 
-    def add(*about, **options):
-        total = sitting.secure_sum(*about, **options)
-        if about[2].party.name == "north":
-            with place.open("a") as file:
-                file.write("7,8,0\n")
-        return total
+    def one_row_more(asked, run, **options):
+        facts = surveyed(asked, run, **options)
+        return replace(facts, exact=replace(facts.exact, n_rows=facts.exact.n_rows + (_whose(run) == "north")))
 
-    def table_of(name):
-        rows = pa.table({"x0": [row[0] for row in x], "x1": [row[1] for row in x], "y": y})
-        return str(place) if name == "north" else rows, None, {"patience": 1.0}
+    def _whose(run):
+        return run._pool._identity.party.name
 
-    ends, box = meet(table_of, add=add, label="y", classes=classes, n_rados=4)
-    assert "had 3 rows at first and 4 when read again" in str(ends["north"])
+    monkeypatch.setattr(plain, "survey", one_row_more)
+    x, y = tables(90)
+    ends, box = meet(parts_of(x, y, patience=1.0), add=sitting.secure_sum, classes=classes, n_rados=4)
+    assert "had 31 rows at first and 30 when read again" in str(ends["north"])
     assert "0002/keys/east" in box.names("") and "0002/keys/north" not in box.names("")
 
 
