@@ -113,7 +113,7 @@ def test_nobody_waits_for_one_who_says_that_it_stops(kind, victim, rng):
 
 
 def test_more_than_can_be_missed_who_stop_are_named_at_once(rng):
-    for kind in ROUNDS[:-1]:
+    for kind in ROUNDS[:3]:
         room = Room(rng, 5)
         lives = {name: killed_after(room.views[name], kind) for name in ("h01", "h03")}
 
