@@ -45,7 +45,7 @@ def in_room(statement: "Statement", event: Event, gathering: Gathering, secrets:
     colluders = tolerate - (holders - present)
     finite = not math.isinf(statement.epsilon)
     keys = (_COINS if secrets.coins else "") + (_SHARES if secrets.sum_noise else "")
-    many = 2 * (2 * holders // 3 + 1) - holders
+    many = 2 * gathering.threshold - holders  # so many could open a sum in two ways (B4)
     promises, exposed = list(statement.promises), list(statement.not_protected)
     if finite:
         promises.append(_against(gathering, colluders))
@@ -76,7 +76,11 @@ def _against(gathering: Gathering, colluders: int) -> str:
 
 
 def _figures(event: Event, gathering: Gathering, delta: float) -> tuple[Figure, ...]:
-    """Epsilons for cases that one holder does not have, by those who were in the sum that had the fewest (D6, D8)."""
+    """Epsilons for cases that one holder does not have, by those who were in the sum that had the fewest (D6, D8).
+
+    Stage by stage there may have been more. But the event is that of the plan which draws the most, so its stages are
+    not those that took place; and who was lost when may be somebody's choice, by totals.
+    """
     holders, tolerate, present = gathering.holders, gathering.tolerate, gathering.present
     colluders = tolerate - (holders - present)
 
