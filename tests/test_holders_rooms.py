@@ -40,7 +40,8 @@ def room(names, **agreed):
         )
 
     with ThreadPoolExecutor(len(names)) as threads:
-        return list(threads.map(join, names))[0]
+        ends = list(threads.map(join, names))
+    return ends[0]
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def test_a_model_of_rooms_says_so(rooms):
 def test_plain_releases_of_rooms_are_merged_by_their_holders(rooms):
     plain = {"mechanism": rb.Plain(), "n_rados": 20}
     one, again, other = (room(names, **plain) for names in ("abc", "cba", "def"))
-    with pytest.raises(rb.ArgumentError, match="in rooms that had a holder in common.*count twice"):
+    with pytest.raises(rb.ArgumentError, match=r"in rooms that had a holder in common.*count twice"):
         rb.merge([one, again])
     merged = rb.merge([one, other])
     assert merged.statement.holders.count == 6
