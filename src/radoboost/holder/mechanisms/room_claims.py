@@ -45,7 +45,7 @@ def in_room(statement: "Statement", event: Event, gathering: Gathering, secrets:
     colluders = tolerate - (holders - present)
     finite = not math.isinf(statement.epsilon)
     keys = (_COINS if secrets.coins else "") + (_SHARES if secrets.sum_noise else "")
-    many = 2 * (2 * holders // 3 + 1) - holders
+    many = 2 * gathering.threshold - holders  # so many could open a sum in two ways (B4)
     promises, exposed = list(statement.promises), list(statement.not_protected)
     if finite:
         promises.append(_against(gathering, colluders))

@@ -130,12 +130,6 @@ class Agreement:
     def check(self) -> tuple[Mechanism, Asked]:
         """Mechanism and order, if a release can be made so; refused by whoever opens a room, and by each who joins."""
         check_numbers(self.parties, self.tolerate)
-        threshold = 2 * self.parties // 3 + 1
-        if self.tolerate >= (most := 2 * threshold - self.parties):
-            raise ArgumentError(
-                f"of {self.parties} holders at most {most - 1} can be borne who put together what they know, for more "
-                f"could open a sum in two ways; tolerate is {self.tolerate}"
-            )
         mechanism, asked = self.protection(), self.asked()
         if isinstance(self.nonce, str) and not re.fullmatch("[0-9a-f]{32}", self.nonce):
             raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
