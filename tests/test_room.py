@@ -561,3 +561,18 @@ def test_a_signature_of_another_file_is_named():
     with pytest.raises(rb.RoomError, match="the code of this room is"):
         rb.close_room(box, code="0123")
     assert rb.close_room(box).digest == release.digest
+
+
+@pytest.mark.parametrize(
+    ("parties", "tolerate", "words"),
+    [
+        (3, 1, "none may be lost on the way; noise is enough for 1 who tells what it knows"),
+        (5, 2, "1 may be lost on the way; noise is enough for 2 who are lost or tell what they know"),
+        (9, 4, "2 may be lost on the way; noise is enough for 4 who are lost or tell what they know"),
+    ],
+)
+def test_an_agreement_says_how_many_a_room_can_do_without(parties, tolerate, words):
+    agreement = agree(bounds=BOUNDS, classes=(0, 1), parties=parties, tolerate=tolerate)
+    assert agreement.in_words()[0] == f"{parties} holders, of whom {words}"
+    seats = Seats(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(parties)), tolerate)
+    assert words.startswith(f"{seats.most_lost or 'none'} may")
