@@ -12,7 +12,7 @@ import pytest
 import radoboost as rb
 from radoboost.holder.mechanisms import plain
 from radoboost.holder.room import joining, sitting
-from radoboost.holder.room.agreement import PLACE, Agreement, agree
+from radoboost.holder.room.agreement import PLACE, Agreement, agree, read_agreement
 from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.holder.room.messages import place_of, written
 from radoboost.holder.room.parties import Party, Seats
@@ -587,3 +587,24 @@ def test_a_code_has_enough_bits_that_nobody_finds_two_rooms_with_one():
     check_code(code.upper().replace(" ", "-").replace("0", "O").replace("1", "I"), code)
     with pytest.raises(rb.RoomError, match="somebody sees another agreement"):
         check_code(code[:-1] + "0", code)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nonce": None}, {"nonce": 7}, {"nonce": "x"}, {"rows": "12"}, {"rows": 0}, {"rows": True}, {"n_rados": "5"},
+        {"n_rados": True}, {"parameters": {"foo": 1}}, {"parameters": [1]}, {"parameters": {"epsilon": "much"}},
+        {"intercept": "no"}, {"intercept": 1}, {"declared": [1]}, {"declared": {"x0": 5}}, {"declared": {"x0": [1]}},
+        {"declared": {"x0": [None, "a"]}}, {"classes": [[1], [2]]}, {"classes": [None, 1]}, {"terms": {"a": 1}},
+        {"terms": 3}, {"label": 5}, {"person": ["a"]}, {"max_rows": "1"}, {"mechanism": None}, {"mechanism": ["a"]},
+        {"parties": "3"}, {"parties": 3.0}, {"tolerate": None}, {"parameters": {"epsilon": 10**400}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_agreement_of_a_stranger_is_refused_in_one_line(change):
+    agreement = agree(bounds=BOUNDS, classes=(0, 1), parties=3, mechanism=rb.Moments(1.0))
+    read_agreement(agreement.to_bytes(), "here")
+    content = json.dumps({**json.loads(agreement.to_bytes()), **change}, indent=1, ensure_ascii=False).encode()
+    with pytest.raises(rb.RoomError) as error:
+        read_agreement(content, "here")
+    assert "\n" not in str(error.value) and len(str(error.value)) < 400
