@@ -65,7 +65,9 @@ arrays = st.dictionaries(
         lambda form: np.arange(np.prod(form[1]), dtype=form[0]).reshape(form[1])
     ),
 )
-bodies = st.dictionaries(st.text(), st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text())
+bodies = st.dictionaries(
+    st.text(), st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text()
+)
 
 
 @given(bodies.filter(lambda body: all(abs(v) != np.inf for v in body.values() if isinstance(v, float))), arrays)

@@ -210,7 +210,9 @@ def join(
     identity: IdentityOption = None,
     code: Annotated[
         str | None,
-        typer.Option(metavar="CODE", help="The code that another holder told you, not through the room; asked for by default."),
+        typer.Option(
+            metavar="CODE", help="The code that another holder told you, not through the room; asked for by default."
+        ),
     ] = None,
     ledger: LedgerOption = None,
     ledger_table: TableOption = None,
@@ -312,7 +314,9 @@ def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: JsonFlag
 @in_one_line
 def close(
     room: RoomArgument,
-    code: Annotated[str | None, typer.Option(metavar="CODE", help="The code that a holder told you, not through the room.")] = None,
+    code: Annotated[
+        str | None, typer.Option(metavar="CODE", help="The code that a holder told you, not through the room.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The joint release; ROOM.rado.parquet by default."),

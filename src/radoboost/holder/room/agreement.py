@@ -157,7 +157,9 @@ class Agreement:
         for name, kinds in _FORMS.items():
             value = getattr(self, name)
             if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-                raise ArgumentError(f"{name} is {value!r:.60} in the agreement, which is of another kind; open a new room")
+                raise ArgumentError(
+                    f"{name} is {value!r:.60} in the agreement, which is of another kind; open a new room"
+                )
         if self.rows is not None and self.rows < 1:
             raise ArgumentError(f"rows must be at least 1; it is {self.rows}")
         if any(not isinstance(value, str | int | float) for value in self.classes):
@@ -289,6 +291,8 @@ def read_agreement(content: bytes | None, room: str) -> Agreement:
     except RadoError as error:
         raise RoomError(f"the agreement of {room} cannot be used: {error}") from None
     except Exception:  # it is a stranger's text until it was checked
-        raise RoomError(f"the agreement of {room} cannot be used: something in it has another form than it must; "
-                        "ask whoever opened the room for a new one") from None
+        raise RoomError(
+            f"the agreement of {room} cannot be used: something in it has another form than it must; "
+            "ask whoever opened the room for a new one"
+        ) from None
     return agreement

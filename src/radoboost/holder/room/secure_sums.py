@@ -144,7 +144,9 @@ class SecureSum:
         except RoomError as error:
             self._outcome, self._secrets = error, None
         except BaseException:
-            why = f"sum {self._stage} of the room ended with an error at {self._name}, and cannot go on; open a new room"
+            why = (
+                f"sum {self._stage} of the room ended with an error at {self._name}, and cannot go on; open a new room"
+            )
             self._outcome, self._secrets = RoomError(why), None
             raise
         if isinstance(self._outcome, RoomError):
