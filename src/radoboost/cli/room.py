@@ -245,7 +245,6 @@ def join(
       rado room join flu.room patients.csv --as north --code 'a1b2c 3d4e5 ...' -o joint.rado.parquet
     """
     import radoboost as rb
-    from radoboost.cli.room_state import telling
     from radoboost.holder.room.identities import identity_path
 
     if identity is None and not identity_path().exists():
@@ -273,7 +272,6 @@ def join(
             threads=threads,
             trust_network=trust_network,
             progress=not quiet,
-            add=telling(None if quiet else say),
         )
     for warning in () if quiet else notices:
         say(f"rado: {' '.join(str(warning.message).split())}")
