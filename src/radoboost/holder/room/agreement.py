@@ -21,7 +21,7 @@ from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import MECHANISMS, Asked, Mechanism, Plain
 from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
 from radoboost.holder.mechanisms.records import check_declared, check_person, declared_features
-from radoboost.holder.room.parties import check_numbers
+from radoboost.holder.room.parties import check_numbers, most_lost
 from radoboost.holder.signatures import check_n_rados
 from radoboost.tables.kinds import PRIVATE
 from radoboost.tables.labels import check_classes
@@ -30,6 +30,12 @@ from radoboost.tables.schema import SCHEMA_KEY, Schema
 PLACE = "agreement"  # the name of its message
 VERSION = 1
 MOST_BYTES = 16 * 2**20
+_TEXT_OR_NONE, _NUMBER_OR_NONE = (str, type(None)), (int, type(None))
+_FORMS: Mapping[str, tuple[type, ...]] = {
+    "declared": (Mapping,), "label": _TEXT_OR_NONE, "classes": (tuple,), "mechanism": (str,), "parameters": (Mapping,),
+    "parties": (int,), "tolerate": (int,), "terms": (str, Mapping), "n_rados": (int,), "intercept": (bool,),
+    "person": _TEXT_OR_NONE, "max_rows": _NUMBER_OR_NONE, "rows": _NUMBER_OR_NONE, "nonce": (str,),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,8 +43,9 @@ class Agreement:
     """What is agreed on, as data: with it, and its table, a holder needs to be asked nothing more.
 
     `declared` are the declared columns: the JSON data of a schema, or (low, high) by column. `mechanism` is one by its
-    name, with its `parameters`; `terms` says which columns a release has, as `columns` of `craft` does. Of so many
-    `parties`, up to `tolerate` may be lost, or put together what they know. `nonce` makes each room another one.
+    name, with its `parameters`; `terms` says which columns a release has, as `columns` of `craft` does. Noise is
+    enough for up to `tolerate` of the `parties` who are lost or put together what they know; how many may be lost at
+    all is `most_lost` of both. `nonce` makes each room another one.
 
     >>> agreement = agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=5)
     >>> agreement.mechanism, Agreement.from_bytes(agreement.to_bytes()) == agreement
@@ -129,10 +136,9 @@ class Agreement:
 
     def check(self) -> tuple[Mechanism, Asked]:
         """Mechanism and order, if a release can be made so; refused by whoever opens a room, and by each who joins."""
+        self._check_forms()
         check_numbers(self.parties, self.tolerate)
         mechanism, asked = self.protection(), self.asked()
-        if isinstance(self.nonce, str) and not re.fullmatch("[0-9a-f]{32}", self.nonce):
-            raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
         if not mechanism.private:
             if asked.declared.schema is None or not asked.declared.schema.undecided():
                 asked.declared.refuse_private()
@@ -146,18 +152,36 @@ class Agreement:
         mechanism.check(asked)
         return mechanism, asked
 
+    def _check_forms(self) -> None:
+        """Refuse what is no text where a text is needed, and so on: a stranger may have written the agreement."""
+        for name, kinds in _FORMS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise ArgumentError(
+                    f"{name} is {value!r:.60} in the agreement, which is of another kind; open a new room"
+                )
+        if self.rows is not None and self.rows < 1:
+            raise ArgumentError(f"rows must be at least 1; it is {self.rows}")
+        if any(not isinstance(value, str | int | float) for value in self.classes):
+            raise ArgumentError("the classes of the agreement must be texts or numbers; open a new room")
+        if not re.fullmatch("[0-9a-f]{32}", self.nonce):
+            raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
+
     def in_words(self) -> list[str]:
         """What is agreed on, as lines for people.
 
         >>> agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=5).in_words()[0]
-        '5 holders, of whom 1 may be lost or tell what it knows'
+        '5 holders, of whom 1 may be lost on the way; noise is enough for 1 who is lost or tells what it knows'
         """
         names = declared_features(self.asked()) or ()
         given = ", ".join(f"{name} {value}" for name, value in self.parameters.items() if value is not None)
         whose = "" if self.person is None else f", persons by {self.person!r}, at most {self.max_rows:,} rows of each"
+        lost = most_lost(self.parties, self.tolerate)
+        many = self.tolerate > 1
+        gone = f"{'are' if many else 'is'} lost or " if lost else ""
         return [
-            f"{self.parties} holders, of whom {self.tolerate} may be lost or tell what "
-            f"{'it knows' if self.tolerate == 1 else 'they know'}",
+            f"{self.parties} holders, of whom {lost or 'none'} may be lost on the way; noise is enough for "
+            f"{self.tolerate} who {gone}{'tell what they know' if many else 'tells what it knows'}",
             f"mechanism {self.mechanism}{f' ({given})' if given else ''}{whose}",
             f"{len(names):,} columns as declared, and of them {self.terms!r}"
             + (f"; {self.n_rados:,} rados" if self.n_rados else ""),
@@ -263,6 +287,12 @@ def read_agreement(content: bytes | None, room: str) -> Agreement:
     agreement = Agreement.from_bytes(content)
     try:
         agreement.check()
+        agreement.in_words()
     except RadoError as error:
         raise RoomError(f"the agreement of {room} cannot be used: {error}") from None
+    except Exception:  # it is a stranger's text until it was checked
+        raise RoomError(
+            f"the agreement of {room} cannot be used: something in it has another form than it must; "
+            "ask whoever opened the room for a new one"
+        ) from None
     return agreement

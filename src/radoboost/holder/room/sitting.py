@@ -182,7 +182,7 @@ class Sitting:
             for party in self._seats.parties
         )
         seats = self._seats
-        return Gathering(len(seats.parties), seats.tolerate, seats.threshold, len(self.present), parts)
+        return Gathering(len(seats.parties), seats.tolerate, seats.opening, len(self.present), parts)
 
 
 # ---- figures of one holder, for all
