@@ -146,12 +146,6 @@ def test_more_than_two_classes_share_nothing(rng):
         rb.craft(rng.normal(size=(60, 2)), np.arange(60) % 3, n_rados=10, share=["x0"])
 
 
-def test_what_is_shared_is_not_merged(both):
-    clinic, laboratory, *_ = both
-    with pytest.raises(rb.ArgumentError, match="shares columns for rado join, and sums without labels are not merged"):
-        rb.merge([clinic, laboratory])
-
-
 def test_a_block_that_does_not_go_with_the_rados_is_refused(both):
     clinic, *_ = both
     rows = clinic.blocks["shared"]

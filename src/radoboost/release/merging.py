@@ -39,7 +39,6 @@ from radoboost.release.chain import known_names
 from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
 from radoboost.release.holders import MERGED, Holders, either
 from radoboost.release.laws import POOLED_SUMS, SUMS
-from radoboost.release.shared import SHARED
 
 AUTO, SUM, MOMENTS = WAYS = ("auto", "sum", "moments")
 Rows = NDArray[np.float64]
@@ -152,11 +151,6 @@ def _check_kind(part: Part) -> None:
         )
     if not any(holds_rados(name) for name in release.blocks):
         raise ArgumentError(f"{part.name} has no rados; craft it plainly")
-    if SHARED in release.blocks:
-        raise ArgumentError(
-            f"{part.name} shares columns for rado join, and sums without labels are not merged; craft it without share "
-            "(--share)"
-        )
     assert part.rows  # or it is refused
 
 
