@@ -14,6 +14,7 @@ from radoboost.errors import ArgumentError, RoomError
 from radoboost.holder.room import folder as folder_module
 from radoboost.holder.room import shelves as shelves_module
 from radoboost.holder.room import web_client
+from radoboost.holder.room import web_server as web_server_module
 from radoboost.holder.room.folder import FolderMailbox
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import LARGEST, MemoryMailbox, is_name, mailbox_at
@@ -76,14 +77,14 @@ def test_a_message_is_put_once_and_seen_by_all(two_views):
     assert not two.put("0000/keys/a", b"2") and not one.put("0000/keys/a", b"1")
     assert two.get("0000/keys/a") == one.get("0000/keys/a") == b"1"
     assert (
-        two.put("0000/keys/b", b"") and two.put("0000/list", bytes(range(256)) * 9000) and two.put("agreement", b"{}")
+        two.put("0000/keys/b", b"") and two.put("0001/list", bytes(range(256)) * 9000) and two.put("agreement", b"{}")
     )
     eventually(lambda: one.get("0000/keys/b"), b"")
-    eventually(lambda: one.get("0000/list"), bytes(range(256)) * 9000)
+    eventually(lambda: one.get("0001/list"), bytes(range(256)) * 9000)
     for box in two_views:
-        assert box.names("") == ["0000/keys/a", "0000/keys/b", "0000/list", "agreement"]
+        assert box.names("") == ["0000/keys/a", "0000/keys/b", "0001/list", "agreement"]
         assert box.names("0000/keys/") == ["0000/keys/a", "0000/keys/b"] and box.names("0000/k")[:1] == ["0000/keys/a"]
-        assert box.names("0001/") == [] and box.names("0000/keys/b") == ["0000/keys/b"] and box.names("../") == []
+        assert box.names("0002/") == [] and box.names("0000/keys/b") == ["0000/keys/b"] and box.names("../") == []
         assert box.name
 
 
@@ -324,6 +325,57 @@ def test_a_message_that_is_too_large_is_refused_before_it_is_read(anything_signe
         ):
             box.put("0000/masked/a", bytes(5000))
         assert box.put("0000/masked/a", bytes(1000))  # on a new connection, if it must be
+
+
+def test_rooms_are_opened_by_whoever_has_the_token():
+    with served(Shelves(token="an open sesame")) as address:
+        for token in ("", "another"):
+            with pytest.raises(RoomError, match="takes the token that the server was started with: --token TOKEN"):
+                WebMailbox(address, make=True, token=token)
+        box = mailbox_at(address, make=True, token="an open sesame")
+        assert WebMailbox(box.name).names("") == []  # which takes none
+    with pytest.raises(ArgumentError, match="a token has letters"):
+        WebMailbox(address, make=True, token="a\nb")
+
+
+def test_all_rooms_together_are_bounded_and_nothing_large_comes_before_anybody_is_known(anything_signed):
+    clock = [1000.0]
+    shelves = Shelves(Limits(all_bytes=3 * 2**20, rooms=3), clock=lambda: clock[0])
+    rooms = [f"{k:032x}" for k in range(4)]
+    put = lambda room, name, size: shelves.put(room, name, bytes(size), clock[0])  # noqa: E731
+    shelves.open(rooms[0])
+    for name, size in (("agreement", 2**20), ("0000/hello/a", 2**17), ("0000/ready/a", 2**17)):
+        with pytest.raises(RoomError, match=f"the message {name} has {size + 1:,} bytes"):
+            put(rooms[0], name, size + 1)
+    for room in rooms[:3]:
+        if room != rooms[0]:
+            shelves.open(room)
+        put(room, "agreement", 2**20)
+    with pytest.raises(Refused, match="this mailbox is full: 3,145,728 bytes in 3 rooms"):
+        put(rooms[0], "0001/keys/a", 1)
+    with pytest.raises(Refused, match="takes no more today"):
+        shelves.open(rooms[3])
+    shelves._shelves[rooms[1]].keys["north"] = bytes(32)  # somebody has greeted there
+    clock[0] += 3601
+    shelves.open(rooms[3])
+    assert shelves.get(rooms[1], "agreement") == bytes(2**20) and put(rooms[3], "agreement", 9)
+    with pytest.raises(Refused, match="no such room"):
+        shelves.get(rooms[0], "agreement")
+
+
+def test_what_no_room_waits_for_is_not_read_and_errors_are_no_failures_of_the_server(monkeypatch):
+    shelves = Shelves()
+    with served(shelves) as address:
+        box = WebMailbox(address, make=True)
+        missing = WebMailbox(box.name)
+        missing._room = "0" * 32
+        with monkeypatch.context() as patch:
+            patch.setattr(web_server_module, "_body", lambda *_: pytest.fail("it was read"))
+            with pytest.raises(RoomError, match="no such room"):
+                missing.put("0001/keys/a", bytes(10))
+        monkeypatch.setattr(shelves, "put", lambda *_: 1 / 0)
+        with pytest.raises(RoomError, match="this request cannot be answered"):
+            box.put("0001/keys/a", b"x")
 
 
 def test_a_server_that_was_started_again_has_its_rooms_in_a_folder(tmp_path, anything_signed):
