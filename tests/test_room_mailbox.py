@@ -218,6 +218,55 @@ def test_a_writer_that_died_while_it_claimed_a_name_leaves_no_message(tmp_path):
     (tmp_path / ".a.claim").write_text("")
     (tmp_path / ".0123.draft").write_text("half")
     assert not box.put("a", b"1") and box.get("a") is None and box.names("") == []
+    before = time.time() - 60
+    os.utime(tmp_path / ".a.claim", (before, before))
+    assert box.put("a", b"2") and box.get("a") == b"2" and not box.put("a", b"3")  # it is gone, and another may
+
+
+def test_a_writer_that_wakes_up_finds_that_another_has_its_place(tmp_path, monkeypatch):
+    """It had claimed the name, and slept: another took over. It replaces nothing."""
+    box, claimed, times = FolderMailbox(tmp_path), folder_module._claimed, []
+
+    def slow(draft, folder, last):
+        number = claimed(draft, folder, last)
+        if not times:
+            times.append(time.time() - 60)
+            os.utime(folder / f".{last}.claim", (times[0], times[0]))
+            if late == "put":
+                assert FolderMailbox(tmp_path).put(last, b"second")
+            else:
+                (tmp_path / f".{last}.claim1").write_text("")
+        return number
+
+    monkeypatch.setattr(folder_module, "_claimed", slow)
+    late = "put"
+    assert not box.put("a", b"first") and box.get("a") == b"second"
+    late = "claimed"
+    times.clear()
+    assert not box.put("b", b"first") and box.get("b") is None
+
+
+def test_a_move_whose_answer_was_lost_is_a_move(tmp_path, monkeypatch):
+    box, rename = FolderMailbox(tmp_path), os.rename
+
+    def moved(*places):
+        rename(*places)
+        raise OSError(errno.EIO, "no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_module.os, "rename", moved)
+        assert box.put("a", b"1")
+    assert not box.put("a", b"2") and box.get("a") == b"1" and (tmp_path / ".a.claim").exists()
+
+    def vanished(draft, place):
+        rename(draft, tmp_path / "elsewhere")
+        raise OSError(errno.EIO, "no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_module.os, "rename", vanished)
+        with pytest.raises(RoomError, match="put the message b there"):
+            box.put("b", b"1")
+    assert not box.put("b", b"2") and box.get("b") is None  # the first one may still turn up
 
 
 # ---- behind an address
