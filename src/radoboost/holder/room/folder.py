@@ -1,9 +1,9 @@
 """A mailbox that is a folder which all holders can write, such as one on a shared drive.
 
 A message is a file under its name. It is written beside its place, and a claim (a file that the system makes for one
-writer only) decides who may move a message there; the claim of a writer that was killed runs out. So a message is whole or not there, and none is ever replaced, on
-network drives too, which often have no links. Anything else in the folder is left alone: people and programs that keep
-drives in step leave files of their own.
+writer only) decides who may move a message there; the claim of a writer that was killed runs out. So a message is whole
+or not there, and none is ever replaced, on network drives too, which often have no links. Anything else in the folder
+is left alone: people and programs that keep drives in step leave files of their own.
 """
 
 import errno
