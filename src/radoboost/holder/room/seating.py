@@ -282,12 +282,7 @@ def _wait_until_ready(
     before, stops = signers(agreement.digest, seats.parties), Stops(mailbox, seats)
 
     def all_ready() -> bool | None:
-        gone = stops.among([party.name for party in seats.parties])
-        if len(gone) > seats.most_lost:
-            raise RoomError(
-                f"{', '.join(sorted(gone))} stopped, and the room can do without {seats.most_lost} holders at most; "
-                "nothing was computed: open a new room"
-            )
+        gone = stops.among([party.name for party in seats.parties])  # first, for what they stopped for came before
         for name in list(missing):
             place = place_of(BEFORE, READY, name)
             content = mailbox.get(place)
@@ -298,6 +293,11 @@ def _wait_until_ready(
             missing.remove(name)
             if missing:
                 tell(f"{name} is ready; waiting for {', '.join(missing)}")
+        if len(gone) > seats.most_lost:
+            raise RoomError(
+                f"{', '.join(sorted(gone))} stopped, and the room can do without {seats.most_lost} holders at most; "
+                "nothing was computed: open a new room"
+            )
         return True if not missing else None
 
     if waited(all_ready, wait, stop) is None:
