@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
+from radoboost.holder.mechanisms import plain
 from radoboost.holder.room import joining, sitting
 from radoboost.holder.room.agreement import PLACE, Agreement, agree
 from radoboost.holder.room.mailbox import MemoryMailbox
@@ -265,6 +266,24 @@ def test_a_lost_holder_is_left_out_and_said_to_be():
     assert rb.close_room(box).digest == release.digest
 
 
+@pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
+def test_a_table_that_changed_between_two_passes_is_refused_before_its_sums_are_sent(monkeypatch, classes):
+    surveyed = plain.survey
+
+    def one_row_more(asked, run, **options):
+        facts = surveyed(asked, run, **options)
+        return replace(facts, exact=replace(facts.exact, n_rows=facts.exact.n_rows + (_whose(run) == "north")))
+
+    def _whose(run):
+        return run._pool._identity.party.name
+
+    monkeypatch.setattr(plain, "survey", one_row_more)
+    x, y = tables(90)
+    ends, box = meet(parts_of(x, y, patience=1.0), add=sitting.secure_sum, classes=classes, n_rados=4)
+    assert "had 31 rows at first and 30 when read again" in str(ends["north"])
+    assert "0002/keys/east" in box.names("") and "0002/keys/north" not in box.names("")
+
+
 # ---- agreement and seats
 
 
@@ -296,7 +315,7 @@ def test_an_agreement_has_one_text_and_keeps_the_order_of_columns():
         ({"mechanism": rb.Moments}, "mechanism must be an object"),
         ({"parties": 2}, "a room is for 3 to 1,000 holders"),
         ({"parties": 5, "tolerate": 0}, "tolerate must be at least 1"),
-        ({"parties": 10, "tolerate": 4}, "of 10 holders at most 3 can be borne"),
+        ({"parties": 10, "tolerate": 5}, "below half of the 10 parties"),
         ({"max_rows": 3}, "name the column that says whose row it is"),
         ({"person": "x0", "max_rows": 1, "mechanism": rb.Moments(1.0)}, "so it cannot be a feature"),
         ({"columns": "nonsense"}, "columns must be one of"),
@@ -542,3 +561,18 @@ def test_a_signature_of_another_file_is_named():
     with pytest.raises(rb.RoomError, match="the code of this room is"):
         rb.close_room(box, code="0123")
     assert rb.close_room(box).digest == release.digest
+
+
+@pytest.mark.parametrize(
+    ("parties", "tolerate", "words"),
+    [
+        (3, 1, "none may be lost on the way; noise is enough for 1 who tells what it knows"),
+        (5, 2, "1 may be lost on the way; noise is enough for 2 who are lost or tell what they know"),
+        (9, 4, "2 may be lost on the way; noise is enough for 4 who are lost or tell what they know"),
+    ],
+)
+def test_an_agreement_says_how_many_a_room_can_do_without(parties, tolerate, words):
+    agreement = agree(bounds=BOUNDS, classes=(0, 1), parties=parties, tolerate=tolerate)
+    assert agreement.in_words()[0] == f"{parties} holders, of whom {words}"
+    seats = Seats(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(parties)), tolerate)
+    assert words.startswith(f"{seats.most_lost or 'none'} may")

@@ -49,7 +49,7 @@ def test_a_key_is_made_once_and_shown_from_then_on(rado, tmp_path, monkeypatch):
 
 def test_a_room_is_opened_and_shown(rado, bounds):
     code, out, err = rado("room", "open", bounds, *BOUNDS, "--epsilon", "1")
-    assert code == 0 and out.startswith("opened flu.room\n  3 holders, of whom 1 may be lost")
+    assert code == 0 and out.startswith("opened flu.room\n  3 holders, of whom none may be lost on the way; ")
     assert err == "rado: each holder now runs: rado room join flu.room TABLE --as NAME\n"
     shown = rado("room", "show", "flu.room")[1]
     assert "waiting for 3 more" in shown and "mechanism moments (epsilon 1.0" in shown

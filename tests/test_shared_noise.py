@@ -13,6 +13,7 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms.contract import Circumstances, Gathering
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.noise import TOTAL_VARIATION, round_scale_up
+from radoboost.holder.room.parties import Party, Seats, most_lost
 from radoboost.holder.run import Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Gaussian, Relation, Repeated, epsilon_at, event_from_dict, flatten, group_epsilon
@@ -237,7 +238,8 @@ def test_repeated_and_sampled_noise_is_scaled_too():
 
 def statement(present, mechanism=rb.Moments(1.0), holders=6, tolerate=2):  # noqa: B008 - frozen
     parts = tuple({"name": f"h{k}", "fingerprint": "", "until": None} for k in range(holders))
-    room = Gathering(holders, tolerate, present, parts)
+    opening = Seats(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(holders)), tolerate).opening
+    room = Gathering(holders, tolerate, opening, present, parts)
     return mechanism.statement(Circumstances("bounds", False, 20, 4, None, shape=Shape(4, shares=holders), room=room))
 
 
@@ -251,6 +253,15 @@ def test_a_statement_says_against_whom_it_holds():
     assert figures["a person with records at two holders"].epsilon == pytest.approx(2.12, abs=0.005)
     assert made.promises[-1].startswith("This holds against anyone outside the room, and against any 2 of the holders")
     assert rb.Statement.from_dict(made.to_dict()) == made
+
+
+@pytest.mark.parametrize(("holders", "tolerate", "many"), [(6, 2, 4), (10, 1, 4), (10, 4, 6), (3, 1, 2), (4, 1, 2)])
+def test_a_statement_says_how_many_could_open_a_sum(holders, tolerate, many):
+    """More than are borne, always: 2 T - K, T the threshold of secure sums; and never all but one of those in."""
+    made = statement(present=holders, holders=holders, tolerate=tolerate)
+    assert f"as long as fewer than {many} put together what they know" in made.trust_model and many > tolerate
+    lost = most_lost(holders, tolerate)
+    assert holders - lost - (many - 1) >= 2, "those below leave two others in a sum"
 
 
 def test_lost_holders_are_colluders_that_are_no_longer_borne():

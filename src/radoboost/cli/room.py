@@ -65,7 +65,10 @@ def open_(
     parties: Annotated[int, typer.Option(metavar="K", help="How many holders there are, 3 at least.")],
     tolerate: Annotated[
         int,
-        typer.Option(metavar="T", help="How many of them may be lost, or tell each other all; more costs more noise."),
+        typer.Option(
+            metavar="T",
+            help="For how many who are lost, or tell each other all, there is noise enough; more costs more noise.",
+        ),
     ] = 1,
     label: LabelOption = None,
     classes: ClassesOption = None,

@@ -168,11 +168,13 @@ class Gathering:
     """The holders who made a release together in a room, as a statement needs them.
 
     Of so many `holders` up to `tolerate` might be lost or put together what they know; in the sum that had the fewest,
-    `present` were there. `parts` describe each of them, as data.
+    `present` were there. Fewer than `opening` of them cannot see the sums of
+    another by putting together what they know. `parts` describe each of them, as data.
     """
 
     holders: int
     tolerate: int
+    opening: int
     present: int
     parts: tuple[Mapping[str, Any], ...]
 

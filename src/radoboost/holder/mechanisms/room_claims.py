@@ -45,7 +45,6 @@ def in_room(statement: "Statement", event: Event, gathering: Gathering, secrets:
     colluders = tolerate - (holders - present)
     finite = not math.isinf(statement.epsilon)
     keys = (_COINS if secrets.coins else "") + (_SHARES if secrets.sum_noise else "")
-    many = 2 * (2 * holders // 3 + 1) - holders
     promises, exposed = list(statement.promises), list(statement.not_protected)
     if finite:
         promises.append(_against(gathering, colluders))
@@ -55,7 +54,7 @@ def in_room(statement: "Statement", event: Event, gathering: Gathering, secrets:
         statement,
         promises=tuple(promises),
         not_protected=tuple(exposed),
-        trust_model=_TRUST.format(holders=holders, many=many, keys=keys),
+        trust_model=_TRUST.format(holders=holders, many=gathering.opening, keys=keys),
         holders=Holders(ROOM, gathering.parts, _figures(event, gathering, statement.delta) if finite else ()),
     )
 

@@ -121,15 +121,15 @@ def sum_rados(
             run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs, offset=asked.first_row
         )
         sums = run.sum(sum_entries(task, run.source))
+        _check_unchanged(run, facts, sums.counts)
         counts, blocks = sums.counts, {RADOS: run.pooled([sums.totals])[0] * steps}
     else:
         check_room(run.engine, run.source, n_rados * facts.rule.n_classes, len(columns))
         classes = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs, offset=asked.first_row)
         by_class = run.sum(sum_class_entries(classes, run.source))
+        _check_unchanged(run, facts, by_class.counts)
         counts, totals = by_class.counts, zip(facts.rule.classes, run.pooled(by_class.totals), strict=True)
         blocks = {class_block(value): total * steps for value, total in totals}
-    if counts.n_rows != n_rows:
-        raise TableError(CHANGED.format(name=run.source.name, before=n_rows, after=counts.n_rows))
     return Made(
         blocks=blocks,
         columns=columns,
@@ -154,6 +154,12 @@ def sum_rados(
     )
 
 
+def _check_unchanged(run: Run, facts: Surveyed, counts: RowCounts) -> None:
+    """Refuse a table that changed between two passes, before its sums meet those of other holders."""
+    if counts.n_rows != (before := facts.exact.n_rows):
+        raise TableError(CHANGED.format(name=run.source.name, before=before, after=counts.n_rows))
+
+
 def _share_beside(
     asked: Asked, run: Run, facts: Surveyed, columns: tuple[Column, ...], prepared: Prepared
 ) -> tuple[RowCounts, dict[str, NDArray[np.float64]], dict[str, tuple[str, ...]]]:
@@ -163,6 +169,7 @@ def _share_beside(
     check_memory(run.engine, 2 * asked.n_rados, len(columns))  # rows are summed as dense ones
     rados = SumRados(run.engine, columns, facts.rule, asked.n_rados, prepared, offset=asked.first_row)
     sums = run.sum(SumShared(rados, places or (0,)))
+    _check_unchanged(run, facts, sums.counts)
     shared = (*(columns[place] for place in places), columns[-1])
     blocks = {
         name: total * np.array([column.step for column in own])

@@ -21,7 +21,7 @@ from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import MECHANISMS, Asked, Mechanism, Plain
 from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
 from radoboost.holder.mechanisms.records import check_declared, check_person, declared_features
-from radoboost.holder.room.parties import check_numbers
+from radoboost.holder.room.parties import check_numbers, most_lost
 from radoboost.holder.signatures import check_n_rados
 from radoboost.tables.kinds import PRIVATE
 from radoboost.tables.labels import check_classes
@@ -37,8 +37,9 @@ class Agreement:
     """What is agreed on, as data: with it, and its table, a holder needs to be asked nothing more.
 
     `declared` are the declared columns: the JSON data of a schema, or (low, high) by column. `mechanism` is one by its
-    name, with its `parameters`; `terms` says which columns a release has, as `columns` of `craft` does. Of so many
-    `parties`, up to `tolerate` may be lost, or put together what they know. `nonce` makes each room another one.
+    name, with its `parameters`; `terms` says which columns a release has, as `columns` of `craft` does. Noise is
+    enough for up to `tolerate` of the `parties` who are lost or put together what they know; how many may be lost at
+    all is `most_lost` of both. `nonce` makes each room another one.
 
     >>> agreement = agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=5)
     >>> agreement.mechanism, Agreement.from_bytes(agreement.to_bytes()) == agreement
@@ -130,12 +131,6 @@ class Agreement:
     def check(self) -> tuple[Mechanism, Asked]:
         """Mechanism and order, if a release can be made so; refused by whoever opens a room, and by each who joins."""
         check_numbers(self.parties, self.tolerate)
-        threshold = 2 * self.parties // 3 + 1
-        if self.tolerate >= (most := 2 * threshold - self.parties):
-            raise ArgumentError(
-                f"of {self.parties} holders at most {most - 1} can be borne who put together what they know, for more "
-                f"could open a sum in two ways; tolerate is {self.tolerate}"
-            )
         mechanism, asked = self.protection(), self.asked()
         if isinstance(self.nonce, str) and not re.fullmatch("[0-9a-f]{32}", self.nonce):
             raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
@@ -156,14 +151,17 @@ class Agreement:
         """What is agreed on, as lines for people.
 
         >>> agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=5).in_words()[0]
-        '5 holders, of whom 1 may be lost or tell what it knows'
+        '5 holders, of whom 1 may be lost on the way; noise is enough for 1 who is lost or tells what it knows'
         """
         names = declared_features(self.asked()) or ()
         given = ", ".join(f"{name} {value}" for name, value in self.parameters.items() if value is not None)
         whose = "" if self.person is None else f", persons by {self.person!r}, at most {self.max_rows:,} rows of each"
+        lost = most_lost(self.parties, self.tolerate)
+        many = self.tolerate > 1
+        gone = f"{'are' if many else 'is'} lost or " if lost else ""
         return [
-            f"{self.parties} holders, of whom {self.tolerate} may be lost or tell what "
-            f"{'it knows' if self.tolerate == 1 else 'they know'}",
+            f"{self.parties} holders, of whom {lost or 'none'} may be lost on the way; noise is enough for "
+            f"{self.tolerate} who {gone}{'tell what they know' if many else 'tells what it knows'}",
             f"mechanism {self.mechanism}{f' ({given})' if given else ''}{whose}",
             f"{len(names):,} columns as declared, and of them {self.terms!r}"
             + (f"; {self.n_rados:,} rados" if self.n_rados else ""),

@@ -60,8 +60,9 @@ def open_room(
     schema, bounds : as for `craft`
         The columns and their bounds, from public knowledge; no holder's table decides anything.
     parties, tolerate : int
-        How many holders there are, three at least, and how many of them may be lost, or put together what they know,
-        before noise falls below what is promised: 1 by default.
+        How many holders there are, three at least, and how many who are lost, or put together what they know, there is
+        noise enough for: 1 by default. How many may be lost before the room stops follows from both, and can be fewer,
+        for a sum is opened by more than two thirds: of 3 none, of 4 or 5 one, of 9 two.
     label, classes, features, drop, person, max_rows, rows : as for `craft`
         `rows` are those of all holders together. Classes must be declared. A person is protected at one holder.
     mechanism, columns, n_rados, intercept : as for `craft`
@@ -76,7 +77,7 @@ def open_room(
     >>> agreement = rb.open_room(MemoryMailbox(), bounds={"age": (0, 120)}, label="ill", classes=("no", "yes"),
     ...                          parties=5, mechanism=rb.Moments(epsilon=1.0))
     >>> agreement.in_words()[0]
-    '5 holders, of whom 1 may be lost or tell what it knows'
+    '5 holders, of whom 1 may be lost on the way; noise is enough for 1 who is lost or tells what it knows'
     """
     agreement = agree(
         schema, bounds=bounds, parties=parties, tolerate=tolerate, label=label, classes=classes, features=features,

@@ -30,8 +30,8 @@ class Party:
 class Seats:
     """All that a secure sum depends on besides numbers: who is there, by name, and what they agreed on.
 
-    `agreement` is the SHA-256 of the agreement, with all parties in it. Up to `tolerate` of them may be lost, or put
-    together what they know, without anybody's noise falling below what was promised.
+    `agreement` is the SHA-256 of the agreement, with all parties in it. Noise stays as large as was promised as
+    long as no more than `tolerate` of them are lost, or put together what they know; `most_lost` may be lost at all.
     """
 
     agreement: bytes
@@ -55,13 +55,25 @@ class Seats:
         >>> seats.threshold, seats.most_lost
         (4, 1)
         """
-        count = len(self.parties)
-        return max(2 * count // 3, (count + self.tolerate) // 2) + 1
+        return threshold(len(self.parties), self.tolerate)
 
     @property
     def most_lost(self) -> int:
         """How many may be lost before the room has to stop."""
-        return min(self.tolerate, len(self.parties) - self.threshold)
+        return most_lost(len(self.parties), self.tolerate)
+
+    @property
+    def opening(self) -> int:
+        """How many could see the sums of another by putting together what they know; fewer cannot.
+
+        Either they open a sum in two ways (B4), or they take their own sums away from a total in which, of the others,
+        there is only one (B8): of three holders, two are enough.
+
+        >>> Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abc"), 1).opening
+        2
+        """
+        count = len(self.parties)
+        return min(2 * self.threshold - count, count - 1 - self.most_lost)
 
     def party(self, name: str) -> Party:
         """The party of that name."""
@@ -69,6 +81,24 @@ class Seats:
         if found is None:
             raise RoomError(f"{name!r} is not a party of this room")
         return found
+
+
+def threshold(parties: int, tolerate: int) -> int:
+    """How many of so many holders must help to open a sum (B4).
+
+    >>> threshold(5, 1)
+    4
+    """
+    return max(2 * parties // 3, (parties + tolerate) // 2) + 1
+
+
+def most_lost(parties: int, tolerate: int) -> int:
+    """How many of so many holders may be lost before the room has to stop: often fewer than are tolerated.
+
+    >>> [most_lost(*numbers) for numbers in ((3, 1), (5, 1), (5, 2), (9, 4))]
+    [0, 1, 1, 2]
+    """
+    return min(tolerate, parties - threshold(parties, tolerate))
 
 
 def check_numbers(parties: int, tolerate: int) -> None:

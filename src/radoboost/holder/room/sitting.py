@@ -143,7 +143,8 @@ class Sitting:
             {"name": party.name, "fingerprint": party.fingerprint, "until": self._until.get(party.name)}
             for party in self._seats.parties
         )
-        return Gathering(len(self._seats.parties), self._seats.tolerate, len(self.present), parts)
+        seats = self._seats
+        return Gathering(len(seats.parties), seats.tolerate, seats.opening, len(self.present), parts)
 
 
 # ---- figures of one holder, for all
