@@ -572,7 +572,9 @@ def test_a_signature_of_another_file_is_named():
     ],
 )
 def test_an_agreement_says_how_many_a_room_can_do_without(parties, tolerate, words):
-    agreement = agree(bounds=BOUNDS, classes=(0, 1), parties=parties, tolerate=tolerate)
+    agreed = {"bounds": BOUNDS, "classes": (0, 1), "parties": parties, "tolerate": tolerate}
+    assert "noise is" not in agree(**agreed).in_words()[0]
+    agreement = agree(**agreed, mechanism=rb.Moments(epsilon=1.0))
     assert agreement.in_words()[0] == f"{parties} holders, of whom {words}"
     seats = Seats(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(parties)), tolerate)
     assert words.startswith(f"{seats.most_lost or 'none'} may")

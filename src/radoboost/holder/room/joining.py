@@ -108,6 +108,7 @@ def join_room(
     progress: bool = False,
     stop: threading.Event | None = None,
     add: Adding = secure_sum,
+    look: Callable[[Agreement], None] | None = None,
 ) -> Release:
     """Join a room with a table, and make one release with all others: nobody sees another's rows or sums.
 
@@ -138,6 +139,8 @@ def join_room(
         Ends the sitting when it is set.
     add : callable
         How sums are taken; for rehearsals and tests.
+    look : callable (agreement), optional
+        Is shown what was agreed on, before this holder greets the others; whatever it raises ends the joining.
 
     Examples
     --------
@@ -166,6 +169,8 @@ def join_room(
         )
         raise ArgumentError(f"the holders of this room agreed on {what}")
     mechanism, asked = agreement.check()
+    if look is not None:
+        look(agreement)
     check_for_room(table, y, mechanism, asked, books, counts)
     seats = take_seat(mailbox, agreement, own, confirm, wait, stop, _teller(progress))
     sitting = Sitting(mailbox, seats, own, patience=patience, add=add, stop=stop)
