@@ -39,7 +39,7 @@ class BareSums:
     def __init__(self, holders):
         self._barrier, self._parts = Barrier(holders), {}
 
-    def __call__(self, mailbox, seats, identity, stage, present, values, patience, *, stop):
+    def __call__(self, mailbox, seats, identity, stage, present, values, patience, **_):
         self._parts[stage, identity.party.name] = values
         self._barrier.wait(timeout=600)
         return Total(sum(self._parts[stage, name] for name in present), tuple(present))

@@ -28,8 +28,8 @@ class Room:
         self.numbers = {name: rng.integers(limits.min, limits.max, length, endpoint=True) for name in self.names}
         self.views = {name: View(self.box) for name in self.names}
 
-    def sums(self, present=None, seats=None):
-        """A side of the sum for each holder."""
+    def sums(self, present=None, seats=None, heard=None):
+        """A side of the sum for each holder; `seats` it has and figures it `heard` may be others than those of all."""
         present = self.names if present is None else present
         seats = seats or {}
         return {
@@ -41,6 +41,7 @@ class Room:
                 present,
                 self.numbers[name],
                 PATIENCE,
+                (heard or {}).get(name),
             )
             for name in present
         }
@@ -90,14 +91,14 @@ class View:
         return [name for name in self.box.names(prefix) if self.get(name) is not None]
 
 
-def played(sums, rng, alive=lambda name, now: True, ticks=400):
+def played(sums, rng, alive=lambda name, now: True, ticks=400, tick=1.0):
     """What becomes of each holder: a `Total`, a `RoomError`, or None if it was killed or waits for ever."""
     outcomes = {name: None for name in sums}
     for now in range(ticks):
         for name in rng.permutation(list(sums)):
             if outcomes[name] is None and alive(name, now):
                 try:
-                    outcomes[name] = sums[name].step(float(now))
+                    outcomes[name] = sums[name].step(tick * now)
                 except RoomError as error:
                     outcomes[name] = error
         if all(outcome is not None or not alive(name, ticks) for name, outcome in outcomes.items()):

@@ -3,6 +3,7 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -11,20 +12,22 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.mechanisms import plain
-from radoboost.holder.room import joining, sitting
+from radoboost.holder.room import joining, sitting, stops, waiting
 from radoboost.holder.room.agreement import PLACE, Agreement, agree
 from radoboost.holder.room.mailbox import MemoryMailbox
-from radoboost.holder.room.messages import place_of, written
+from radoboost.holder.room.messages import place_of, read, written
 from radoboost.holder.room.parties import Party, Seats
 from radoboost.holder.room.seating import check_name, code_of, greeted, greeting, hello_place, seated
 from radoboost.holder.room.secure_sums import Total
+from radoboost.holder.room.stops import telling_if_stopped
 from radoboost.holder.room.waiting import waited
+from rooms import View
 
 NAMES = ("east", "north", "south", "west", "zoo")
 BOUNDS = {"x0": (0, 9), "x1": (0, 9)}
 
 
-def bare_sum(mailbox, seats, identity, stage, present, values, patience, *, stop):
+def bare_sum(mailbox, seats, identity, stage, present, values, patience, *, stop, **_):
     """A sum without masks, for holders in threads."""
     mailbox.put(place_of(stage, "bare", identity.party.name), values.tobytes())
 
@@ -468,7 +471,7 @@ def test_a_holder_that_was_there_before_is_told_so(tmp_path):
 
 def seat(box, identity, everybody, **options):
     seats = Seats(bytes(32), tuple(sorted((one.party for one in everybody), key=lambda party: party.name)), 1)
-    return sitting.Sitting(box, seats, identity, patience=0.3, **options)
+    return sitting.Sitting(box, seats, identity, **{"patience": 0.3, **options})
 
 
 def test_figures_are_those_of_the_first_holder_and_the_next_takes_over():
@@ -497,7 +500,7 @@ def test_figures_of_another_form_are_refused_by_the_sender_name(theirs):
 def test_whoever_left_does_not_speak_for_all():
     box, everybody = MemoryMailbox(), identities(NAMES)
 
-    def without_east(mailbox, seats, identity, stage, present, values, patience, *, stop):
+    def without_east(mailbox, seats, identity, stage, present, values, patience, **_):
         return Total(values, tuple(name for name in present if name != "east"))
 
     here = seat(box, everybody[1], everybody, add=without_east)
@@ -514,11 +517,145 @@ def test_whoever_left_does_not_speak_for_all():
 def test_too_many_lost_stop_the_room():
     box, everybody = MemoryMailbox(), identities(NAMES)
 
-    def two(mailbox, seats, identity, stage, present, values, patience, *, stop):
+    def two(mailbox, seats, identity, stage, present, values, patience, **_):
         return Total(values, present[2:])
 
     with pytest.raises(rb.RoomError, match="east, north left the room, and at most 1 may"):
         seat(box, everybody[3], everybody, add=two).total([np.arange(3)])
+
+
+def together(*steps):
+    """What each of these comes to, or the error that ends it, all at once in threads."""
+
+    def ended(step):
+        try:
+            return step()
+        except rb.RoomError as error:
+            return error
+
+    with ThreadPoolExecutor(len(steps)) as threads:
+        return list(threads.map(ended, steps))
+
+
+def test_a_mailbox_that_shows_different_figures_is_found_out_in_the_next_sum():
+    """East signs two versions of the figures, and the mailbox shows north the other one."""
+    box, everybody = MemoryMailbox(), identities()
+    other, north = written(everybody[0], bytes(32), 2, "agreed", {"value": 7}), View(box)
+    north.seen.append(lambda name, content: other if name == "0002/agreed/anybody" else content)
+    seats = [seat(view, one, everybody) for view, one in zip((box, north, box), everybody, strict=True)]
+    numbers = np.arange(3)
+    for total in together(*(lambda here=here: here.total([numbers])[0].tolist() for here in seats)):
+        assert total == [0, 3, 6]
+    assert [here.agreed(lambda: 5) for here in seats] == [5, 7, 5]
+    for name, end in zip(NAMES, together(*(lambda here=here: here.total([numbers]) for here in seats)), strict=False):
+        assert "goes by other figures than" in str(end) and "(0002/agreed/anybody): east spread" in str(end), name
+    assert box.names("0003/keys/") and not box.names("0003/shares/")
+
+
+def test_figures_that_all_heard_bind_one_sum_and_no_later_one():
+    box, everybody = MemoryMailbox(), identities()
+    seats, numbers = [seat(box, one, everybody) for one in everybody], np.arange(3)
+    assert [here.agreed(lambda: 5) for here in seats] == [5, 5, 5]
+    for _ in range(2):
+        ends = together(*(lambda here=here: here.total([numbers])[0].tolist() for here in seats))
+        assert ends == [[0, 3, 6]] * 3
+    heard = [read(box.get(f"000{stage}/keys/east"), f"000{stage}/keys/east", seats[0]._seats) for stage in (2, 3)]
+    assert [list(message.body["heard"]) for message in heard] == [["0001/agreed/anybody"], []]
+
+
+# ---- who has to stop, and for whom one waits
+
+
+def test_one_who_stops_is_not_waited_for():
+    """North's table is refused on the way; the others, who would wait for an hour, have their release within seconds.
+
+    What north tells is that it stops, and not why.
+    """
+    x, y = tables()
+
+    def add(*about, **options):
+        if about[3] > 2 and about[2].party.name == "north":
+            raise rb.TableError("row 7 of the table says too much")
+        return sitting.secure_sum(*about, **options)
+
+    part = parts_of(x, y, NAMES, patience=3600.0)
+    ends, box = meet(part, names=NAMES, add=add, mechanism=rb.Moments(4.0, sharpen=False), columns="linear")
+    assert "row 7" in str(ends.pop("north"))
+    release = one_release(ends)
+    assert {part["name"] for part in release.statement.holders.parts if part["until"] is not None} == {"north"}
+    told = box.get("0000/stop/north")
+    assert json.loads(told.splitlines()[1]) == {} and b"row" not in told
+    assert not any(b"row 7" in box.get(name) for name in box.names(""))
+
+
+def test_too_many_who_stop_end_the_room_at_once():
+    x, y = tables()
+
+    def add(*about, **options):
+        if about[3] > 1 and about[2].party.name in ("north", "west"):
+            raise KeyboardInterrupt if about[2].party.name == "west" else rb.TableError("of north's own")
+        return sitting.secure_sum(*about, **options)
+
+    def unless_interrupted(*about, **options):
+        try:
+            return join(*about, **options)
+        except KeyboardInterrupt:
+            raise rb.RoomError("interrupted") from None
+
+    join = rb.join_room
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rb, "join_room", unless_interrupted)
+        ends, box = meet(parts_of(x, y, NAMES, patience=3600.0), names=NAMES, add=add, n_rados=4)
+    for name in ("east", "south", "zoo"):
+        # Whoever is the last to see it may also count the others, who stopped for that reason.
+        assert "the room lost" in str(ends[name]) and "north" in str(ends[name]), name
+    assert len(box.names("0000/stop/")) == 5
+
+
+def test_one_who_stops_before_it_speaks_for_all_is_followed_by_the_next_at_once():
+    box, everybody = MemoryMailbox(), identities(NAMES)
+    second, third = (seat(box, one, everybody, patience=3600.0) for one in everybody[1:3])
+    box.put("0000/stop/east", written(everybody[0], bytes(32), 0, "stop", {}))
+    assert second.agreed(lambda: 5) == third.agreed(lambda: 7) == 5
+    with suppress(rb.RoomError), telling_if_stopped(box, second._seats, everybody[1]):
+        raise rb.RoomError("north has to go")
+    assert third.agreed(lambda: 7) == 7
+
+
+def test_a_mailbox_that_is_gone_does_not_keep_one_from_stopping(monkeypatch):
+    class Gone(MemoryMailbox):
+        def put(self, name, content):
+            if name.startswith("0000/stop/"):
+                forever.wait(60)
+                raise rb.RoomError("the mailbox is gone")
+            return super().put(name, content)
+
+    forever, everybody = threading.Event(), identities()
+    monkeypatch.setattr(stops, "_SECONDS", 0.05)
+    with pytest.raises(ZeroDivisionError), telling_if_stopped(Gone(), seat(Gone(), everybody[0], everybody)._seats,
+                                                              everybody[0]):  # fmt: skip
+        raise ZeroDivisionError
+    forever.set()
+
+
+def test_for_whom_a_holder_waits_is_said_once_and_again_when_it_changes(monkeypatch):
+    monkeypatch.setattr(waiting, "SILENCE", 0.05)
+    box, everybody, lines, numbers = MemoryMailbox(), identities(), [], np.arange(3)
+    late = {"north": threading.Event(), "south": threading.Event()}
+
+    def tell(line):
+        lines.append(line)
+        (late["north"] if "north" in line else late["south"]).set()
+
+    def take_part(one, **options):
+        name, here = one.party.name, seat(box, one, everybody, patience=60.0, **options)
+        assert name == "east" or late[name].wait(30)
+        return here.total([numbers])[0].tolist()
+
+    own, *others = everybody
+    ends = together(lambda: take_part(own, tell=tell), *(lambda one=one: take_part(one) for one in others))
+    assert ends == [[0, 3, 6]] * 3
+    assert lines[:2] == ["waiting for north, south, in sum 1 of the room", "waiting for south, in sum 1 of the room"]
 
 
 # ---- the file

@@ -12,11 +12,9 @@ from typer.testing import CliRunner
 
 import radoboost as rb
 from radoboost.cli import app
-from radoboost.cli.room_state import late_in, telling
 from radoboost.errors import RoomError
 from radoboost.holder.room import identities
 from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.holder.room.web_server import listening
 
 BOUNDS = ["--label", "ill", "--classes", "no", "yes", "--parties", "3"]
@@ -166,25 +164,6 @@ def test_nobody_there_to_answer_is_no_consent(rado, bounds, monkeypatch):
     with pytest.raises(RoomError, match="nobody confirmed the code of the room; give it with --code"):
         _Question().confirmed("0000", [Identity.create("north").party])
     sys.stdin.close()
-
-
-def test_a_sum_that_takes_long_says_for_whom_it_waits(monkeypatch):
-    from radoboost.cli import room_state
-    from radoboost.holder.room import secure_sums
-
-    box, lines, done = MemoryMailbox(), [], threading.Event()
-    for name in ("keys/east", "keys/west", "keys/north", "shares/east", "shares/north"):
-        box.put(f"0007/{name}", b"")
-    monkeypatch.setattr(room_state, "_SILENCE", 0.01)
-    monkeypatch.setattr(secure_sums, "secure_sum", lambda *_, **__: done.wait(10))
-
-    def tell(line):
-        lines.append(line)
-        done.set()
-
-    telling(tell)(box, None, None, 7, ["east", "north", "west"], None, 1.0, stop=None)
-    assert lines == ["rado: waiting for west, in sum 7 of the room"]
-    assert late_in(box, 8, ["east", "west"]) == ["east", "west"]
 
 
 @pytest.mark.parametrize(

@@ -86,12 +86,95 @@ def test_more_than_can_be_missed_are_named(rng):
             assert "the room lost h01, h03" in str(outcomes[name]), str(outcomes[name])
 
 
+AT_ONCE = {"ticks": 100, "tick": PATIENCE / 200}  # all is over before anybody's patience ends
+
+
+def say_stop(room, victim, signer=None):
+    room.box.put(place_of(0, "stop", victim), room.signed(signer or victim, "stop", {}, stage=0))
+
+
+@pytest.mark.parametrize("kind", ROUNDS[:-1])
+@pytest.mark.parametrize("victim", ["h00", "h02", "h04"])
+def test_nobody_waits_for_one_who_says_that_it_stops(kind, victim, rng):
+    """The total comes before anybody's patience ends; numbers that are in the last list stay in it (B11)."""
+    room = Room(rng, 5)
+    lives = killed_after(room.views[victim], kind)
+
+    def alive(name, now):
+        if name != victim or lives():
+            return True
+        say_stop(room, victim)
+        return False
+
+    outcomes = played(room.sums(), rng, alive, **AT_ONCE)
+    assert outcomes.pop(victim) is None
+    totals = check_totals(room, outcomes)
+    assert len(totals) == 4 and (victim in totals[0].present) == (ROUNDS.index(kind) >= 2)
+
+
+def test_more_than_can_be_missed_who_stop_are_named_at_once(rng):
+    for kind in ROUNDS[:-1]:
+        room = Room(rng, 5)
+        lives = {name: killed_after(room.views[name], kind) for name in ("h01", "h03")}
+
+        def alive(name, now, room=room, lives=lives):
+            if name not in lives or lives[name]():
+                return True
+            say_stop(room, name)
+            return False
+
+        outcomes = played(room.sums(), rng, alive, **AT_ONCE)
+        for name in ("h00", "h02", "h04"):
+            assert "the room lost h01, h03" in str(outcomes[name])
+
+
+def test_nobody_stops_another(rng):
+    """What is not signed by the holder, for this room, is as if it were not there."""
+    for lie in (
+        lambda room: say_stop(room, "h01", signer="h02"),
+        lambda room: room.box.put("0000/stop/h01", b"stop"),
+        lambda room: room.box.put("0000/stop/h01", room.signed("h01", "stop", {}, stage=0, agreement=bytes(32))),
+        lambda room: room.box.put("0000/stop/h01", room.signed("h01", "stop", {}, stage=3)),
+        lambda room: room.box.put("0000/stop/h01", room.signed("h01", "keys", {}, stage=0)),
+    ):
+        room = Room(rng, 5)
+        lie(room)
+        outcomes = played(room.sums(), rng, lambda name, now: name != "h01" or now > 2, **AT_ONCE)
+        totals = check_totals(room, outcomes)
+        assert len(totals) == 5 and totals[0].present == tuple(room.names)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "who"),
+    [
+        ({"0002/agreed/anybody": ("h04", "bb")}, "h04 spread"),
+        ({"0002/agreed/anybody": ("h03", "aa")}, "h03 and h04 spread"),
+        ({}, "h04 spread"),
+        ({"0002/agreed/anybody": ("h04", "aa"), "0001/agreed/anybody": ("h01", "cc")}, "h01 spread"),
+        ({"0002/agreed/anybody": ("\x1b[2J", "aa")}, "h04 spread"),
+    ],
+)
+def test_those_who_heard_different_figures_never_sum(rng, theirs, who):
+    room = Room(rng, 5)
+    heard = {name: {"0002/agreed/anybody": ("h04", "aa")} for name in room.names} | {"h02": theirs}
+    outcomes = played(room.sums(heard=heard), rng)
+    for name, outcome in outcomes.items():
+        assert isinstance(outcome, RoomError)
+        assert "goes by other figures than" in str(outcome) and who in str(outcome) and "h02" in str(outcome), name
+    assert not room.box.names("0003/shares/")
+
+
 def test_a_slow_holder_is_waited_for(rng):
     room = Room(rng, 5)
     sums = room.sums()
     assert (sums["h00"].round, sums["h00"].missing) == ("", ())
     played(sums, rng, lambda name, now: name != "h03", ticks=2)
     assert (sums["h00"].round, sums["h00"].missing) == ("keys", ("h03",))
+    played(sums, rng, lambda name, now: name == "h03", ticks=1)
+    sums["h04"].step(2.0)
+    assert sums["h04"].missing == ("h00",)  # who makes the list
+    say_stop(room, "h00")
+    assert sums["h04"].missing == ("h01",)
     room = Room(rng, 5)
     outcomes = played(room.sums(), rng, lambda name, now: name != "h03" or now > PATIENCE - 2)
     assert check_totals(room, outcomes)[0].present == tuple(room.names)
@@ -405,7 +488,32 @@ def hidden_messages(room, rng):
     return room.names, False, set()
 
 
+def stopped(room, rng):
+    """A holder stops, and says so; one other is perhaps not shown that."""
+    blame = killed(room, rng)
+    victim, viewer = blame[0][0], some(rng, room.names)
+    lives, place = room.lives[victim], place_of(0, "stop", victim)
+
+    def alive():
+        if lives():
+            return True
+        say_stop(room, victim)
+        return False
+
+    room.lives[victim] = alive
+    if rng.integers(2):
+        room.views[viewer].seen.append(lambda name, content: None if name == place else content)
+    return blame
+
+
+def stops_and_goes_on(room, rng):
+    victim = some(rng, room.names)
+    say_stop(room, victim)
+    return room.names, room.seats.most_lost > 0, {victim}  # it may find that the others are gone
+
+
 FAULTS = [
+    stopped, stops_and_goes_on,
     lost_message, lost_list, altered_message, altered_for_one, altered_list, under_another_name, from_elsewhere,
     impostor, claimed_drop, two_lists, wrong_list, killed, killed_between, other_agreement, hidden_messages,
 ]  # fmt: skip

@@ -255,7 +255,6 @@ def join(
       rado room join flu.room patients.csv --as north --code 'a1b2 c3d4 ...' -o joint.rado.parquet
     """
     import radoboost as rb
-    from radoboost.cli.room_state import telling
     from radoboost.holder.room.identities import identity_path
 
     if identity is None and not identity_path().exists():
@@ -284,7 +283,6 @@ def join(
             threads=threads,
             trust_network=trust_network,
             progress=not quiet,
-            add=telling(None if quiet else say),
             look=question.keep if code is None or quiet else question.say,
         )
     for warning in () if quiet else notices:

@@ -1,18 +1,12 @@
-"""How far a room is, and for whom it waits, in words."""
+"""How far a room is, in words."""
 
 import json
-import threading
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from radoboost.errors import RadoError, RoomError
+from radoboost.errors import RoomError
 
 if TYPE_CHECKING:
     from radoboost.holder.room.agreement import Agreement
-    from radoboost.holder.room.mailbox import Mailbox
-    from radoboost.holder.room.sitting import Adding
-
-_SILENCE = 3.0  # seconds before a line says for whom a sum waits
 
 
 def laid_agreement(agreement: "Agreement", place: str, trust_network: bool) -> str:
@@ -26,61 +20,18 @@ def laid_agreement(agreement: "Agreement", place: str, trust_network: bool) -> s
     return box.name
 
 
-def telling(tell: Callable[[str], None] | None) -> "Adding":
-    """A secure sum that says for whom it waits, if that takes long."""
-    from radoboost.holder.room.secure_sums import Total, secure_sum
-
-    def add(mailbox: Any, seats: Any, identity: Any, stage: int, present: Any, *rest: Any, **options: Any) -> Total:
-        def look() -> None:
-            late = late_in(mailbox, stage, present)
-            if tell is not None and late:
-                tell(f"rado: waiting for {', '.join(late)}, in sum {stage} of the room")
-
-        timer = threading.Timer(_SILENCE, look)
-        timer.daemon = True
-        timer.start()
-        try:
-            return secure_sum(mailbox, seats, identity, stage, present, *rest, **options)
-        finally:
-            timer.cancel()
-
-    return add
-
-
-def late_in(mailbox: "Mailbox", stage: int, present: Sequence[str]) -> list[str]:
-    """Who has not sent what the others have, in the last round of a stage that somebody has begun.
-
-    >>> from radoboost.holder.room.mailbox import MemoryMailbox
-    >>> box = MemoryMailbox()
-    >>> [box.put(f"0003/{name}", b"") for name in ("keys/east", "keys/north", "masked/east")]
-    [True, True, True]
-    >>> late_in(box, 3, ["east", "north", "west"])
-    ['north', 'west']
-    """
-    from radoboost.holder.room.secure_sums import ROUNDS
-
-    try:
-        sent = mailbox.names(f"{stage:04d}/")
-    except RadoError:
-        return []  # whoever waits will meet it too
-    for kind in reversed(ROUNDS):
-        senders = {name.rpartition("/")[2] for name in sent if name.split("/")[1] == kind}
-        if senders:
-            return [name for name in present if name not in senders]
-    return list(present)
-
-
 def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     """What is agreed on in a room, who is there, and how far it is, as JSON data."""
     from radoboost.holder.room.agreement import PLACE, read_agreement
     from radoboost.holder.room.mailbox import mailbox_at
     from radoboost.holder.room.outcome import RELEASE, SIGNED
     from radoboost.holder.room.seating import BEFORE, READY, code_of, seated, who_greeted
+    from radoboost.holder.room.stops import Stops
 
     box = mailbox_at(room, trust_network=trust_network)
     agreement = read_agreement(box.get(PLACE), box.name)
     parties = who_greeted(box, agreement)
-    complete = len(parties) == agreement.parties
+    seats = seated(agreement, parties) if len(parties) == agreement.parties else None
     names = [name.split("/") for name in box.names("") if name.count("/") == 2 and name[:4].isdecimal()]
 
     def sent(kind: str) -> list[str]:
@@ -93,8 +44,9 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
         "in_words": agreement.in_words(),
         "parties": [{"name": party.name, "fingerprint": party.fingerprint} for party in parties],
         "missing": agreement.parties - len(parties),
-        "code": code_of(seated(agreement, parties)) if complete else None,
+        "code": None if seats is None else code_of(seats),
         "ready": sorted(place[2] for place in names if place[:2] == [f"{BEFORE:04d}", READY]),
+        "stopped": [] if seats is None else sorted(Stops(box, seats).among([party.name for party in parties])),
         "stage": max(stages, default=BEFORE),
         "released": bool(sent(RELEASE)),
         "signed": sent(SIGNED),
@@ -106,7 +58,8 @@ def state_in_words(state: dict[str, Any]) -> list[str]:
     lines = [f"room         {state['room']}", *(f"             {line}" for line in state["in_words"])]
     for party in state["parties"]:
         ready = "ready" if party["name"] in state["ready"] else "has not confirmed the code"
-        lines.append(f"  {party['name']}  {party['fingerprint']}  {ready}")
+        stand = "has stopped" if party["name"] in state["stopped"] else ready
+        lines.append(f"  {party['name']}  {party['fingerprint']}  {stand}")
     if state["missing"]:
         return [*lines, f"waiting for {state['missing']} more; each joins with: rado room join ROOM TABLE --as NAME"]
     lines.append(f"code         {state['code']}")

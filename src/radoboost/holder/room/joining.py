@@ -25,6 +25,7 @@ from radoboost.holder.room.outcome import RELEASE, file_of, loaded, signatures, 
 from radoboost.holder.room.seating import Confirm, check_code, check_name, code_of, seated, take_seat, who_greeted
 from radoboost.holder.room.secure_sums import secure_sum
 from radoboost.holder.room.sitting import Adding, Sitting
+from radoboost.holder.room.stops import telling_if_stopped
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.release import Release
 
@@ -172,14 +173,16 @@ def join_room(
     if look is not None:
         look(agreement)
     check_for_room(table, y, mechanism, asked, books, counts)
-    seats = take_seat(mailbox, agreement, own, confirm, wait, stop, _teller(progress))
-    sitting = Sitting(mailbox, seats, own, patience=patience, add=add, stop=stop)
+    tell = _teller(progress)
+    seats = take_seat(mailbox, agreement, own, confirm, wait, stop, tell)
+    sitting = Sitting(mailbox, seats, own, patience=patience, add=add, stop=stop, tell=tell)
     title = seats.agreement.hex()[:32]
-    own_part = craft_in_room(
-        table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
-        threads=threads, progress=progress,
-    )  # fmt: skip
-    content, release = signed_by_all(mailbox, seats, own, sitting, own_part)
+    with telling_if_stopped(mailbox, seats, own):
+        own_part = craft_in_room(
+            table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
+            threads=threads, progress=progress,
+        )  # fmt: skip
+        content, release = signed_by_all(mailbox, seats, own, sitting, own_part)
     write_file(output, content)
     if books is not None:
         assert release.digest is not None

@@ -42,9 +42,11 @@ def signed_by_all(
 
     def all_signed() -> bool | None:
         signed.update(signatures(mailbox, seats, sitting.stage, sitting.present, content))
-        return True if len(signed) == len(sitting.present) else None
+        missing = [name for name in sitting.present if name not in signed]
+        return True if set(missing) <= sitting.stopped(missing) else None
 
-    if sitting.waited(all_signed) is None and len(signed) < seats.threshold:
+    sitting.waited(all_signed)
+    if len(signed) < seats.threshold:
         missing = [name for name in sitting.present if name not in signed]
         raise RoomError(
             f"{', '.join(missing)} did not sign the release in time; once they have, fetch it with rado room close"

@@ -18,6 +18,7 @@ from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import ANYBODY, place_of, read, written
 from radoboost.holder.room.parties import Party, Seats
+from radoboost.holder.room.stops import Stops, telling_if_stopped
 from radoboost.holder.room.waiting import waited
 
 BEFORE = 0  # the stage of greetings; sums follow
@@ -154,7 +155,8 @@ def take_seat(
     ready = written(own, agreement.digest, BEFORE, READY, {"seats": seats.agreement.hex()})
     if not mailbox.put(place_of(BEFORE, READY, name), ready):
         raise RoomError(f"{name} was in this room before, and nobody comes back: its keys are gone; open a new room")
-    _wait_until_ready(mailbox, agreement, seats, wait, stop, tell)
+    with telling_if_stopped(mailbox, seats, own):
+        _wait_until_ready(mailbox, agreement, seats, wait, stop, tell)
     return seats
 
 
@@ -185,9 +187,15 @@ def _wait_until_ready(
 ) -> None:
     """Wait until all have agreed to the same seats."""
     missing = [party.name for party in seats.parties]
-    before = signers(agreement.digest, seats.parties)
+    before, stops = signers(agreement.digest, seats.parties), Stops(mailbox, seats)
 
     def all_ready() -> bool | None:
+        gone = stops.among([party.name for party in seats.parties])
+        if len(gone) > seats.most_lost:
+            raise RoomError(
+                f"{', '.join(sorted(gone))} stopped, and the room can do without {seats.most_lost} holders at most; "
+                "nothing was computed: open a new room"
+            )
         for name in list(missing):
             place = place_of(BEFORE, READY, name)
             content = mailbox.get(place)

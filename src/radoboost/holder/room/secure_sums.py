@@ -6,18 +6,19 @@ then the total of the numbers and of the own pads. The seeds of the own pads com
 the keys of the shared pads of a holder who was lost before it sent its numbers. Nobody gives shares of both kinds of
 one holder, for these would open its numbers.
 
-A holder sends five messages: keys, shares, masked, confirm, unmask. After each of the first three a list of those who
-are in, with the SHA-256 of what they sent, is made by the first of them. Every message names the list that it goes by,
-so whoever was shown another list, or another message, is found out; and a holder unmasks only when as many as the
-threshold have confirmed the same last list, of which there can be only one (B4 of docs/proofs/secure-sums.md, which has
-all steps that are cited here).
+A holder sends five messages: keys, shares, masked, confirm, unmask. Keys come with the SHA-256 of what one has said for
+all since the last sum, so that only those who go by the same figures take a sum together (B10). After each of the first
+three a list of those who are in, with the SHA-256 of what they sent, is made by the first of them. Every message names
+the list that it goes by, so whoever was shown another list, or another message, is found out; and a holder unmasks only
+when as many as the threshold have confirmed the same last list, of which there can be only one (B4 of
+docs/proofs/secure-sums.md, which has all steps that are cited here). Whoever says that it stops is not waited for.
 
 There is no server that computes: every holder reads the mailbox, and computes the total itself.
 """
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -30,9 +31,12 @@ from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.masks import session
 from radoboost.holder.room.messages import MOST_BYTES, Message, place_of, read, written
 from radoboost.holder.room.parties import Seats
+from radoboost.holder.room.stops import Stops
 from radoboost.holder.room.sum_secrets import BOX_BYTES, SHARE_BYTES, PublicKeys, SumSecrets, unmasked
 
 KEYS, SHARES, MASKED, CONFIRM, UNMASK = ROUNDS = ("keys", "shares", "masked", "confirm", "unmask")
+Heard = Mapping[str, tuple[str, str]]  # what one has said for all, by its place: the sender, and the SHA-256
+LISTED = ROUNDS[:3]  # those that a list ends
 _SLACK = 8192  # bytes of a message besides its numbers
 
 
@@ -54,12 +58,14 @@ def secure_sum(
     patience: float = 120.0,
     poll: float = 0.01,
     stop: threading.Event | None = None,
+    heard: Heard | None = None,
+    watch: "Callable[[SecureSum], None] | None" = None,
 ) -> Total:
     """Take part in a sum, until it is there; a `RoomError` names the holder for whom it had to stop.
 
     `patience` is how many seconds to wait in each round for those who are late, before the sum goes on without them.
     The mailbox is looked into every `poll` seconds, and less often, up to ten times as long, where nothing happens.
-    Setting `stop` ends it.
+    Setting `stop` ends it. `watch` is called as often as the mailbox is looked into.
 
     >>> from threading import Thread
     >>> from radoboost.holder.room.mailbox import MemoryMailbox
@@ -75,12 +81,14 @@ def secure_sum(
     >>> totals
     [[3, -30], [3, -30], [3, -30]]
     """
-    own = SecureSum(mailbox, seats, identity, stage, present, values, patience)
+    own = SecureSum(mailbox, seats, identity, stage, present, values, patience, heard)
     pause, seen = poll, -1
     while True:
         total = own.step(time.monotonic())
         if total is not None:
             return total
+        if watch is not None:
+            watch(own)
         pause = poll if own.events != seen else min(1.5 * pause, 10 * poll)
         seen = own.events
         if stop is None:
@@ -93,7 +101,8 @@ class SecureSum:
     """One holder's side of one sum. It never waits: call `step` again and again, with the time in seconds.
 
     `present` are those who are still in the room. The numbers must have their share of the noise already. `stage` is
-    the number of the sum in its room; none is used twice (B3). `events` counts what has happened, for whoever polls.
+    the number of the sum in its room; none is used twice (B3). `heard` is what one has said for all since the last sum,
+    which must be the same for all (B10). `events` counts what has happened, for whoever polls.
     """
 
     def __init__(
@@ -105,6 +114,7 @@ class SecureSum:
         present: Collection[str],
         values: NDArray[np.int64],
         patience: float = 120.0,
+        heard: Heard | None = None,
     ) -> None:
         self._mailbox, self._seats, self._identity, self._stage = mailbox, seats, identity, stage
         self._name, self._patience = identity.party.name, patience
@@ -129,6 +139,8 @@ class SecureSum:
         self._keys: dict[str, PublicKeys] = {}
         self._members = {KEYS: tuple(names)}  # who is expected in each round
         self._messages: dict[str, dict[str, Message]] = {kind: {} for kind in ROUNDS}
+        self._heard = {place: list(what) for place, what in sorted((heard or {}).items())}
+        self._stops = Stops(mailbox, seats)
         self._round, self._since = "", 0.0
         self._after = session(seats.agreement, stage).hex()  # then the SHA-256 of the last list
         self._list: Message | None = None  # the list of this round, once it is there
@@ -151,7 +163,7 @@ class SecureSum:
         """Take the next step, if it can be taken by now."""
         if not self._round:
             self._check_unused()
-            self._begin(KEYS, self._own_secrets.keys(), {}, now)
+            self._begin(KEYS, {**self._own_secrets.keys(), "heard": self._heard}, {}, now)
             return True
         self._gather()
         if self._round in (CONFIRM, UNMASK):
@@ -224,10 +236,26 @@ class SecureSum:
                 "columns, or another version; compare them, and open a new room"
             )
         if self._round == KEYS:
+            self._check_heard(message)
             try:
                 self._keys[message.sender] = PublicKeys.from_body(message.body)
             except ValueError:
                 raise RoomError(f"the keys of {message.sender} ({place}) cannot be read; open a new room") from None
+
+    def _check_heard(self, message: Message) -> None:
+        """Refuse a sum with one who goes by other figures; named are those who signed them (B10)."""
+        theirs, mine = message.body.get("heard"), self._heard
+        if theirs == mine:
+            return
+        theirs = theirs if isinstance(theirs, dict) else {}
+        place = next(place for place in sorted({*mine, *theirs}) if theirs.get(place) != mine.get(place))
+        signers = [what[0] for what in (mine.get(place), theirs.get(place)) if isinstance(what, list) and what]
+        who = [party.name for party in self._seats.parties if party.name in signers] or [message.sender]
+        raise RoomError(
+            f"{message.sender} goes by other figures than {self._name}{f' ({place})' if place in mine else ''}: "
+            f"{' and '.join(who)} spread different ones, or the mailbox shows different things to different holders; "
+            "open a new room"
+        )
 
     def _listed(self, now: float) -> bool:
         """Read the list of this round, or make it, where it is this holder's turn."""
@@ -238,13 +266,17 @@ class SecureSum:
             return True
         seen = sorted(self._messages[self._round])
         missing = [name for name in members if name not in seen]
-        turn = seen.index(self._name) if self._name in seen else len(seen)
+        stopped = self._stops.among(members)
+        late = [name for name in missing if name not in stopped]
+        makers = [name for name in seen if name not in stopped]
+        turn = makers.index(self._name) if self._name in makers else len(makers)
         waited = now - self._since
-        if len(seen) < self._least and waited >= self._patience * (1 + min(turn, 1)):
-            raise self._lost(missing)
+        patient = waited < self._patience * (1 + min(turn, 1))
+        if len(seen) + len(late) * patient < self._least:
+            raise self._lost([name for name in missing if name in stopped or not patient])
         if waited >= self._patience * (3 + self._seats.most_lost):
             raise RoomError(f"nobody made a list of who is in ({place}): {', '.join(seen)} are silent; open a new room")
-        if self._has_listed or self._name not in seen or waited < self._patience * (turn + bool(missing)):
+        if self._has_listed or self._name not in seen or waited < self._patience * (turn + bool(late)):
             return False
         present = {name: message.digest.hex() for name, message in self._messages[self._round].items()}
         body = {"after": self._after, "in": present}
@@ -307,8 +339,11 @@ class SecureSum:
         """Go on as soon as enough have confirmed the last list, or have sent their answers (B4)."""
         seen, present = self._messages[self._round], self._members[UNMASK]
         if len(seen) < self._seats.threshold:
-            if now - self._since >= 2 * self._patience:
-                raise self._lost([name for name in present if name not in seen])
+            missing = [name for name in present if name not in seen]
+            stopped = self._stops.among(missing)
+            patient = now - self._since < 2 * self._patience
+            if not patient or len(present) - len(stopped) < self._seats.threshold:
+                raise self._lost([name for name in missing if name in stopped or not patient])
             return False
         if self._round == CONFIRM:
             answer = self._own_secrets.answer(self._members[MASKED], present)
@@ -333,9 +368,13 @@ class SecureSum:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Those whose message of this round has not come: whom everybody waits for."""
-        seen = self._messages.get(self._round, {})
-        return tuple(name for name in self._members.get(self._round, ()) if name not in seen)
+        """For whom everybody waits: whose message of this round has not come and still may; else who makes the list."""
+        members, seen = self._members.get(self._round, ()), self._messages.get(self._round, {})
+        stopped = self._stops.among(members)
+        here = [name for name in members if name not in stopped]
+        late = tuple(name for name in here if name not in seen)
+        maker = here[:1] if self._round in LISTED and self._list is None else []
+        return late or tuple(name for name in maker if name != self._name)
 
     def __repr__(self) -> str:
         return f"SecureSum({self._name!r}, stage {self._stage}, {self._round or 'not begun'})"

@@ -6,7 +6,9 @@ docs/proofs/shared-noise.md).
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -19,8 +21,9 @@ from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import Message, place_of, read, written
 from radoboost.holder.room.parties import Seats
 from radoboost.holder.room.seating import BEFORE
-from radoboost.holder.room.secure_sums import Total, secure_sum
-from radoboost.holder.room.waiting import waited
+from radoboost.holder.room.secure_sums import Heard, SecureSum, Total, secure_sum
+from radoboost.holder.room.stops import Stops
+from radoboost.holder.room.waiting import Whom, waited
 from radoboost.privacy.shared_noise import noise_factor, noise_share
 
 T = TypeVar("T")
@@ -41,6 +44,8 @@ class Adding(Protocol):
         patience: float,
         *,
         stop: threading.Event | None,
+        heard: Heard,
+        watch: Callable[[SecureSum], None],
     ) -> Total:
         """The sum, and who is in it."""
 
@@ -48,7 +53,8 @@ class Adding(Protocol):
 class Sitting:
     """A holder's seat, from the first sum to the last; `patience` is how many seconds it waits for others in a round.
 
-    `present` are those who are still there, in order. Setting `stop` ends the sitting.
+    `present` are those who are still there, in order. Setting `stop` ends the sitting. `tell` gets a line that says for
+    whom it waits, if that takes long.
     """
 
     def __init__(
@@ -60,9 +66,12 @@ class Sitting:
         patience: float = 120.0,
         add: Adding = secure_sum,
         stop: threading.Event | None = None,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self._mailbox, self._seats, self._identity = mailbox, seats, identity
-        self._patience, self._add, self._stop = patience, add, stop
+        self._patience, self._add, self._stop, self._tell = patience, add, stop, tell
+        self._stops = Stops(mailbox, seats)
+        self._heard: dict[str, tuple[str, str]] = {}  # what one said for all since the last sum: by whom, its SHA-256
         self.stage = BEFORE
         self.present = tuple(party.name for party in seats.parties)
         self._until: dict[str, int] = {}  # the last stage that each who was lost had a part in
@@ -78,11 +87,17 @@ class Sitting:
         return noise_factor(len(self.present), len(self._seats.parties), self._seats.tolerate)
 
     def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """The sums over all who are here; whoever is not in one is out of all later ones."""
+        """The sums over all who are here; whoever is not in one is out of all later ones.
+
+        They are taken only with those who heard the same figures since the last sum (B10 of
+        docs/proofs/secure-sums.md).
+        """
         self.stage += 1
         numbers = np.concatenate([np.asarray(array, dtype=np.int64).ravel() for array in arrays])
         about = self._mailbox, self._seats, self._identity, self.stage, self.present, numbers, self._patience
-        total = self._add(*about, stop=self._stop)
+        whom = Whom(self._tell, f"sum {self.stage} of the room")
+        total = self._add(*about, stop=self._stop, heard=self._heard, watch=lambda own: whom(own.missing))
+        self._heard = {}
         for name in set(self.present) - set(total.present):
             self._until[name] = self.stage - 1
         self.present = tuple(sorted(total.present))
@@ -118,11 +133,14 @@ class Sitting:
         return theirs
 
     def said(self, kind: str, say: Callable[[], tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]]) -> Message:
-        """What one holder says for all: the first of those here, or whoever comes after, if it stays silent."""
+        """What one holder says for all: the first of those here, or whoever comes after, if it stays silent or stopped.
+
+        All sums that follow are bound to it (B10).
+        """
         self.stage += 1
-        place, rank = place_of(self.stage, kind), self.present.index(self._identity.party.name)
-        content = self._mailbox.get(place) if rank == 0 else self.waited(lambda: self._mailbox.get(place), rank)
-        if content is None:
+        place = place_of(self.stage, kind)
+        content = self._spoken(place)
+        if not content:
             body, arrays = say()
             self._mailbox.put(place, written(self._identity, self._seats.agreement, self.stage, kind, body, arrays))
             content = self._mailbox.get(place)  # another may have been first
@@ -131,7 +149,27 @@ class Sitting:
         message = read(content, place, self._seats)
         if message.sender not in self.present:
             raise RoomError(f"{message.sender} is no longer in the room, and spoke for all ({place}); open a new room")
+        self._heard[place] = (message.sender, message.digest.hex())
         return message
+
+    def _spoken(self, place: str) -> bytes | None:
+        """What one of those before this holder has said for all; nothing once it is this holder's turn to speak."""
+        before = self.present[: self.present.index(self._identity.party.name)]
+        whom, began = Whom(self._tell, f"stage {self.stage} of the room"), time.monotonic()
+
+        def look() -> bytes | None:
+            content = self._mailbox.get(place)
+            silent = [name for name in before if name not in self.stopped(before)]
+            if content is None and time.monotonic() - began >= self._patience * len(silent):
+                return b""
+            whom(silent[:1])
+            return content
+
+        return waited(look, inf, self._stop)
+
+    def stopped(self, names: Sequence[str]) -> set[str]:
+        """Those of them who have said that they stop."""
+        return self._stops.among(names)
 
     def waited(self, look: Callable[[], T | None], times: float = 1.0) -> T | None:
         """What `look` finds, as soon as it does; None if it finds nothing in so many times the patience."""

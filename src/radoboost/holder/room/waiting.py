@@ -2,13 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from radoboost.errors import RoomError
 
 T = TypeVar("T")
 _POLL, _LONGEST_POLL = 0.01, 0.1  # seconds
+SILENCE = 3.0  # seconds before a line says for whom a holder waits
 
 
 def waited(look: Callable[[], T | None], seconds: float, stop: threading.Event | None = None) -> T | None:
@@ -27,3 +28,28 @@ def waited(look: Callable[[], T | None], seconds: float, stop: threading.Event |
         elif stop.wait(pause):
             raise RoomError("this holder was told to stop")
         pause = min(1.2 * pause, _LONGEST_POLL)
+
+
+class Whom:
+    """Says for whom a holder waits, once that takes long: one line, and another when it is for others.
+
+    `what` they are late with. Call it again and again, with those who are missing.
+
+    >>> whom = Whom(print, "sum 7 of the room", silence=0.0)
+    >>> for names in (["east"], ["east"], [], ["east", "west"]): whom(names)
+    waiting for east, in sum 7 of the room
+    waiting for east, west, in sum 7 of the room
+    """
+
+    def __init__(self, tell: Callable[[str], None] | None, what: str, silence: float | None = None) -> None:
+        self._tell, self._what = tell, what
+        self._first = time.monotonic() + (SILENCE if silence is None else silence)
+        self._told: tuple[str, ...] = ()
+
+    def __call__(self, names: Sequence[str]) -> None:
+        """Say it, if it is time to."""
+        late = tuple(names)
+        if self._tell is None or not late or late == self._told or time.monotonic() < self._first:
+            return
+        self._told = late
+        self._tell(f"waiting for {', '.join(late)}, in {self._what}")
