@@ -17,7 +17,7 @@ from radoboost.holder.room.agreement import PLACE, Agreement, agree
 from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.holder.room.messages import place_of, read, written
 from radoboost.holder.room.parties import Party, Seats
-from radoboost.holder.room.seating import check_name, code_of, greeted, greeting, hello_place, seated
+from radoboost.holder.room.seating import check_code, check_name, code_of, greeted, greeting, hello_place, seated
 from radoboost.holder.room.secure_sums import Total
 from radoboost.holder.room.stops import telling_if_stopped
 from radoboost.holder.room.waiting import waited
@@ -106,7 +106,7 @@ def test_every_holder_ends_with_the_same_release(agreed):
     ends, box = meet(parts_of(x, y), **agreed)
     release = one_release(ends)
     assert release.statement.holders.how == "room" and len(release.statement.holders.parts) == 3
-    assert release.id == code_of(seats_of(box)).replace(" ", "")
+    assert release.id == seats_of(box).agreement.hex()[:32]
     assert rb.close_room(box, code=code_of(seats_of(box))).digest == release.digest
     if agreed["mechanism"].private:
         assert release.statement.epsilon <= agreed["mechanism"].epsilon
@@ -715,3 +715,14 @@ def test_an_agreement_says_how_many_a_room_can_do_without(parties, tolerate, wor
     assert agreement.in_words()[0] == f"{parties} holders, of whom {words}"
     seats = Seats(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(parties)), tolerate)
     assert words.startswith(f"{seats.most_lost or 'none'} may")
+
+
+def test_a_code_has_enough_bits_that_nobody_finds_two_rooms_with_one():
+    """Each of 200 bits of the digest counts; spaces, dashes, capitals and letters that look like digits do not."""
+    parties = tuple(Party(name, name.encode() * 32) for name in "abc")
+    codes = [code_of(Seats((1 << bit).to_bytes(32), parties, 1)) for bit in range(56, 256)]
+    assert len(set(codes)) == 200 and {len(code) for code in codes} == {8 * 5 + 7}
+    code = code_of(Seats(bytes(range(32)), parties, 1))
+    check_code(code.upper().replace(" ", "-").replace("0", "O").replace("1", "I"), code)
+    with pytest.raises(rb.RoomError, match="somebody sees another agreement"):
+        check_code(code[:-1] + "0", code)

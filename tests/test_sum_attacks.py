@@ -64,7 +64,7 @@ class Collusion:
         return self.lists[group]
 
     def shares(self, victim, kind):
-        """The shares of a holder's seed (0) or mask key (1) that colluders have, or were given."""
+        """The shares of a holder's seed (0) or mask seed (1) that colluders have, or were given."""
         numbers = {name: k for k, name in enumerate(self.room.names, 1)}
         found = {numbers[name]: shares[kind] for (name, sender), shares in self.kept.items() if sender == victim}
         for name, group in self.groups.items():
@@ -76,7 +76,7 @@ class Collusion:
         return found
 
     def secret(self, victim, kind):
-        """A seed or a mask key, if there are shares enough."""
+        """A seed or a mask seed, if there are shares enough."""
         threshold = self.room.seats.threshold
         shares = dict(list(self.shares(victim, kind).items())[:threshold])
         return shamir.combine(shares) if len(shares) == threshold else None
@@ -101,7 +101,10 @@ class Collusion:
         return total.view(np.int64).tolist()
 
     def mask_key(self, name):
-        return self.mask_keys[name] if name in self.colluders else self.secret(name, 1)
+        if name in self.colluders:
+            return self.mask_keys[name]
+        seed, session = self.secret(name, 1), masks.session(self.room.seats.agreement, self.room.stage)
+        return None if seed is None else masks.derived(seed, session, "mask", name)
 
 
 def divided(rng, monkeypatch, n_parties, tolerate, n_colluders, n_second):
@@ -371,3 +374,41 @@ def test_rounds_are_sent_in_order_and_once(rng):
     for name, view in room.views.items():
         own = [place.split("/")[1] for place in view.own if place.endswith(name)]
         assert own == list(ROUNDS)
+
+
+def test_two_mask_keys_of_one_public_key_give_no_two_totals(monkeypatch):
+    """B7: the colluders a and e have such a pair, and a peer key on the twist; a sends one of two shares of e."""
+    order = 2**252 + 27742317777372353535851937790883648493
+    one, two = (Key(number.to_bytes(32, "little")) for number in (2**254 + 8, 8 * order - 2**254 - 8))
+    prime = 2**255 - 19
+    twisted = next(x for x in range(2, 99) if pow(x**3 + 486662 * x * x + x, prime // 2, prime) == prime - 1)
+    twist = twisted.to_bytes(32, "little")
+    assert masks.public(one) == masks.public(two) and masks.shared(one, twist) != masks.shared(two, twist)
+    # Suppose that they found two seeds from which these keys follow.
+    seeds, derive = {masks.new_key(): one, masks.new_key(): two}, masks.derived
+
+    def derived(secret, bound, *use):
+        return seeds[secret] if use[0] == "mask" and secret in seeds else derive(secret, bound, *use)
+
+    monkeypatch.setattr(masks, "derived", derived)
+    seats = Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abcde"), 1)
+    holders = {name: SumSecrets(seats, 0, name) for name in "abcde"}
+    first, second = seeds
+    holders["e"]._mask_seed, holders["e"]._mask_key = first, one
+    keys = {name: PublicKeys.from_body(holder.keys()) for name, holder in holders.items()}
+    boxes = {name: holder.boxes("abcde", keys) for name, holder in holders.items()}
+    keys["a"] = PublicKeys(twist, keys["a"].boxes, keys["a"].check, keys["a"].mask_check)
+    for holder in holders.values():
+        holder.open("abcde", keys, boxes)
+    sent = {name: holders[name].masked(np.arange(2, dtype=np.uint64), "abcde", keys) for name in "abcd"}
+    answers = {name: holders[name].answer("abcde", "abcd") for name in "abcd"}
+    total = sum_secrets.unmasked(seats, 0, keys, sent, answers, "abcde")
+    weights = shamir.weights([1, 2, 3, 4])
+    rest = sum(weights[k] * int.from_bytes(answers[name][4].tobytes()) for k, name in enumerate("bcd", 2))
+    share = (int.from_bytes(bytes.join(b"", [second])) - rest) * pow(weights[1], -1, shamir.PRIME) % shamir.PRIME
+    answers["a"][4] = np.frombuffer(share.to_bytes(shamir.SHARE_BYTES), np.uint8)
+    with pytest.raises(RoomError, match="shares of e do not fit together"):
+        sum_secrets.unmasked(seats, 0, keys, sent, answers, "abcde")
+    monkeypatch.setattr(sum_secrets, "_check", lambda secret, session, name: keys[name].mask_check)
+    unchecked = {name: PublicKeys(key.masks, key.boxes, key.mask_check, key.mask_check) for name, key in keys.items()}
+    assert not np.array_equal(sum_secrets.unmasked(seats, 0, unchecked, sent, answers, "abcde"), total)

@@ -222,7 +222,7 @@ def join(
     identity: IdentityOption = None,
     code: Annotated[
         str | None,
-        typer.Option(metavar="CODE", help="The code that the others see, from rado room show; asked for by default."),
+        typer.Option(metavar="CODE", help="The code that another holder told you, not through the room; asked for by default."),
     ] = None,
     ledger: LedgerOption = None,
     ledger_table: TableOption = None,
@@ -252,7 +252,7 @@ def join(
     Examples:
       rado room join /mnt/shared/flu.room patients.csv --as north
       rado room join https://mailbox.example:8443/ROOM patients.parquet --as north --ledger clinic.ledger
-      rado room join flu.room patients.csv --as north --code 'a1b2 c3d4 ...' -o joint.rado.parquet
+      rado room join flu.room patients.csv --as north --code 'a1b2c 3d4e5 ...' -o joint.rado.parquet
     """
     import radoboost as rb
     from radoboost.holder.room.identities import identity_path
@@ -341,7 +341,7 @@ def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: JsonFlag
 @in_one_line
 def close(
     room: RoomArgument,
-    code: Annotated[str | None, typer.Option(metavar="CODE", help="The code that the holders have compared.")] = None,
+    code: Annotated[str | None, typer.Option(metavar="CODE", help="The code that a holder told you, not through the room.")] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The joint release; ROOM.rado.parquet by default."),
@@ -355,7 +355,7 @@ def close(
     \b
     Examples:
       rado room close flu.room -o joint.rado.parquet
-      rado room close https://mailbox.example:8443/ROOM --code 'a1b2 c3d4 ...'
+      rado room close https://mailbox.example:8443/ROOM --code 'a1b2c 3d4e5 ...'
     """
     import radoboost as rb
 

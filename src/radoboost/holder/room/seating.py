@@ -25,6 +25,9 @@ BEFORE = 0  # the stage of greetings; sums follow
 HELLO, READY = "hello", "ready"
 Confirm = Callable[[str, Sequence[Party]], bool] | str
 _SHORT_BYTES = 4096  # of a message before the first sum
+_CODE_BITS = 200
+_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # without letters that are taken for others
+_TAKEN_FOR = str.maketrans("ilo", "110")
 _PARTY = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -89,13 +92,19 @@ def seated(agreement: Agreement, parties: Sequence[Party]) -> Seats:
 
 
 def code_of(seats: Seats) -> str:
-    """The code of a room, for people to compare by telephone: 128 bits, so that nobody finds two rooms with one.
+    """The code of a room, for people to compare by telephone: 200 bits, in eight groups of letters and digits.
 
-    >>> code_of(Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abc"), 1))
-    '0000 0000 0000 0000 0000 0000 0000 0000'
+    A mailbox that shows each holder other keys needs two rooms with one code, and may try both: 2**100 attempts. None
+    of the letters i, l, o and u is used, which sound or look like others.
+
+    >>> code_of(Seats(bytes(31) + b"1", tuple(Party(name, name.encode() * 32) for name in "abc"), 1))
+    '00000 00000 00000 00000 00000 00000 00000 00000'
+    >>> code_of(Seats(bytes(range(32)), tuple(Party(name, name.encode() * 32) for name in "abc"), 1))
+    '000g4 0r40m 30e20 9185g r38e1 w8124 gk2ga hc5rr'
     """
-    digits = seats.agreement.hex()[:32]
-    return " ".join(digits[k : k + 4] for k in range(0, 32, 4))
+    number = int.from_bytes(seats.agreement[: _CODE_BITS // 8])
+    letters = "".join(_LETTERS[number >> shift & 31] for shift in range(_CODE_BITS - 5, -1, -5))
+    return " ".join(letters[k : k + 5] for k in range(0, len(letters), 5))
 
 
 def hello_place(name: str) -> str:
@@ -169,8 +178,11 @@ def _check_confirmed(confirm: Confirm, seats: Seats) -> None:
 
 
 def check_code(given: str, code: str) -> None:
-    """Refuse another code than that of the room; spaces do not count."""
-    if "".join(given.split()).lower() != "".join(code.split()):
+    """Refuse another code than that of the room; spaces, dashes and capitals do not count.
+
+    >>> check_code("ABC-1O", "abc 10")
+    """
+    if "".join(given.replace("-", " ").split()).lower().translate(_TAKEN_FOR) != "".join(code.split()):
         raise RoomError(
             f"the code of this room is {code}, and the one given is {given!r}: somebody sees another agreement or "
             "other keys; do not go on, and find out who (nothing was computed)"

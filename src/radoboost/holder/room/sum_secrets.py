@@ -18,27 +18,33 @@ from radoboost.holder.room.parties import Seats
 
 SHARE_BYTES = shamir.SHARE_BYTES
 BOX_BYTES = 2 * SHARE_BYTES + masks.TAG_BYTES
+_PUBLIC = ("masks", "boxes", "check", "mask_check")
 
 
 @dataclass(frozen=True)
 class PublicKeys:
-    """What a holder tells all at the start: two public keys, and what its seed can be recognised by."""
+    """What a holder tells all at the start: two public keys, and what its two shared secrets can be recognised by.
+
+    The public mask key alone would not do: an X25519 key has several private keys, which may differ in what they share
+    with a key that is none of the curve (B7).
+    """
 
     masks: bytes
     boxes: bytes
     check: bytes
+    mask_check: bytes
 
     @classmethod
     def from_body(cls, body: Mapping[str, Any]) -> "PublicKeys":
         """From a message; ValueError if it is none."""
-        keys = [bytes.fromhex(str(body.get(name))) for name in ("masks", "boxes", "check")]
+        keys = [bytes.fromhex(str(body.get(name))) for name in _PUBLIC]
         if any(len(key) != masks.KEY_BYTES for key in keys):
             raise ValueError("keys have 32 bytes")
         return cls(*keys)
 
 
 class SumSecrets:
-    """The secrets of one holder in one sum: its seed, its two private keys, and the shares that it keeps for others.
+    """The secrets of one holder in one sum: two seeds, of its pad and its mask key; its box key; shares of others.
 
     >>> from radoboost.holder.room.parties import Party
     >>> seats = Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abc"), 1)
@@ -56,23 +62,24 @@ class SumSecrets:
     def __init__(self, seats: Seats, stage: int, name: str) -> None:
         self._seats, self._stage, self._name = seats, stage, name
         self._session = masks.session(seats.agreement, stage)
-        self._seed, self._mask_key, self._box_key = masks.new_key(), masks.new_key(), masks.new_key()
-        self._kept: dict[str, tuple[Key, Key]] = {}  # of each holder, a share of its seed and one of its mask key
+        self._seed, self._mask_seed, self._box_key = masks.new_key(), masks.new_key(), masks.new_key()
+        self._mask_key = masks.derived(self._mask_seed, self._session, "mask", name)
+        self._kept: dict[str, tuple[Key, Key]] = {}  # of each holder, a share of its seed and one of its mask seed
 
     def keys(self) -> dict[str, str]:
         """What others need to know of it."""
-        check = masks.derived(self._seed, self._session, "check", self._name)
-        public = (masks.public(self._mask_key), masks.public(self._box_key), check)
-        return {name: key.hex() for name, key in zip(("masks", "boxes", "check"), public, strict=True)}
+        checks = (_check(secret, self._session, self._name) for secret in (self._seed, self._mask_seed))
+        public = (masks.public(self._mask_key), masks.public(self._box_key), *checks)
+        return {name: key.hex() for name, key in zip(_PUBLIC, public, strict=True)}
 
     def boxes(self, members: Sequence[str], keys: Mapping[str, PublicKeys]) -> NDArray[np.uint8]:
-        """Shares of the seed and the mask key, sealed: a row for each other member, in order (B1)."""
+        """Shares of the seed and the mask seed, sealed: a row for each other member, in order (B1)."""
         count, threshold = len(self._seats.parties), self._seats.threshold
-        seeds, mask_keys = (shamir.split(key, threshold, count) for key in (self._seed, self._mask_key))
+        seeds, mask_seeds = (shamir.split(key, threshold, count) for key in (self._seed, self._mask_seed))
         rows = []
         for member in members:
             place = _point(self._seats, member) - 1
-            share = seeds[place] + mask_keys[place]
+            share = seeds[place] + mask_seeds[place]
             if member == self._name:
                 self._keep(member, share)
                 continue
@@ -111,7 +118,7 @@ class SumSecrets:
         return hidden
 
     def answer(self, members: Sequence[str], present: Sequence[str]) -> NDArray[np.uint8]:
-        """A share for each member: of the seed if it is present, else of the mask key, and never both (B6)."""
+        """A share for each member: of the seed if it is present, else of the mask seed, and never both (B6)."""
         assert set(present) <= set(members), "only members are present"
         kept = [self._kept.pop(member)[member not in present] for member in members]  # so that it answers once
         return np.array([np.frombuffer(share, dtype=np.uint8) for share in kept])
@@ -164,17 +171,24 @@ def unmasked(
         if member in sent:
             total -= masks.pad(masks.derived(secret, session, "self", member), len(total))
             continue
+        key = masks.derived(secret, session, "mask", member)
         for name in sent:  # pads that it shares with those who are in, and that nothing cancels
-            pad = _pair_pad(seats, stage, member, secret, name, keys, len(total))
+            pad = _pair_pad(seats, stage, member, key, name, keys, len(total))
             total = total + pad if member < name else total - pad
     return total.view(np.int64)
 
 
+def _check(secret: Key, session: bytes, name: str) -> Key:
+    """What a shared secret is recognised by, and nothing else follows from (B2)."""
+    return masks.derived(secret, session, "check", name)
+
+
 def _fits(secret: Key, member: str, keys: PublicKeys, session: bytes, is_seed: bool) -> bool:
-    """Whether a secret that came back is the one of the start."""
-    return (
-        masks.derived(secret, session, "check", member) == keys.check if is_seed else masks.public(secret) == keys.masks
-    )
+    """Whether a secret that came back is the one of the start (B7)."""
+    check = _check(secret, session, member)
+    if is_seed:
+        return check == keys.check
+    return check == keys.mask_check and masks.public(masks.derived(secret, session, "mask", member)) == keys.masks
 
 
 def _pair_pad(
