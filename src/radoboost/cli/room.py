@@ -86,8 +86,8 @@ def open_(
         typer.Option(
             metavar="NAME",
             autocompletion=complete_mechanism,
-            help="What protects the release: moments, noisy-rados or plain, which promises nothing. By default moments with --epsilon, "
-            "and else plain.",
+            help="What protects the release: moments, noisy-rados or plain, which promises nothing. By default "
+            "moments with --epsilon, and else plain.",
         ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow, against outsiders.")] = None,
@@ -222,7 +222,9 @@ def join(
     identity: IdentityOption = None,
     code: Annotated[
         str | None,
-        typer.Option(metavar="CODE", help="The code that another holder told you, not through the room; asked for by default."),
+        typer.Option(
+            metavar="CODE", help="The code that another holder told you, not through the room; asked for by default."
+        ),
     ] = None,
     ledger: LedgerOption = None,
     ledger_table: TableOption = None,
@@ -341,7 +343,9 @@ def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: JsonFlag
 @in_one_line
 def close(
     room: RoomArgument,
-    code: Annotated[str | None, typer.Option(metavar="CODE", help="The code that a holder told you, not through the room.")] = None,
+    code: Annotated[
+        str | None, typer.Option(metavar="CODE", help="The code that a holder told you, not through the room.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The joint release; ROOM.rado.parquet by default."),
@@ -362,7 +366,7 @@ def close(
     place = output or Path(f"{_stem(room)}.rado.parquet")
     check_output(place, [])
     if not force:
-        keep_promise(place)
+        keep_promise(place, "its noise cannot be drawn again; choose another place with -o")
     release = rb.close_room(room, output=place, code=code, trust_network=trust_network)
     print_release(release, place, as_json, f"wrote {place}, signed by its holders")
 

@@ -115,19 +115,20 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
     good, spoiled, *unforeseen = (run.noisy(exact, scale)[0] / GRID).tolist()
     deviation = scale * run.noise_factor / GRID
     if unforeseen:
-        _stop_unforeseen(unforeseen[0], good, deviation)
+        _stop_unforeseen(unforeseen[0], good, deviation, _of_holders(shape))
         good += unforeseen[0]
     doubt = deviation * math.sqrt(2 + shape.raw)  # of all rows together
     if shape.person and good + spoiled <= 3 * doubt:
         if not scale:
             raise TableError(
                 f"no row has a person in {shape.person!r}: name the column that says whose row it is, {BY_DOCUMENTS}. "
-                f"{EXACT_COUNTS}"
+                f"{EXACT_COUNTS}{_of_holders(shape)}"
             )
         raise TableError(
             f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}, by counts with noise of "
             f"deviation {doubt:,.0f}, so there may be none: name the column that says whose row it is, {BY_DOCUMENTS}, "
             f"or take a larger epsilon. These counts are all that was spent, and {ONLY_A_LEDGER}"
+            f"{_of_holders(shape)}"
         )
     excess = spoiled - MOST_SPOILED * (good + spoiled)
     spread = deviation * math.sqrt((1 - MOST_SPOILED) ** 2 + (1 + shape.raw) * MOST_SPOILED**2)
@@ -137,7 +138,7 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
         raise TableError(
             f"{_about(deviation)}{spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: {value}"
             f"the class is not one of those declared; {searched}correct the declaration, {BY_DOCUMENTS}. "
-            f"{_spent(deviation)}"
+            f"{_spent(deviation)}{_of_holders(shape)}"
         )
     run.book(of_the_rest)
     return {"good": good, "spoiled": spoiled, **({"unforeseen": unforeseen[0]} if unforeseen else {})}
@@ -154,7 +155,7 @@ def _all_numbers(names: Sequence[str]) -> str:
     )
 
 
-def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float) -> None:
+def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float, advice: str) -> None:
     """Stop where most rows have a cell that the schema does not foresee: most likely a line of it is wrong (M10)."""
     excess = unforeseen - MOST_UNFORESEEN * (unforeseen + foreseen)
     spread = deviation * np.hypot(1 - MOST_UNFORESEEN, MOST_UNFORESEEN)
@@ -164,8 +165,15 @@ def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float) -> No
             f"{max(0.0, foreseen):,.0f} have none: a value that is missing or cannot be read, or is not among those of "
             "its category; correct "
             f'kinds, values or marks in the schema, or declare "gaps": true or "other": true, {BY_DOCUMENTS}. '
-            f"{_spent(deviation)}"
+            f"{_spent(deviation)}{advice}"
         )
+
+
+def _of_holders(shape: Shape) -> str:
+    """What to do where the rows are those of several holders, none of whom knows whose are at fault."""
+    if shape.shares == 1:
+        return ""
+    return ". These are the rows of all holders together; each holder: rado check TABLE; then open a new room"
 
 
 def _about(deviation: float) -> str:

@@ -158,7 +158,8 @@ class Agreement:
         many = self.tolerate > 1
         gone = f"{'are' if many else 'is'} lost or " if lost else ""
         private = self.protection().private
-        enough = f"; noise is enough for {self.tolerate} who {gone}{'tell what they know' if many else 'tells what it knows'}"
+        telling = "tell what they know" if many else "tells what it knows"
+        enough = f"; noise is enough for {self.tolerate} who {gone}{telling}"
         return [
             f"{self.parties} holders, of whom {lost or 'none'} may be lost on the way{enough if private else ''}",
             f"mechanism {self.mechanism}{f' ({given})' if given else ''}{whose}",

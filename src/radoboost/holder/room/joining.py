@@ -26,6 +26,7 @@ from radoboost.holder.room.seating import Confirm, check_code, check_name, code_
 from radoboost.holder.room.secure_sums import secure_sum
 from radoboost.holder.room.sitting import Adding, Sitting
 from radoboost.holder.room.stops import telling_if_stopped
+from radoboost.holder.table_check import tell_beforehand
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.release import Release
 
@@ -130,7 +131,8 @@ def join_room(
     output : path, optional
         Where to write the file of the release: it has the same bytes at each holder.
     ledger, counts, threads, progress : as for `craft`
-        This holder's own. What was booked stays booked, also if the room has to stop.
+        This holder's own. What was booked stays booked, also if the room has to stop. Counts are shown before this
+        holder greets the others, too: what becomes of its rows by what is agreed on.
     wait, patience : float
         How many seconds to wait for all to join; and, once they have, for those who are late in a round: the room then
         goes on without them.
@@ -173,6 +175,8 @@ def join_room(
     if look is not None:
         look(agreement)
     check_for_room(table, y, mechanism, asked, books, counts)
+    if mechanism.private:
+        tell_beforehand(table, y, asked, counts, progress=progress)
     tell = _teller(progress)
     seats = take_seat(mailbox, agreement, own, confirm, wait, stop, tell)
     sitting = Sitting(mailbox, seats, own, patience=patience, add=add, stop=stop, tell=tell)
@@ -217,7 +221,7 @@ def close_room(
         )
     seats = seated(agreement, parties)
     if code is not None:
-        check_code(code, code_of(seats))
+        check_code(code, code_of(seats), "nothing was written")
     places = [place for place in mailbox.names("") if place.split("/")[1:2] == [RELEASE]]
     if not places:
         raise RoomError(f"there is no release in {mailbox.name} yet; its holders are still at work, or had to stop")

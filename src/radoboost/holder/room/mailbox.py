@@ -126,6 +126,6 @@ def _check_empty(place: str) -> None:
     if there and AGREEMENT not in there:
         more = "" if len(there) == 1 else f" and {len(there) - 1:,} more"
         raise RoomError(
-            f"{place} is a folder that holds {there[0]!r}{more}, and a room needs one of its own, which all holders see; "
-            "name a new one (-o)"
+            f"{place} is a folder that holds {there[0]!r}{more}, and a room needs one of its own, which all holders "
+            "see; name a new one (-o)"
         )

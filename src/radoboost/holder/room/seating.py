@@ -18,13 +18,14 @@ from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import ANYBODY, place_of, read, written
 from radoboost.holder.room.parties import Party, Seats
-from radoboost.holder.room.stops import Stops, telling_if_stopped
+from radoboost.holder.room.stops import STOP, Stops, telling_if_stopped
 from radoboost.holder.room.waiting import waited
 
 BEFORE = 0  # the stage of greetings; sums follow
 HELLO, READY = "hello", "ready"
 Confirm = Callable[[str, Sequence[Party]], bool] | str
 _SHORT_BYTES = 4096  # of a message before the first sum
+_OWN_KEY = "each holder needs one of its own: rado room identity FILE, and --identity FILE"
 _CODE_BITS = 200
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # without letters that are taken for others
 _TAKEN_FOR = str.maketrans("ilo", "110")
@@ -82,13 +83,18 @@ def signers(digest: bytes, parties: Sequence[Party]) -> Seats:
 def seated(agreement: Agreement, parties: Sequence[Party]) -> Seats:
     """The seats of all who greeted: their digest depends on each byte of the agreement, each name and each key."""
     roster = sorted(parties, key=lambda party: party.name)
-    keys = {party.public_key for party in roster}
-    if len(keys) < len(roster):
-        twice = [party.name for party in roster if sum(party.public_key == one.public_key for one in roster) > 1]
-        raise RoomError(f"{' and '.join(twice)} have one key; each holder needs an identity of its own")
+    _check_keys(roster)
     text = json.dumps([[party.name, party.public_key.hex()] for party in roster], separators=(",", ":"))
     digest = hashlib.sha256(b"radoboost/room/" + agreement.digest + text.encode()).digest()
     return Seats(digest, tuple(roster), agreement.tolerate)
+
+
+def _check_keys(parties: Sequence[Party]) -> None:
+    """Refuse one key under several names."""
+    keys = [party.public_key for party in parties]
+    twice = [party.name for party in parties if keys.count(party.public_key) > 1]
+    if twice:
+        raise RoomError(f"{' and '.join(twice)} have one key, and {_OWN_KEY}; then open a new room")
 
 
 def code_of(seats: Seats) -> str:
@@ -138,14 +144,18 @@ def take_seat(
 ) -> Seats:
     """Greet, wait for all, let people compare the code, and wait until all have said that they agree."""
     name, hello = own.party.name, greeting(agreement, own)
+    for party in who_greeted(mailbox, agreement):  # before this holder greets, so that the room stays good for others
+        if party.public_key == own.party.public_key and party.name != name:
+            raise RoomError(f"{party.name} has joined this room with the key of {name}, and {_OWN_KEY}")
     if not mailbox.put(hello_place(name), hello) and mailbox.get(hello_place(name)) != hello:
         raise RoomError(f"somebody has joined this room as {name} already; take another name, or open a new room")
-    if mailbox.get(place_of(BEFORE, READY, name)) is not None:
+    if any(mailbox.get(place_of(BEFORE, kind, name)) is not None for kind in (READY, STOP)):
         raise RoomError(f"{name} was in this room before, and nobody comes back: its keys are gone; open a new room")
     seen: list[Party] = []
 
     def all_here() -> list[Party] | None:
         parties = who_greeted(mailbox, agreement)
+        _check_keys(parties)
         if len(parties) > len(seen):
             seen[:] = parties
             tell(
@@ -157,10 +167,11 @@ def take_seat(
     if parties is None:
         raise RoomError(
             f"only {', '.join(party.name for party in seen)} came within {wait:,.0f} seconds, of {agreement.parties} "
-            "holders; join again once the others can, or wait longer (wait=)"
+            "holders; join again once the others can, or wait longer (wait=SECONDS, or --wait)"
         )
     seats = seated(agreement, parties)
-    _check_confirmed(confirm, seats)
+    with telling_if_stopped(mailbox, seats, own):  # without this one's word nobody goes on
+        _check_confirmed(confirm, seats)
     ready = written(own, agreement.digest, BEFORE, READY, {"seats": seats.agreement.hex()})
     if not mailbox.put(place_of(BEFORE, READY, name), ready):
         raise RoomError(f"{name} was in this room before, and nobody comes back: its keys are gone; open a new room")
@@ -172,20 +183,20 @@ def take_seat(
 def _check_confirmed(confirm: Confirm, seats: Seats) -> None:
     code = code_of(seats)
     if isinstance(confirm, str):
-        check_code(confirm, code)
+        check_code(confirm, code, "nothing was computed")
     elif not confirm(code, seats.parties):
         raise RoomError("the code was not confirmed, so this holder does not take part; nothing was computed")
 
 
-def check_code(given: str, code: str) -> None:
-    """Refuse another code than that of the room; spaces, dashes and capitals do not count.
+def check_code(given: str, code: str, stand: str) -> None:
+    """Refuse another code than that of the room, and say how things `stand`; spaces, dashes and capitals do not count.
 
-    >>> check_code("ABC-1O", "abc 10")
+    >>> check_code("ABC-1O", "abc 10", "nothing was computed")
     """
     if "".join(given.replace("-", " ").split()).lower().translate(_TAKEN_FOR) != "".join(code.split()):
         raise RoomError(
             f"the code of this room is {code}, and the one given is {given!r}: somebody sees another agreement or "
-            "other keys; do not go on, and find out who (nothing was computed)"
+            f"other keys; do not go on, and find out who ({stand})"
         )
 
 
@@ -203,6 +214,11 @@ def _wait_until_ready(
 
     def all_ready() -> bool | None:
         gone = stops.among([party.name for party in seats.parties])
+        if refused := [name for name in missing if name in gone]:
+            raise RoomError(
+                f"{' and '.join(refused)} did not confirm the code, and stopped; nothing was computed: find out why, "
+                "and open a new room"
+            )
         if len(gone) > seats.most_lost:
             raise RoomError(
                 f"{', '.join(sorted(gone))} stopped, and the room can do without {seats.most_lost} holders at most; "
