@@ -13,7 +13,7 @@ import pytest
 import radoboost as rb
 from radoboost.holder.mechanisms import plain
 from radoboost.holder.room import joining, sitting, stops, waiting
-from radoboost.holder.room.agreement import PLACE, Agreement, agree
+from radoboost.holder.room.agreement import PLACE, Agreement, agree, read_agreement
 from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.holder.room.messages import place_of, read, written
 from radoboost.holder.room.parties import Party, Seats
@@ -726,3 +726,86 @@ def test_a_code_has_enough_bits_that_nobody_finds_two_rooms_with_one():
     check_code(code.upper().replace(" ", "-").replace("0", "O").replace("1", "I"), code)
     with pytest.raises(rb.RoomError, match="somebody sees another agreement"):
         check_code(code[:-1] + "0", code)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nonce": None}, {"nonce": 7}, {"nonce": "x"}, {"rows": "12"}, {"rows": 0}, {"rows": True}, {"n_rados": "5"},
+        {"n_rados": True}, {"parameters": {"foo": 1}}, {"parameters": [1]}, {"parameters": {"epsilon": "much"}},
+        {"intercept": "no"}, {"intercept": 1}, {"declared": [1]}, {"declared": {"x0": 5}}, {"declared": {"x0": [1]}},
+        {"declared": {"x0": [None, "a"]}}, {"classes": [[1], [2]]}, {"classes": [None, 1]}, {"terms": {"a": 1}},
+        {"terms": 3}, {"label": 5}, {"person": ["a"]}, {"max_rows": "1"}, {"mechanism": None}, {"mechanism": ["a"]},
+        {"parties": "3"}, {"parties": 3.0}, {"tolerate": None}, {"parameters": {"epsilon": 10**400}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_agreement_of_a_stranger_is_refused_in_one_line(change):
+    agreement = agree(bounds=BOUNDS, classes=(0, 1), parties=3, mechanism=rb.Moments(1.0))
+    read_agreement(agreement.to_bytes(), "here")
+    content = json.dumps({**json.loads(agreement.to_bytes()), **change}, indent=1, ensure_ascii=False).encode()
+    with pytest.raises(rb.RoomError) as error:
+        read_agreement(content, "here")
+    assert "\n" not in str(error.value) and len(str(error.value)) < 400
+
+
+def test_neither_a_stranger_nor_one_holder_can_hide_the_release(monkeypatch):
+    """A late greeting, one that is damaged, a stranger who is ready, and something of one holder in the way."""
+    x, y = tables(30)
+    keys, create = {}, rb.Identity.create
+    monkeypatch.setattr(rb.Identity, "create", lambda name: keys.setdefault(name, create(name)))
+    ends, box = meet(parts_of(x, y), n_rados=4)
+    release, agreement = one_release(ends), Agreement.from_bytes(box.get(PLACE))
+    seats, stranger = seats_of(box), rb.Identity.create("anna")
+    assert box.put("0001/release/anybody", b"nothing")
+    assert box.put("0002/release/zorro", b"nothing")
+    fake = written(keys["east"], seats.agreement, 1, "signed", {"sha256": "00"})
+    assert box.put("0001/signed/east", fake)
+    assert box.put(hello_place("anna"), greeting(agreement, stranger)) and box.put(hello_place("bob"), b"nothing")
+    assert box.put(hello_place("anybody"), b"nothing")
+    names = ["anna", "east", "north"]
+    body = {"seats": seats.agreement.hex(), "names": names}
+    assert box.put("0000/ready/anna", written(stranger, agreement.digest, 0, "ready", body))
+    assert rb.close_room(box, code=code_of(seats)).digest == rb.close_room(box).digest == release.digest
+    # A whole group of strangers is told from the holders by the code alone.
+    group = [rb.Identity.create(name) for name in ("ida", "jan", "kim")]
+    false = seated(agreement, [one.party for one in group])
+    for one in group:
+        box.put(hello_place(one.party.name), greeting(agreement, one))
+        body = {"seats": false.agreement.hex(), "names": ["ida", "jan", "kim"]}
+        box.put(f"0000/ready/{one.party.name}", written(one, agreement.digest, 0, "ready", body))
+    assert rb.close_room(box, code=code_of(seats)).digest == release.digest
+    with pytest.raises(
+        rb.RoomError, match="2 groups have taken seats in memory, each with its own code; give the code"
+    ):
+        rb.close_room(box)
+    with pytest.raises(rb.RoomError, match="is about another agreement, or another room"):
+        rb.close_room(box, code=code_of(false))
+
+
+def test_a_stranger_who_greets_once_somebody_is_ready_does_no_harm():
+    x, y = tables(30)
+    stranger = rb.Identity.create("anna")
+
+    class Crowded(MemoryMailbox):
+        def put(self, name, content):
+            done = super().put(name, content)
+            if name == "0000/ready/east":
+                super().put(hello_place("anna"), greeting(Agreement.from_bytes(self.get(PLACE)), stranger))
+                crowded.set()
+            return done
+
+        def names(self, prefix):
+            if prefix == "0000/hello/" and threading.current_thread() is not first.get("thread"):
+                crowded.wait(10)
+            return super().names(prefix)
+
+    crowded, first = threading.Event(), {}
+
+    def table_of(name):
+        if name == "east":
+            first["thread"] = threading.current_thread()
+        return parts_of(x, y)(name)
+
+    ends, box = meet(table_of, box=Crowded(), n_rados=4)
+    assert one_release(ends).digest == rb.close_room(box).digest

@@ -65,7 +65,9 @@ arrays = st.dictionaries(
         lambda form: np.arange(np.prod(form[1]), dtype=form[0]).reshape(form[1])
     ),
 )
-bodies = st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text())
+bodies = st.dictionaries(
+    st.text(), st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text()
+)
 
 
 @given(bodies.filter(lambda body: all(abs(v) != np.inf for v in body.values() if isinstance(v, float))), arrays)
@@ -159,6 +161,23 @@ def test_strangers_and_impostors_are_refused(seats):
         b"{}\n" + npz(zipfile.ZIP_DEFLATED, a=npy(np.random.default_rng(0).integers(0, 256, 500, dtype=np.uint8))),
         b"{}\n" + npz(zipfile.ZIP_BZIP2, a=npy(np.zeros(1 << 20))),
         b"{}\n" + npz(**{f"a{k}": npy(np.arange(1)) for k in range(65)}),
+        b'{"a": 1' + b"0" * 400 + b"}\n",
+        *(
+            b"{}\n" + npz(a=b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+            for header in (
+                b"{'descr': (",
+                b"  1\n 2\n",
+                b"'''abc",
+                b"-" * 9000 + b"1",
+                b"not " * 2400 + b"1",
+                b"[" * 9000,
+                b"{[]: 1}",
+                b"{'descr': 5, 'fortran_order': False, 'shape': (0,), }\n",
+                b"{'descr': '<f8', 'fortran_order': False, 'shape': (True,), }\n",
+                b"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 4611686018427387904, 8), }\n",
+                b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"0, " * 70 + b"0), }\n",
+            )
+        ),
     ],
 )
 def test_what_a_party_signs_is_not_believed_either(holders, seats, rest):
@@ -205,6 +224,9 @@ def test_what_is_too_large_is_refused_before_it_is_read(holders, seats, monkeypa
         {"format": "radoboost room 2"},
         {"x": 1},
         {"kind": 3},
+        {"stage": 10**400},
+        {"sender": "\x1b[2Jnorth"},
+        {"kind": "masked\n"},
     ],
 )
 def test_a_first_line_of_another_form_is_refused(holders, seats, change):

@@ -51,9 +51,9 @@
 #                 machines: whether a worker computes what it should
 #                 run: the table as a mechanism sees it
 #     room        several holders, one release: parties, mailbox; identities and signed messages; one sum that hides all
-#                 but the total: masks, shamir, sum_secrets, secure_sums; mailboxes: a folder, or behind an address by
-#                 web_client, kept by web_server on shelves; agreement, seating, waiting, sitting, outcome; joining:
-#                 all of it
+#                 but the total: masks, shamir, sum_secrets, stops, secure_sums; mailboxes: a folder, or behind an
+#                 address by web_client, kept by web_server on shelves; agreement, seating, waiting, sitting, outcome;
+#                 joining: all of it
 #     mechanisms  what protects a release: contract, claims, person_claims, room_claims; then plain and feature_band, by
 #                 two_passes, with shared_sums; noisy_rados and noisy_examples, by records and contributions; moments,
 #                 with moment_budget,

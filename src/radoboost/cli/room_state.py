@@ -30,12 +30,13 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     from radoboost.holder.room.mailbox import mailbox_at
     from radoboost.holder.room.messages import place_of
     from radoboost.holder.room.outcome import RELEASE, SIGNED
-    from radoboost.holder.room.seating import BEFORE, READY, code_of, seated, who_greeted
+    from radoboost.holder.room.seating import BEFORE, READY, code_of, ready_rosters, seated, who_greeted
     from radoboost.holder.room.stops import ONCE, STOP, Stops
 
     box = mailbox_at(room, trust_network=trust_network)
     agreement = read_agreement(box.get(PLACE), box.name)
-    parties = who_greeted(box, agreement)
+    rosters = [seats for seats, ready in ready_rosters(box, agreement) if len(ready) == agreement.parties]
+    parties = list(rosters[0].parties) if len(rosters) == 1 else who_greeted(box, agreement)
     seats = seated(agreement, parties) if len(parties) == agreement.parties else None
     names = [name.split("/") for name in box.names("") if name.count("/") == 2 and name[:4].isdecimal()]
 

@@ -75,7 +75,11 @@ def _against(gathering: Gathering, colluders: int) -> str:
 
 
 def _figures(event: Event, gathering: Gathering, delta: float) -> tuple[Figure, ...]:
-    """Epsilons for cases that one holder does not have, by those who were in the sum that had the fewest (D6, D8)."""
+    """Epsilons for cases that one holder does not have, by those who were in the sum that had the fewest (D6, D8).
+
+    Stage by stage there may have been more. But the event is that of the plan which draws the most, so its stages are
+    not those that took place; and who was lost when may be somebody's choice, by totals.
+    """
     holders, tolerate, present = gathering.holders, gathering.tolerate, gathering.present
     colluders = tolerate - (holders - present)
 

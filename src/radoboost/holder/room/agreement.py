@@ -32,6 +32,12 @@ PLACE = AGREEMENT  # the name of its message
 VERSION = 1
 MOST_BYTES = 16 * 2**20
 NOTHING = "it promises nothing about records: there is no epsilon (--epsilon), so no noise is added"
+_TEXT_OR_NONE, _NUMBER_OR_NONE = (str, type(None)), (int, type(None))
+_FORMS: Mapping[str, tuple[type, ...]] = {
+    "declared": (Mapping,), "label": _TEXT_OR_NONE, "classes": (tuple,), "mechanism": (str,), "parameters": (Mapping,),
+    "parties": (int,), "tolerate": (int,), "terms": (str, Mapping), "n_rados": (int,), "intercept": (bool,),
+    "person": _TEXT_OR_NONE, "max_rows": _NUMBER_OR_NONE, "rows": _NUMBER_OR_NONE, "nonce": (str,),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,10 +132,9 @@ class Agreement:
 
     def check(self) -> tuple[Mechanism, Asked]:
         """Mechanism and order, if a release can be made so; refused by whoever opens a room, and by each who joins."""
+        self._check_forms()
         check_numbers(self.parties, self.tolerate)
         mechanism, asked = self.protection(), self.asked()
-        if isinstance(self.nonce, str) and not re.fullmatch("[0-9a-f]{32}", self.nonce):
-            raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
         if not mechanism.private:
             if asked.declared.schema is None or not asked.declared.schema.undecided():
                 asked.declared.refuse_private()
@@ -142,6 +147,21 @@ class Agreement:
             )
         mechanism.check(asked)
         return mechanism, asked
+
+    def _check_forms(self) -> None:
+        """Refuse what is no text where a text is needed, and so on: a stranger may have written the agreement."""
+        for name, kinds in _FORMS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise ArgumentError(
+                    f"{name} is {value!r:.60} in the agreement, which is of another kind; open a new room"
+                )
+        if self.rows is not None and self.rows < 1:
+            raise ArgumentError(f"rows must be at least 1; it is {self.rows}")
+        if any(not isinstance(value, str | int | float) for value in self.classes):
+            raise ArgumentError("the classes of the agreement must be texts or numbers; open a new room")
+        if not re.fullmatch("[0-9a-f]{32}", self.nonce):
+            raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
 
     def in_words(self) -> list[str]:
         """What is agreed on, as lines for people.
@@ -288,6 +308,12 @@ def read_agreement(content: bytes | None, room: str) -> Agreement:
     agreement = Agreement.from_bytes(content)
     try:
         agreement.check()
+        agreement.in_words()
     except RadoError as error:
         raise RoomError(f"the agreement of {room} cannot be used: {error}") from None
+    except Exception:  # it is a stranger's text until it was checked
+        raise RoomError(
+            f"the agreement of {room} cannot be used: something in it has another form than it must; "
+            "ask whoever opened the room for a new one"
+        ) from None
     return agreement

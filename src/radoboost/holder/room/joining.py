@@ -20,9 +20,8 @@ from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.room.agreement import PLACE, Agreement, agree, read_agreement
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
-from radoboost.holder.room.messages import read
-from radoboost.holder.room.outcome import RELEASE, file_of, loaded, signatures, signed_by_all, stayed, write_file
-from radoboost.holder.room.seating import Confirm, check_code, check_name, code_of, seated, take_seat, who_greeted
+from radoboost.holder.room.outcome import signed_by_all, signed_release, write_file
+from radoboost.holder.room.seating import Confirm, check_name, take_seat, taken_seats
 from radoboost.holder.room.secure_sums import secure_sum
 from radoboost.holder.room.sitting import Adding, Sitting
 from radoboost.holder.room.stops import telling_if_stopped
@@ -213,30 +212,7 @@ def close_room(
     """
     mailbox = _mailbox(room, trust_network=trust_network)
     agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
-    parties = who_greeted(mailbox, agreement)
-    if len(parties) < agreement.parties:
-        raise RoomError(
-            f"{len(parties)} of {agreement.parties} holders have joined {mailbox.name} so far"
-            f"{''.join(f', {party.name}' for party in parties)}; the release comes when all have"
-        )
-    seats = seated(agreement, parties)
-    if code is not None:
-        check_code(code, code_of(seats), "nothing was written")
-    places = [place for place in mailbox.names("") if place.split("/")[1:2] == [RELEASE]]
-    if not places:
-        raise RoomError(f"there is no release in {mailbox.name} yet; its holders are still at work, or had to stop")
-    place = places[0]
-    message = read(mailbox.get(place) or b"", place, seats)
-    content = file_of(message)
-    release = loaded(content)
-    signed = signatures(mailbox, seats, message.stage, [party.name for party in parties], content)
-    missing = [name for name in stayed(release) if name not in signed]
-    if missing or len(signed) < seats.threshold:
-        raise RoomError(
-            f"the release in {mailbox.name} is not signed by {', '.join(missing) or 'enough holders'} yet: "
-            f"{len(signed)} of {len(parties)} signed, and all who were there in the end must, {seats.threshold} at "
-            "least; wait for them, or open a new room"
-        )
+    content, release = signed_release(mailbox, taken_seats(mailbox, agreement, code))
     write_file(output, content)
     return release
 

@@ -13,7 +13,7 @@ import numpy as np
 from radoboost.errors import ReleaseError, RoomError
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
-from radoboost.holder.room.messages import Message, place_of, read, written
+from radoboost.holder.room.messages import ANYBODY, Message, place_of, read, written
 from radoboost.holder.room.parties import Seats
 from radoboost.holder.room.sitting import Sitting
 from radoboost.release import Release, load, replacing
@@ -52,6 +52,40 @@ def signed_by_all(
             f"{', '.join(missing)} did not sign the release in time; once they have, fetch it with rado room close"
         )
     return content, theirs
+
+
+def signed_release(mailbox: Mailbox, seats: Seats) -> tuple[bytes, Release]:
+    """The file in a room that enough holders have signed, and all who were there in the end.
+
+    One holder alone can put something where a release might be; it is passed over, for nobody else signed it.
+    """
+    failure = RoomError(f"there is no release in {mailbox.name} yet; its holders are still at work, or had to stop")
+    for place in mailbox.names(""):
+        if place.split("/")[1:] != [RELEASE, ANYBODY]:
+            continue
+        try:
+            return _signed_at(mailbox, seats, place)
+        except RoomError as error:
+            failure = error
+    raise failure
+
+
+def _signed_at(mailbox: Mailbox, seats: Seats, place: str) -> tuple[bytes, Release]:
+    message = read(mailbox.get(place) or b"", place, seats)
+    content = file_of(message)
+    names = [party.name for party in seats.parties]
+    signed = signatures(mailbox, seats, message.stage, names, content)
+    if len(signed) >= seats.threshold:  # only then is it worth a look
+        release = loaded(content)
+        missing = [name for name in stayed(release) if name not in signed]
+        if not missing:
+            return content, release
+    else:
+        missing = [name for name in names if name not in signed]
+    raise RoomError(
+        f"the release in {mailbox.name} is not signed by {', '.join(missing)} yet: {len(signed)} of {len(names)} "
+        f"signed, and all who were there in the end must, {seats.threshold} at least; wait for them, or open a new room"
+    )
 
 
 def signatures(mailbox: Mailbox, seats: Seats, stage: int, names: Sequence[str], content: bytes) -> list[str]:

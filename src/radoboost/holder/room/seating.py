@@ -10,9 +10,10 @@ import json
 import re
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
-from radoboost.errors import ArgumentError, RoomError
+from radoboost.errors import ArgumentError, RadoError, RoomError
 from radoboost.holder.room.agreement import Agreement
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
@@ -120,17 +121,78 @@ def hello_place(name: str) -> str:
 
 def who_greeted(mailbox: Mailbox, agreement: Agreement) -> list[Party]:
     """Who has joined so far, by name; refused where that is more than the agreement has seats for."""
-    parties = []
-    for place in mailbox.names(f"{BEFORE:04d}/{HELLO}/"):
-        content = mailbox.get(place)
-        if content is not None:
-            parties.append(greeted(content, place, agreement.digest))
+    parties = _greetings(mailbox, agreement)
     if len(parties) > agreement.parties:
         raise RoomError(
             f"{len(parties)} have joined {mailbox.name}, which is for {agreement.parties}: "
             f"{', '.join(party.name for party in parties)}; find out who should not, and open a new room"
         )
     return parties
+
+
+def _greetings(mailbox: Mailbox, agreement: Agreement, lenient: bool = False) -> list[Party]:
+    """All who greeted, by name; a greeting that is none is refused, or, where `lenient`, left alone."""
+    parties = []
+    for place in mailbox.names(f"{BEFORE:04d}/{HELLO}/"):
+        try:
+            content = mailbox.get(place)
+            if content is not None:
+                parties.append(greeted(content, place, agreement.digest))
+        except RadoError:
+            if not lenient:
+                raise
+    return parties
+
+
+def ready_rosters(mailbox: Mailbox, agreement: Agreement) -> list[tuple[Seats, set[str]]]:
+    """Each roster that somebody in it signed that it is ready for, and who has.
+
+    A stranger who greets, at any time, is in none of those that holders are ready for, and so does no harm.
+    """
+    known = {party.name: party for party in _greetings(mailbox, agreement, lenient=True)}
+    rosters: dict[bytes, tuple[Seats, set[str]]] = {}
+    for name, party in known.items():
+        place = place_of(BEFORE, READY, name)
+        with suppress(RoomError):  # what is not right is nobody's word
+            content = mailbox.get(place)
+            if content is None:
+                continue
+            body = read(content, place, signers(agreement.digest, [party]), _ready_bytes(agreement)).body
+            names = body.get("names")
+            if not isinstance(names, list) or not all(isinstance(one, str) and one in known for one in names):
+                continue
+            if name not in names or len(set(names)) != len(names) or len(names) != agreement.parties:
+                continue
+            seats = seated(agreement, [known[one] for one in names])
+            if seats.agreement.hex() == body.get("seats"):
+                rosters.setdefault(seats.agreement, (seats, set()))[1].add(name)
+    return list(rosters.values())
+
+
+def taken_seats(mailbox: Mailbox, agreement: Agreement, code: str | None = None) -> Seats:
+    """The seats for which all in them are ready; with a `code`, those that have it."""
+    rosters = [seats for seats, ready in ready_rosters(mailbox, agreement) if len(ready) == agreement.parties]
+    if code is not None and rosters:
+        rosters = [seats for seats in rosters if is_code(code, code_of(seats))] or rosters[:1]
+        check_code(code, code_of(rosters[0]), "nothing was written")
+    if len(rosters) == 1:
+        return rosters[0]
+    if rosters:
+        raise RoomError(
+            f"{len(rosters)} groups have taken seats in {mailbox.name}, each with its own code; give the code that a "
+            "holder told you (--code)"
+        )
+    names = [party.name for party in _greetings(mailbox, agreement, lenient=True)]
+    if len(names) < agreement.parties:
+        raise RoomError(
+            f"{len(names)} of {agreement.parties} holders have joined {mailbox.name} so far"
+            f"{''.join(f', {name}' for name in names)}; the release comes when all have"
+        )
+    raise RoomError(f"not all of {', '.join(names)} have confirmed the code of {mailbox.name}; see rado room show")
+
+
+def _ready_bytes(agreement: Agreement) -> int:
+    return _SHORT_BYTES + 72 * agreement.parties  # it has all names
 
 
 def take_seat(
@@ -144,7 +206,9 @@ def take_seat(
 ) -> Seats:
     """Greet, wait for all, let people compare the code, and wait until all have said that they agree."""
     name, hello = own.party.name, greeting(agreement, own)
-    for party in who_greeted(mailbox, agreement):  # before this holder greets, so that the room stays good for others
+    for party in _greetings(
+        mailbox, agreement, lenient=True
+    ):  # before greeting, so that the room stays good for others
         if party.public_key == own.party.public_key and party.name != name:
             raise RoomError(f"{party.name} has joined this room with the key of {name}, and {_OWN_KEY}")
     if not mailbox.put(hello_place(name), hello) and mailbox.get(hello_place(name)) != hello:
@@ -154,7 +218,10 @@ def take_seat(
     seen: list[Party] = []
 
     def all_here() -> list[Party] | None:
-        parties = who_greeted(mailbox, agreement)
+        parties = _greetings(mailbox, agreement)
+        if len(parties) > agreement.parties:  # late strangers do not count, once somebody is ready
+            rosters = [seats for seats, _ in ready_rosters(mailbox, agreement) if own.party in seats.parties]
+            parties = list(rosters[0].parties) if len(rosters) == 1 else who_greeted(mailbox, agreement)
         _check_keys(parties)
         if len(parties) > len(seen):
             seen[:] = parties
@@ -172,7 +239,13 @@ def take_seat(
     seats = seated(agreement, parties)
     with telling_if_stopped(mailbox, seats, own):  # without this one's word nobody goes on
         _check_confirmed(confirm, seats)
-    ready = written(own, agreement.digest, BEFORE, READY, {"seats": seats.agreement.hex()})
+    ready = written(
+        own,
+        agreement.digest,
+        BEFORE,
+        READY,
+        {"seats": seats.agreement.hex(), "names": [party.name for party in seats.parties]},
+    )
     if not mailbox.put(place_of(BEFORE, READY, name), ready):
         raise RoomError(f"{name} was in this room before, and nobody comes back: its keys are gone; open a new room")
     with telling_if_stopped(mailbox, seats, own):
@@ -188,12 +261,21 @@ def _check_confirmed(confirm: Confirm, seats: Seats) -> None:
         raise RoomError("the code was not confirmed, so this holder does not take part; nothing was computed")
 
 
+def is_code(given: str, code: str) -> bool:
+    """Whether somebody wrote this code, in whatever way.
+
+    >>> is_code("ABC-1O", "abc 10")
+    True
+    """
+    return "".join(given.replace("-", " ").split()).lower().translate(_TAKEN_FOR) == "".join(code.split())
+
+
 def check_code(given: str, code: str, stand: str) -> None:
     """Refuse another code than that of the room, and say how things `stand`; spaces, dashes and capitals do not count.
 
     >>> check_code("ABC-1O", "abc 10", "nothing was computed")
     """
-    if "".join(given.replace("-", " ").split()).lower().translate(_TAKEN_FOR) != "".join(code.split()):
+    if not is_code(given, code):
         raise RoomError(
             f"the code of this room is {code}, and the one given is {given!r}: somebody sees another agreement or "
             f"other keys; do not go on, and find out who ({stand})"
@@ -229,7 +311,7 @@ def _wait_until_ready(
             content = mailbox.get(place)
             if content is None:
                 continue
-            if read(content, place, before, _SHORT_BYTES).body.get("seats") != seats.agreement.hex():
+            if read(content, place, before, _ready_bytes(agreement)).body.get("seats") != seats.agreement.hex():
                 raise RoomError(f"{name} sees other holders or keys in this room; compare codes, and open a new room")
             missing.remove(name)
             if missing:

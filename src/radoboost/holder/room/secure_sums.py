@@ -155,6 +155,12 @@ class SecureSum:
                 self.events += 1
         except RoomError as error:
             self._outcome, self._secrets = error, None
+        except BaseException:
+            why = (
+                f"sum {self._stage} of the room ended with an error at {self._name}, and cannot go on; open a new room"
+            )
+            self._outcome, self._secrets = RoomError(why), None
+            raise
         if isinstance(self._outcome, RoomError):
             raise self._outcome
         return self._outcome
@@ -248,7 +254,7 @@ class SecureSum:
         if theirs == mine:
             return
         theirs = theirs if isinstance(theirs, dict) else {}
-        place = next(place for place in sorted({*mine, *theirs}) if theirs.get(place) != mine.get(place))
+        place = next((place for place in sorted({*mine, *theirs}) if theirs.get(place) != mine.get(place)), "")
         signers = [what[0] for what in (mine.get(place), theirs.get(place)) if isinstance(what, list) and what]
         who = [party.name for party in self._seats.parties if party.name in signers] or [message.sender]
         raise RoomError(

@@ -224,6 +224,8 @@ altered, or is by somebody else; open a new room
         read(content, name, cast(Seats, _Known(about, parties)))
     except RoomError as error:
         raise Refused(403, str(error)) from None
+    except Exception:  # what anyone on the network can cause is no failure of the server
+        raise Refused(400, f"the message {name} cannot be read") from None
     return new
 
 

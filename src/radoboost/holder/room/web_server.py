@@ -30,6 +30,10 @@ def mailbox_app(shelves: Shelves) -> FastAPI:
         status = error.status if isinstance(error, Refused) else 400
         return Response(json.dumps({"error": str(error)}), status, media_type="application/json")
 
+    @app.exception_handler(Exception)
+    async def refuse_anything(_: Request, __: Exception) -> Response:
+        return Response(json.dumps({"error": "this request cannot be answered"}), 400, media_type="application/json")
+
     @app.get("/")
     async def hello() -> dict[str, str]:
         return {"this": "a mailbox for rooms of radoboost"}
