@@ -588,6 +588,20 @@ def test_one_who_stops_is_not_waited_for():
     assert not any(b"row 7" in box.get(name) for name in box.names(""))
 
 
+def test_one_who_stops_before_all_are_ready_ends_a_room_that_cannot_do_without_it():
+    box, (east, north, south) = MemoryMailbox(), identities()
+    agreement = rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
+    agreed = {"confirm": lambda code, parties: True, "counts": None, "patience": 3600.0}
+    box.put(hello_place("south"), greeting(agreement, south))  # and it does not confirm the code
+
+    def join(identity, wait):
+        return rb.join_room(box, [[1.0, 2.0]], [1], identity=identity, wait=wait, **agreed)
+
+    first, second = together(lambda: join(east, 1.0), lambda: join(north, 3600.0))
+    assert "south did not confirm the code within 1 seconds" in str(first)
+    assert "east stopped, and the room can do without 0 holders at most; nothing was computed" in str(second)
+
+
 def test_too_many_who_stop_end_the_room_at_once():
     x, y = tables()
 

@@ -155,6 +155,27 @@ def test_a_holder_that_is_killed_is_left_out_and_named(tmp_path):
         assert again[0] == 1 and "south was in this room before, and nobody comes back" in again[2]
 
 
+def test_nobody_waits_for_a_holder_that_is_interrupted(tmp_path):
+    names = NAMES[:4]
+    with holders(tmp_path, names) as four:
+        room = Path(four.open("--epsilon", 1))
+        for name in names:
+            four.join(room, name, "--patience", 3600)
+        until(lambda: len(list(room.glob("*/masked/south"))) == 2)
+        os.killpg(four.running["south"].pid, signal.SIGINT)
+        codes = four.ended()
+        rest = [name for name in names if name != "south"]
+        assert codes.pop("south") != 0 and codes == dict.fromkeys(rest, 0), "\n".join(map(four.log, rest))
+        assert len({four.file(name) for name in rest}) == 1 and "Traceback" not in four.log("south")
+        assert [party["name"] for party in _stopped(four, room)] == ["south"]
+
+
+def _stopped(holders, room):
+    state = json.loads(holders.rado("room", "show", room, "--json")[1])
+    assert "south  " in (lines := holders.rado("room", "show", room)[1]) and "has stopped" in lines
+    return [party for party in state["parties"] if party["name"] in state["stopped"]]
+
+
 def test_a_wrong_code_ends_it_before_anything_is_computed(tmp_path):
     names = NAMES[:3]
     with holders(tmp_path, names) as three:
