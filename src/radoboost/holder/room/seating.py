@@ -295,17 +295,7 @@ def _wait_until_ready(
     before, stops = signers(agreement.digest, seats.parties), Stops(mailbox, seats)
 
     def all_ready() -> bool | None:
-        gone = stops.among([party.name for party in seats.parties])
-        if refused := [name for name in missing if name in gone]:
-            raise RoomError(
-                f"{' and '.join(refused)} did not confirm the code, and stopped; nothing was computed: find out why, "
-                "and open a new room"
-            )
-        if len(gone) > seats.most_lost:
-            raise RoomError(
-                f"{', '.join(sorted(gone))} stopped, and the room can do without {seats.most_lost} holders at most; "
-                "nothing was computed: open a new room"
-            )
+        gone = stops.among([party.name for party in seats.parties])  # first: whoever is ready says so before it stops
         for name in list(missing):
             place = place_of(BEFORE, READY, name)
             content = mailbox.get(place)
@@ -316,6 +306,16 @@ def _wait_until_ready(
             missing.remove(name)
             if missing:
                 tell(f"{name} is ready; waiting for {', '.join(missing)}")
+        if refused := [name for name in missing if name in gone]:
+            raise RoomError(
+                f"{' and '.join(refused)} did not confirm the code, and stopped; nothing was computed: find out why, "
+                "and open a new room"
+            )
+        if len(gone) > seats.most_lost:
+            raise RoomError(
+                f"{', '.join(sorted(gone))} stopped, and the room can do without {seats.most_lost} holders at most; "
+                "nothing was computed: open a new room"
+            )
         return True if not missing else None
 
     if waited(all_ready, wait, stop) is None:
