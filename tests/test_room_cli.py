@@ -175,6 +175,8 @@ def test_nobody_there_to_answer_is_no_consent(rado, bounds, monkeypatch):
         (["--cert", "north.pem", "--key", "north.pem"], "cannot use the certificate north.pem"),
         (["--folder", "nowhere"], "there is no folder nowhere to keep rooms in"),
         (["--port", "99999"], "choose another with --port"),
+        (["--token-file", "nowhere"], "cannot read the token in nowhere"),
+        (["--token-file", "north.csv"], "must be a line of at least 16 letters or digits"),
         (["--host", "no.such.host.invalid", "--trust-network"], "cannot listen at"),
     ],
 )

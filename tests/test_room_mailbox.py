@@ -14,6 +14,7 @@ from radoboost.errors import ArgumentError, RoomError
 from radoboost.holder.room import folder as folder_module
 from radoboost.holder.room import shelves as shelves_module
 from radoboost.holder.room import web_client
+from radoboost.holder.room import web_server as web_server_module
 from radoboost.holder.room.folder import FolderMailbox
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import LARGEST, MemoryMailbox, is_name, mailbox_at
@@ -76,14 +77,14 @@ def test_a_message_is_put_once_and_seen_by_all(two_views):
     assert not two.put("0000/keys/a", b"2") and not one.put("0000/keys/a", b"1")
     assert two.get("0000/keys/a") == one.get("0000/keys/a") == b"1"
     assert (
-        two.put("0000/keys/b", b"") and two.put("0000/list", bytes(range(256)) * 9000) and two.put("agreement", b"{}")
+        two.put("0000/keys/b", b"") and two.put("0001/list", bytes(range(256)) * 9000) and two.put("agreement", b"{}")
     )
     eventually(lambda: one.get("0000/keys/b"), b"")
-    eventually(lambda: one.get("0000/list"), bytes(range(256)) * 9000)
+    eventually(lambda: one.get("0001/list"), bytes(range(256)) * 9000)
     for box in two_views:
-        assert box.names("") == ["0000/keys/a", "0000/keys/b", "0000/list", "agreement"]
+        assert box.names("") == ["0000/keys/a", "0000/keys/b", "0001/list", "agreement"]
         assert box.names("0000/keys/") == ["0000/keys/a", "0000/keys/b"] and box.names("0000/k")[:1] == ["0000/keys/a"]
-        assert box.names("0001/") == [] and box.names("0000/keys/b") == ["0000/keys/b"] and box.names("../") == []
+        assert box.names("0002/") == [] and box.names("0000/keys/b") == ["0000/keys/b"] and box.names("../") == []
         assert box.name
 
 
@@ -217,6 +218,55 @@ def test_a_writer_that_died_while_it_claimed_a_name_leaves_no_message(tmp_path):
     (tmp_path / ".a.claim").write_text("")
     (tmp_path / ".0123.draft").write_text("half")
     assert not box.put("a", b"1") and box.get("a") is None and box.names("") == []
+    before = time.time() - 60
+    os.utime(tmp_path / ".a.claim", (before, before))
+    assert box.put("a", b"2") and box.get("a") == b"2" and not box.put("a", b"3")  # it is gone, and another may
+
+
+def test_a_writer_that_wakes_up_finds_that_another_has_its_place(tmp_path, monkeypatch):
+    """It had claimed the name, and slept: another took over. It replaces nothing."""
+    box, claimed, times = FolderMailbox(tmp_path), folder_module._claimed, []
+
+    def slow(draft, folder, last):
+        number = claimed(draft, folder, last)
+        if not times:
+            times.append(time.time() - 60)
+            os.utime(folder / f".{last}.claim", (times[0], times[0]))
+            if late == "put":
+                assert FolderMailbox(tmp_path).put(last, b"second")
+            else:
+                (tmp_path / f".{last}.claim1").write_text("")
+        return number
+
+    monkeypatch.setattr(folder_module, "_claimed", slow)
+    late = "put"
+    assert not box.put("a", b"first") and box.get("a") == b"second"
+    late = "claimed"
+    times.clear()
+    assert not box.put("b", b"first") and box.get("b") is None
+
+
+def test_a_move_whose_answer_was_lost_is_a_move(tmp_path, monkeypatch):
+    box, rename = FolderMailbox(tmp_path), os.rename
+
+    def moved(*places):
+        rename(*places)
+        raise OSError(errno.EIO, "no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_module.os, "rename", moved)
+        assert box.put("a", b"1")
+    assert not box.put("a", b"2") and box.get("a") == b"1" and (tmp_path / ".a.claim").exists()
+
+    def vanished(draft, place):
+        rename(draft, tmp_path / "elsewhere")
+        raise OSError(errno.EIO, "no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_module.os, "rename", vanished)
+        with pytest.raises(RoomError, match="put the message b there"):
+            box.put("b", b"1")
+    assert not box.put("b", b"2") and box.get("b") is None  # the first one may still turn up
 
 
 # ---- behind an address
@@ -324,6 +374,57 @@ def test_a_message_that_is_too_large_is_refused_before_it_is_read(anything_signe
         ):
             box.put("0000/masked/a", bytes(5000))
         assert box.put("0000/masked/a", bytes(1000))  # on a new connection, if it must be
+
+
+def test_rooms_are_opened_by_whoever_has_the_token():
+    with served(Shelves(token="an open sesame")) as address:
+        for token in ("", "another"):
+            with pytest.raises(RoomError, match="takes the token that the server was started with: --token TOKEN"):
+                WebMailbox(address, make=True, token=token)
+        box = mailbox_at(address, make=True, token="an open sesame")
+        assert WebMailbox(box.name).names("") == []  # which takes none
+    with pytest.raises(ArgumentError, match="a token has letters"):
+        WebMailbox(address, make=True, token="a\nb")
+
+
+def test_all_rooms_together_are_bounded_and_nothing_large_comes_before_anybody_is_known(anything_signed):
+    clock = [1000.0]
+    shelves = Shelves(Limits(all_bytes=3 * 2**20, rooms=3), clock=lambda: clock[0])
+    rooms = [f"{k:032x}" for k in range(4)]
+    put = lambda room, name, size: shelves.put(room, name, bytes(size), clock[0])  # noqa: E731
+    shelves.open(rooms[0])
+    for name, size in (("agreement", 2**20), ("0000/hello/a", 2**17), ("0000/ready/a", 2**17)):
+        with pytest.raises(RoomError, match=f"the message {name} has {size + 1:,} bytes"):
+            put(rooms[0], name, size + 1)
+    for room in rooms[:3]:
+        if room != rooms[0]:
+            shelves.open(room)
+        put(room, "agreement", 2**20)
+    with pytest.raises(Refused, match="this mailbox is full: 3,145,728 bytes in 3 rooms"):
+        put(rooms[0], "0001/keys/a", 1)
+    with pytest.raises(Refused, match="takes no more today"):
+        shelves.open(rooms[3])
+    shelves._shelves[rooms[1]].keys["north"] = bytes(32)  # somebody has greeted there
+    clock[0] += 3601
+    shelves.open(rooms[3])
+    assert shelves.get(rooms[1], "agreement") == bytes(2**20) and put(rooms[3], "agreement", 9)
+    with pytest.raises(Refused, match="no such room"):
+        shelves.get(rooms[0], "agreement")
+
+
+def test_what_no_room_waits_for_is_not_read_and_errors_are_no_failures_of_the_server(monkeypatch):
+    shelves = Shelves()
+    with served(shelves) as address:
+        box = WebMailbox(address, make=True)
+        missing = WebMailbox(box.name)
+        missing._room = "0" * 32
+        with monkeypatch.context() as patch:
+            patch.setattr(web_server_module, "_body", lambda *_: pytest.fail("it was read"))
+            with pytest.raises(RoomError, match="no such room"):
+                missing.put("0001/keys/a", bytes(10))
+        monkeypatch.setattr(shelves, "put", lambda *_: 1 / 0)
+        with pytest.raises(RoomError, match="this request cannot be answered"):
+            box.put("0001/keys/a", b"x")
 
 
 def test_a_server_that_was_started_again_has_its_rooms_in_a_folder(tmp_path, anything_signed):

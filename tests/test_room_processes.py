@@ -225,7 +225,7 @@ def certificate(tmp_path):
 
 @contextmanager
 def a_server(folder, *args):
-    """`rado room serve` in a process; its address."""
+    """`rado room serve` in a process; its address, and in the environment the token that it asks for."""
     with (folder / "server.log").open("w") as log:
         process = subprocess.Popen(
             [*RADO, "room", "serve", "--port", "0", "--json", *map(str, args)],
@@ -234,7 +234,10 @@ def a_server(folder, *args):
             text=True,
         )
     try:
-        yield json.loads(process.stdout.readline())["address"]
+        said = json.loads(process.stdout.readline())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RADO_ROOM_TOKEN", said["token"])
+            yield said["address"]
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
     finally:

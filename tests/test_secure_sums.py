@@ -571,3 +571,21 @@ def test_any_error_ends_a_sum_and_its_secrets(rng, monkeypatch):
     assert own._secrets is None
     with pytest.raises(RoomError, match="sum 3 of the room ended with an error at h00"):
         own.step(1.0)
+
+
+def test_a_list_whose_place_is_blocked_for_a_while_is_made_later(rng):
+    """Whoever claimed its place was killed: a put fails, and nothing is there."""
+    room = Room(rng, 3)
+    place, tries = f"{room.stage:04d}/keys-list/anybody", []
+    for view in room.views.values():
+        put = view.put
+
+        def blocked(name, content, put=put):
+            if name == place and len(tries) < 5:
+                tries.append(name)
+                return False
+            return put(name, content)
+
+        view.put = blocked
+    outcomes = played(room.sums(), rng)
+    assert all(outcome.present == tuple(room.names) for outcome in outcomes.values()) and len(tries) == 5

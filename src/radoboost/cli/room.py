@@ -128,6 +128,12 @@ def open_(
             "-o", "--output", metavar="ROOM", help="A folder, STEM.room by default, or the address of rado room serve."
         ),
     ] = None,
+    token: Annotated[
+        str,
+        typer.Option(
+            metavar="TOKEN", envvar="RADO_ROOM_TOKEN", help="What rado room serve printed, to open a room there."
+        ),
+    ] = "",
     trust_network: TrustFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -139,7 +145,7 @@ def open_(
     Examples:
       rado room open flu.schema.json --parties 5 --epsilon 1
       rado room open flu.schema.json --parties 5 --tolerate 1 --epsilon 1 -o /mnt/shared/flu.room
-      rado room open bounds.json --label ill --classes no yes --parties 3 -n 1000 -o https://mailbox.example:8443
+      rado room open bounds.json --label ill --classes no yes --parties 3 -o https://mailbox.example:8443 --token 7f..
     """
     from radoboost.cli.room_state import laid_agreement
     from radoboost.holder.mechanisms import MECHANISMS
@@ -164,7 +170,7 @@ def open_(
         drop=drop or (),
         intercept=intercept,
     )
-    room = laid_agreement(agreed, output or _stem(str(agreement)) + ".room", trust_network)
+    room = laid_agreement(agreed, output or _stem(str(agreement)) + ".room", trust_network, token)
     if as_json:
         print(json.dumps({"room": room, "agreement": json.loads(agreed.to_bytes())}, indent=2, ensure_ascii=False))
     else:

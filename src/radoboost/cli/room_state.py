@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from radoboost.holder.room.mailbox import Mailbox
 
 
-def laid_agreement(agreement: "Agreement", place: str, trust_network: bool) -> str:
+def laid_agreement(agreement: "Agreement", place: str, trust_network: bool, token: str = "") -> str:
     """Open a room with an agreement that was checked; where it is."""
     from radoboost.holder.room.agreement import PLACE
     from radoboost.holder.room.mailbox import mailbox_at
 
-    box = mailbox_at(place, make=True, trust_network=trust_network)
+    box = mailbox_at(place, make=True, trust_network=trust_network, token=token)
     if not box.put(PLACE, agreement.to_bytes()):
         raise RoomError(f"there is a room at {box.name} already, and each has one agreement; name another with -o")
     return box.name

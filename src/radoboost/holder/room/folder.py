@@ -1,9 +1,9 @@
 """A mailbox that is a folder which all holders can write, such as one on a shared drive.
 
 A message is a file under its name. It is written beside its place, and a claim (a file that the system makes for one
-writer only) decides who may move a message there. So a message is whole or not there, and none is ever replaced, on
-network drives too, which often have no links. Anything else in the folder is left alone: people and programs that keep
-drives in step leave files of their own.
+writer only) decides who may move a message there; the claim of a writer that was killed runs out. So a message is whole
+or not there, and none is ever replaced, on network drives too, which often have no links. Anything else in the folder
+is left alone: people and programs that keep drives in step leave files of their own.
 """
 
 import errno
@@ -20,6 +20,8 @@ from radoboost.holder.room.mailbox import LARGEST, check_message, is_name
 _ONCE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _GONE = {errno.ENOENT, errno.ENOTDIR, getattr(errno, "ESTALE", errno.ENOENT)}
+_GONE_AFTER = 15.0  # seconds after which a claim without a message is nobody's
+_MOST_CLAIMS = 8
 _ALLOW = "ask whoever has the folder to let you write there"
 _FULL = "make space on its drive, and open another room"
 _ADVICE = {
@@ -71,24 +73,32 @@ class FolderMailbox:
         with self._in_words(f"put the message {name} there"):
             *folders, last = name.split("/")
             folder = self._folder(folders, make=True)
-            place, claim = folder / last, folder / f".{last}.claim"
-            if os.path.lexists(place) or os.path.lexists(claim):
+            if os.path.lexists(folder / last):
                 return False
             draft = folder / f".{secrets.token_hex(8)}.draft"
             try:
                 _write(draft, content, self._mode & 0o444 | 0o200)
-                if not _claimed(claim):
-                    return False
-                try:
-                    os.rename(draft, place)
-                except OSError:
-                    claim.unlink()
-                    raise
+                return self._moved(draft, folder, last, content)
             finally:
                 with suppress(FileNotFoundError):
                     draft.unlink()
-            return True
         raise AssertionError("unreachable: failures are raised")
+
+    def _moved(self, draft: Path, folder: Path, last: str, content: bytes) -> bool:
+        """Move a draft to its place, if this writer may; whatever a drive says of it, none is put there after it."""
+        number, place = _claimed(draft, folder, last), folder / last
+        if number is None or os.path.lexists(place) or os.path.lexists(_claim(folder, last, number + 1)):
+            return False
+        try:
+            os.rename(draft, place)
+        except OSError:
+            if os.path.lexists(place):  # it was moved, and only the answer was lost: the claim stays
+                return self._read(place, last) == content
+            with suppress(FileNotFoundError):
+                draft.unlink()  # if it is gone it may still turn up there, and the claim stays too
+                _claim(folder, last, number).unlink()
+            raise
+        return True
 
     def get(self, name: str) -> bytes | None:
         """The message of that name, or None while there is none; links are not followed."""
@@ -170,13 +180,27 @@ def _write(draft: Path, content: bytes, mode: int) -> None:
         os.chmod(draft, mode)
 
 
-def _claimed(claim: Path) -> bool:
-    """Whether this writer is the one that may put the message: the system makes the file for one only."""
-    try:
-        os.close(os.open(claim, _ONCE, 0o600))
-    except FileExistsError:
-        return False
-    return True
+def _claim(folder: Path, last: str, number: int) -> Path:
+    return folder / f".{last}.claim{number or ''}"
+
+
+def _claimed(draft: Path, folder: Path, last: str) -> int | None:
+    """The number of this writer's claim, if it is the one that may put the message: the system makes a file for one.
+
+    Between a claim and the message are moments. Where a claim is old and there is no message, its writer is gone, and
+    one other may claim the place after it; a writer that wakes up again finds that claim, and puts nothing.
+    """
+    for number in range(_MOST_CLAIMS):
+        claim = _claim(folder, last, number)
+        try:
+            os.close(os.open(claim, _ONCE, 0o600))
+        except FileExistsError:
+            with suppress(FileNotFoundError):  # both times are the drive's own
+                if os.stat(draft).st_mtime - os.lstat(claim).st_mtime > _GONE_AFTER:
+                    continue
+            return None
+        return number
+    return None
 
 
 def _messages(folder: Path, above: str) -> Iterator[str]:

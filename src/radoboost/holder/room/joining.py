@@ -51,6 +51,7 @@ def open_room(
     n_rados: int | None = None,
     intercept: bool = True,
     trust_network: bool = False,
+    token: str = "",
 ) -> Agreement:
     """Open a room for several holders, who will make one release together; what they agree on lies in it from then on.
 
@@ -70,6 +71,8 @@ def open_room(
         Mechanisms whose noise is added to sums: `Moments`, `NoisyRados`, and `Plain()`, which promises nothing.
     trust_network : bool
         Use an address without encryption, beyond this machine.
+    token : str
+        What the server at an address asks for before it opens a room: `rado room serve` prints it.
 
     Examples
     --------
@@ -85,7 +88,7 @@ def open_room(
         drop=drop, mechanism=mechanism, columns=columns, n_rados=n_rados, intercept=intercept, person=person,
         max_rows=max_rows, rows=rows,
     )  # fmt: skip
-    mailbox = _mailbox(room, make=True, trust_network=trust_network)
+    mailbox = _mailbox(room, make=True, trust_network=trust_network, token=token)
     if not mailbox.put(PLACE, agreement.to_bytes()):
         raise RoomError(f"{mailbox.name} has an agreement already, and each room has one; choose another place")
     return agreement
@@ -220,11 +223,11 @@ def close_room(
 # ---- what a caller gave
 
 
-def _mailbox(room: Room, *, make: bool = False, trust_network: bool = False) -> Mailbox:
+def _mailbox(room: Room, *, make: bool = False, trust_network: bool = False, token: str = "") -> Mailbox:
     if isinstance(room, str | os.PathLike):
         from radoboost.holder.room.mailbox import mailbox_at
 
-        return mailbox_at(room, make=make, trust_network=trust_network)
+        return mailbox_at(room, make=make, trust_network=trust_network, token=token)
     return room
 
 

@@ -91,10 +91,13 @@ def check_message(name: str, content: bytes, largest: int = LARGEST) -> None:
         )
 
 
-def mailbox_at(address: str | os.PathLike[str], *, make: bool = False, trust_network: bool = False) -> Mailbox:
+def mailbox_at(
+    address: str | os.PathLike[str], *, make: bool = False, trust_network: bool = False, token: str = ""
+) -> Mailbox:
     """The mailbox of a room: a folder, or an address https://HOST:PORT/ROOM. `make` makes it, if it is not there.
 
-    An address without encryption, beyond this machine, is refused unless `trust_network`.
+    To open a room at a server takes the `token` that it was started with. An address without encryption, beyond this
+    machine, is refused unless `trust_network`.
 
     >>> import tempfile
     >>> mailbox_at(tempfile.mkdtemp()).names("")
@@ -105,7 +108,7 @@ def mailbox_at(address: str | os.PathLike[str], *, make: bool = False, trust_net
 
     place = os.fspath(address)
     if place.lower().startswith(("http://", "https://")):
-        return WebMailbox(place, make=make, trust_network=trust_network)
+        return WebMailbox(place, make=make, trust_network=trust_network, token=token)
     if "://" in place:
         raise ArgumentError(
             f"a room is a folder that all holders can write, or an address https://HOST:PORT/ROOM; it is {place!r}"

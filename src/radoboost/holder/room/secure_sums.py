@@ -287,9 +287,9 @@ class SecureSum:
         present = {name: message.digest.hex() for name, message in self._messages[self._round].items()}
         body = {"after": self._after, "in": present}
         content = written(self._identity, self._seats.agreement, self._stage, f"{self._round}-list", body)
-        self._mailbox.put(place, content)  # whoever is first; all go by what then lies there
-        self._has_listed = True
-        return True
+        put = self._mailbox.put(place, content)  # whoever is first; all go by what then lies there
+        self._has_listed = put or self._mailbox.get(place) is not None  # or whoever was first died before it was there
+        return self._has_listed
 
     def _followed(self, now: float) -> tuple[str, ...] | None:
         """Those who are in by the list, once all they have sent is here; a list that cannot be followed is refused."""

@@ -1,10 +1,12 @@
 """What a served mailbox keeps: a shelf for each room, with limits; it knows who sent a message, and nothing else.
 
-Whoever knows the address of a room may greet there. From then on a message is taken only if the party that it names as
-its sender has signed it, so that nobody else who has the address can take names away. Rooms, messages and bytes are
+Whoever has the token of the server may open rooms, and whoever knows the address of a room may greet there. From then
+on a message is taken only if the party that it names as its sender has signed it, so that nobody else who has the
+address can take names away. Rooms, messages and bytes are
 bounded, and so is the time that a room is open.
 """
 
+import hmac
 import json
 import secrets
 import shutil
@@ -18,7 +20,7 @@ from typing import cast
 
 from radoboost.errors import RoomError
 from radoboost.holder.room.folder import FolderMailbox
-from radoboost.holder.room.mailbox import Mailbox, MemoryMailbox, check_message
+from radoboost.holder.room.mailbox import LARGEST, Mailbox, MemoryMailbox, check_message
 from radoboost.holder.room.messages import read
 from radoboost.holder.room.parties import Party, Seats
 
@@ -29,6 +31,7 @@ ROOM_DIGITS = 32
 _FIRST_LINE = 4096  # bytes of the first line of a message, and of a greeting
 AGREEMENT, BEFORE, HELLO = "agreement", 0, "hello"
 TIME_HEADER = "Rado-Time"  # when a message was sent, in seconds since 1970
+TOKEN_HEADER = "Rado-Token"  # what allows to open a room
 
 
 class Refused(RoomError):
@@ -48,6 +51,20 @@ class Limits:
     messages: int = 200_000
     room_bytes: int = 2**30
     message_bytes: int = 64 * 2**20
+    all_bytes: int = 4 * 2**30
+    agreement_bytes: int = 2**20
+    greeting_bytes: int = 2**17  # of each message before the first sum
+    idle_hours: float = 1.0  # after which a room that nobody has greeted in makes way, where there is no space
+
+    def of_message(self, name: str) -> int:
+        """How many bytes a message may have: those that come before anybody is known have few.
+
+        >>> Limits().of_message("agreement"), Limits().of_message("0003/masked/north")
+        (1048576, 67108864)
+        """
+        if name == AGREEMENT:
+            return min(self.agreement_bytes, self.message_bytes)
+        return min(self.greeting_bytes if name.startswith(f"{BEFORE:04d}/") else LARGEST, self.message_bytes)
 
 
 @dataclass
@@ -72,6 +89,8 @@ class News:
 class Shelves:
     """The rooms of a served mailbox, in memory, or in `folder`, where they outlast the server.
 
+    Without a `token` anyone may open rooms.
+
     >>> shelves = Shelves()
     >>> shelves.open("0" * 32)
     >>> shelves.put("0" * 32, "agreement", b"{}", time.time())
@@ -81,22 +100,30 @@ class Shelves:
     """
 
     def __init__(
-        self, limits: Limits | None = None, folder: Path | None = None, clock: Callable[[], float] = time.time
+        self,
+        limits: Limits | None = None,
+        folder: Path | None = None,
+        clock: Callable[[], float] = time.time,
+        token: str | None = None,
     ) -> None:
-        self.limits, self._folder, self._clock = limits or Limits(), folder, clock
+        self.limits, self._folder, self._clock, self._token = limits or Limits(), folder, clock, token
         self._shelves: dict[str, _Shelf] = {}
         self._lock = threading.RLock()
         self._epoch = secrets.token_hex(8)
         if folder is not None:
             self._read_again(folder)
 
-    def open(self, room: str) -> None:
+    def open(self, room: str, token: str = "") -> None:
         """A new room, under a name of 32 hexadecimal digits that only its holders know."""
         check_room(room)
+        if self._token is not None and not hmac.compare_digest(self._token.encode(), token.encode()):
+            raise Refused(403, "to open a room here takes the token that the server was started with: --token TOKEN")
         with self._lock:
             self._forget()
             if room in self._shelves:
                 raise Refused(409, "there is such a room already; open another")
+            if len(self._shelves) >= self.limits.rooms or self._size() >= self.limits.all_bytes:
+                self._forget(idle=True)
             if len(self._shelves) >= self.limits.rooms:
                 raise Refused(507, f"this mailbox has {self.limits.rooms:,} rooms, and takes no more today; try later")
             box = MemoryMailbox() if self._folder is None else FolderMailbox(self._folder / room, make=True)
@@ -105,9 +132,7 @@ class Shelves:
     def put(self, room: str, name: str, content: bytes, sent: float) -> bool:
         """Put a message on the shelf of a room; False if the name is taken."""
         shelf, now, limits = self._shelf(room), self._clock(), self.limits
-        check_message(name, content, limits.message_bytes)
-        if now - shelf.opened > 3600 * limits.hours:
-            raise Refused(410, f"this room is older than {limits.hours:g} hours, and takes no messages; open another")
+        check_message(name, content, self.most_bytes(room, name))
         if not abs(now - sent) <= _SKEW:
             raise Refused(
                 400, f"the message {name} says that it is {abs(now - sent):,.0f} seconds old or early; set the clock"
@@ -117,6 +142,8 @@ class Shelves:
                 return False
             if len(shelf.order) >= limits.messages or shelf.size + len(content) > limits.room_bytes:
                 raise Refused(507, f"this room is full: {len(shelf.order):,} messages, {shelf.size:,} bytes")
+            if self._size() + len(content) > limits.all_bytes:
+                raise Refused(507, f"this mailbox is full: {self._size():,} bytes in {len(self._shelves):,} rooms")
             greeting = check_signed(name, content, shelf.keys)
             if not shelf.box.put(name, content):
                 return False
@@ -124,6 +151,13 @@ class Shelves:
             shelf.order.append((name, len(content)))
             shelf.size += len(content)
         return True
+
+    def most_bytes(self, room: str, name: str) -> int:
+        """How many bytes a message may have; refused, before it is read, if there is no such room, or it is too old."""
+        shelf, limits = self._shelf(room), self.limits
+        if self._clock() - shelf.opened > 3600 * limits.hours:
+            raise Refused(410, f"this room is older than {limits.hours:g} hours, and takes no messages; open another")
+        return limits.of_message(name)
 
     def get(self, room: str, name: str) -> bytes | None:
         """A message of a room, or None."""
@@ -152,10 +186,18 @@ class Shelves:
             )
         return shelf
 
-    def _forget(self) -> None:
-        """Take away rooms that are twice as old as rooms may be."""
-        oldest = self._clock() - 2 * 3600 * self.limits.hours
-        for room in [room for room, shelf in self._shelves.items() if shelf.opened < oldest]:
+    def _size(self) -> int:
+        return sum(shelf.size for shelf in list(self._shelves.values()))
+
+    def _forget(self, idle: bool = False) -> None:
+        """Take away rooms that are twice as old as rooms may be; with `idle`, also those nobody has greeted in."""
+        now, limits = self._clock(), self.limits
+
+        def old(shelf: _Shelf) -> bool:
+            hours = limits.idle_hours if idle and not shelf.keys else 2 * limits.hours
+            return now - shelf.opened > 3600 * hours
+
+        for room in [room for room, shelf in self._shelves.items() if old(shelf)]:
             del self._shelves[room]
             if self._folder is not None:
                 shutil.rmtree(self._folder / room, ignore_errors=True)

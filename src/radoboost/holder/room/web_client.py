@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from radoboost.errors import ArgumentError, RoomError, reason
 from radoboost.holder.room.mailbox import LARGEST, check_message, is_name
-from radoboost.holder.room.shelves import ROOM_DIGITS, TIME_HEADER, is_room
+from radoboost.holder.room.shelves import ROOM_DIGITS, TIME_HEADER, TOKEN_HEADER, is_room
 from radoboost.holder.runners.clusters import is_loopback
 
 _TIMEOUT = 30.0  # seconds for one request
@@ -30,8 +30,8 @@ _PASSING = {429, 500, 502, 503, 504}  # what a proxy may say while the server is
 class WebMailbox:
     """Messages at a server.
 
-    `make` opens a new room there; `name` is then its address, which all holders need. Without TLS, only an address on
-    this machine is taken, unless `trust_network`.
+    `make` opens a new room there, by the `token` of the server; `name` is then its address, which all holders need.
+    Without TLS, only an address on this machine is taken, unless `trust_network`.
 
     >>> WebMailbox("http://10.0.0.7:8443/" + "0" * 32)
     Traceback (most recent call last):
@@ -41,12 +41,20 @@ who listens sees who takes part, when, and how much is sent; serve it with TLS (
     """
 
     def __init__(
-        self, address: str, *, make: bool = False, trust_network: bool = False, patience: float = _PATIENCE
+        self,
+        address: str,
+        *,
+        make: bool = False,
+        trust_network: bool = False,
+        token: str = "",
+        patience: float = _PATIENCE,
     ) -> None:
         place = _place(address, make)
+        if not token.isascii() or not token.isprintable():
+            raise ArgumentError("a token has letters, digits and signs of ASCII alone; take the one the server printed")
         check_encrypted(f"{place.scheme}://{place.netloc}", encrypted=place.scheme == "https", trust=trust_network)
         room = secrets.token_hex(ROOM_DIGITS // 2) if make else place.path.strip("/")
-        self._site, self._room, self._patience = place, room, patience
+        self._site, self._room, self._patience, self._token = place, room, patience, token if make else ""
         self._connection: http.client.HTTPConnection | None = None
         self._lock = threading.RLock()
         self._contents: dict[str, bytes | None] = {}
@@ -187,6 +195,8 @@ who listens sees who takes part, when, and how much is sent; serve it with TLS (
                 else http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
             )
         headers = {TIME_HEADER: f"{time.time():.0f}", "Content-Type": "application/octet-stream"}
+        if self._token and not path:  # it opens a room, and is for nothing else
+            headers[TOKEN_HEADER] = self._token
         self._connection.request(method, f"/{self._room}{path}", body, headers)
         with self._connection.getresponse() as response:
             most = LARGEST if "/messages/" in path else _MOST_NEWS

@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from radoboost.errors import ArgumentError, RoomError, reason
-from radoboost.holder.room.shelves import TIME_HEADER, News, Refused, Shelves
+from radoboost.holder.room.shelves import TIME_HEADER, TOKEN_HEADER, News, Refused, Shelves
 
 
 def mailbox_app(shelves: Shelves) -> FastAPI:
@@ -39,8 +39,8 @@ def mailbox_app(shelves: Shelves) -> FastAPI:
         return {"this": "a mailbox for rooms of radoboost"}
 
     @app.put("/{room}")
-    async def open_room(room: str) -> Response:
-        await run_in_threadpool(shelves.open, room)
+    async def open_room(room: str, request: Request) -> Response:
+        await run_in_threadpool(shelves.open, room, request.headers.get(TOKEN_HEADER, ""))
         return Response(status_code=201)
 
     @app.get("/{room}/news")
@@ -54,7 +54,7 @@ def mailbox_app(shelves: Shelves) -> FastAPI:
 
     @app.put("/{room}/messages/{name:path}")
     async def put(room: str, name: str, request: Request) -> Response:
-        content = await _body(request, shelves.limits.message_bytes)
+        content = await _body(request, shelves.most_bytes(room, name))  # which refuses what no room is waiting for
         try:
             sent = float(request.headers.get(TIME_HEADER, "nan"))
         except ValueError:
