@@ -178,16 +178,17 @@ class Agreement:
         many = self.tolerate > 1
         gone = f"{'are' if many else 'is'} lost or " if lost else ""
         private = self.protection().private
+        label = "labels beside the table" if self.label is None else f"label {self.label!r}"
         telling = "tell what they know" if many else "tells what it knows"
         enough = f"; noise is enough for {self.tolerate} who {gone}{telling}"
         return [
             f"{self.parties} holders, of whom {lost or 'none'} may be lost on the way{enough if private else ''}",
             f"mechanism {self.mechanism}{f' ({given})' if given else ''}{whose}",
             *([] if private else [NOTHING]),
-            f"{len(names):,} columns as declared"
+            f"{len(names):,} column{'' if len(names) == 1 else 's'} as declared"
             + ("" if self.terms == "auto" else f", taken as {self.terms!r}")
             + (f"; {self.n_rados:,} rados" if self.n_rados else ""),
-            f"label {self.label!r}, classes {', '.join(map(repr, self.classes))}",
+            f"{label}, classes {', '.join(map(repr, self.classes))}",
         ]
 
 
