@@ -66,7 +66,7 @@ def test_a_room_is_opened_and_shown(rado, bounds):
         (["--parties", "2"], "a room is for 3 to 1,000 holders"),
         (["--parties", "5", "--tolerate", "3"], "below half"),
         (["--parties", "5", "--tolerate", "0"], "tolerate must be at least 1"),
-        (["--mechanism", "feature-band"], "needs --protect COL"),
+        (["--mechanism", "feature-band"], "is not made so: take one of plain, moments, noisy-rados"),
         (["--mechanism", "noisy-examples", "--epsilon", "1"], "is not made so"),
         (["--mechanism", "nonsense"], "there is no mechanism 'nonsense'"),
         (["--unit", "label"], "the mechanism plain has no --unit"),
@@ -158,11 +158,11 @@ def test_three_in_threads_compare_codes_and_one_gives_it(rado, bounds, monkeypat
 
 
 def test_nobody_there_to_answer_is_no_consent(rado, bounds, monkeypatch):
-    from radoboost.cli.room import _confirmed
+    from radoboost.cli.room import _Question
 
     monkeypatch.setattr("sys.stdin", open(os.devnull))  # noqa: SIM115
     with pytest.raises(RoomError, match="nobody confirmed the code of the room; give it with --code"):
-        _confirmed("0000", [Identity.create("north").party])
+        _Question().confirmed("0000", [Identity.create("north").party])
     sys.stdin.close()
 
 

@@ -314,7 +314,10 @@ def craft(
     print_release(release, place, as_json, f"wrote {place}")
 
 
-def keep_promise(place: Path) -> None:
+_CRAFTED = "crafting again spends more; choose another place with -o, and --compose to count both"
+
+
+def keep_promise(place: Path, advice: str = _CRAFTED) -> None:
     """Refuse to overwrite a release that spent some of a budget: its noise cannot be drawn again."""
     from radoboost import load
     from radoboost.release import rounded_up
@@ -326,6 +329,5 @@ def keep_promise(place: Path) -> None:
     if math.isfinite(statement.epsilon):
         raise OutputError(
             f"{place} is a release that spent epsilon {rounded_up(statement.epsilon, 4)} ({statement.neighbours}), and "
-            "crafting again spends more; choose another place with -o, and --compose to count both, or overwrite it "
-            "with --force"
+            f"{advice}, or overwrite it with --force"
         )

@@ -12,7 +12,7 @@ import typer
 
 from radoboost.cli.craft import keep_promise
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
-from radoboost.cli.protection import chosen_mechanism, complete_columns, complete_mechanism
+from radoboost.cli.protection import chosen_mechanism, complete_columns
 from radoboost.cli.room_serve import TrustFlag, serve
 from radoboost.cli.shell import (
     ClassesOption,
@@ -33,6 +33,7 @@ from radoboost.cli.shell import (
 from radoboost.errors import ArgumentError, RoomError
 
 if TYPE_CHECKING:
+    from radoboost.holder.room.agreement import Agreement
     from radoboost.holder.room.parties import Party
 
 app = typer.Typer(
@@ -51,6 +52,13 @@ IdentityOption = Annotated[
         "--identity", metavar="FILE", help="Your private key, as rado room identity makes it; your own by default."
     ),
 ]
+
+
+def complete_mechanism(incomplete: str) -> list[str]:
+    """Mechanisms for rooms whose names begin with `incomplete`."""
+    from radoboost.holder.room.agreement import rooms_mechanisms
+
+    return [name for name in rooms_mechanisms() if name.startswith(incomplete)]
 
 
 @app.command("open")
@@ -78,7 +86,8 @@ def open_(
         typer.Option(
             metavar="NAME",
             autocompletion=complete_mechanism,
-            help="What protects the release: moments, noisy-rados or plain. By default moments with --epsilon.",
+            help="What protects the release: moments, noisy-rados or plain, which promises nothing. By default "
+            "moments with --epsilon, and else plain.",
         ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow, against outsiders.")] = None,
@@ -139,8 +148,11 @@ def open_(
       rado room open bounds.json --label ill --classes no yes --parties 3 -o https://mailbox.example:8443 --token 7f..
     """
     from radoboost.cli.room_state import laid_agreement
-    from radoboost.holder.room.agreement import agree
+    from radoboost.holder.mechanisms import MECHANISMS
+    from radoboost.holder.room.agreement import agree, check_in_rooms
 
+    if mechanism in MECHANISMS:
+        check_in_rooms(mechanism)
     options = {"epsilon": epsilon, "delta": delta, "clip": clip, "unit": unit, "relation": relation, "sharpen": sharpen}
     agreed = agree(
         agreement,
@@ -262,12 +274,13 @@ def join(
     check_output(place, table)
     if not force:
         keep_promise(place)
+    question = _Question()
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.join_room(
             room,
             chosen,
-            confirm=_confirmed if code is None else code,
+            confirm=question.confirmed if code is None else code,
             name=name,
             identity=identity,
             output=place,
@@ -278,24 +291,42 @@ def join(
             threads=threads,
             trust_network=trust_network,
             progress=not quiet,
+            look=question.keep if code is None or quiet else question.say,
         )
     for warning in () if quiet else notices:
         say(f"rado: {' '.join(str(warning.message).split())}")
     print_release(release, place, as_json, f"wrote {place}, as all holders do")
 
 
-def _confirmed(code: str, parties: Sequence["Party"]) -> bool:
-    """Show who is there, and ask whether all see the same code."""
-    width = max(len(party.name) for party in parties)
-    for party in parties:
-        say(f"  {party.name:{width}}  {party.fingerprint}")
-    say(f"the code of this room: {code}")
-    print("Call the others: has each of them this code? [y/N] ", end="", file=sys.stderr, flush=True)
-    answer = sys.stdin.readline()  # not input(), which may write to stdout, where JSON may be awaited
-    if not answer:
-        say("")
-        raise RoomError("nobody confirmed the code of the room; give it with --code, or answer the question")
-    return answer.strip().lower() in ("y", "yes")
+class _Question:
+    """What a holder is asked before it takes part, below what it would agree to."""
+
+    def __init__(self) -> None:
+        self._agreed: list[str] = []
+
+    def keep(self, agreement: "Agreement") -> None:
+        """Keep what is agreed on, to show it above the question."""
+        self._agreed = agreement.in_words()
+
+    def say(self, agreement: "Agreement") -> None:
+        """Say what is agreed on, where there will be no question."""
+        for line in agreement.in_words():
+            say(f"rado: {line}")
+
+    def confirmed(self, code: str, parties: Sequence["Party"]) -> bool:
+        """Show what is agreed on and who is there, and ask whether all see the same code."""
+        width = max(len(party.name) for party in parties)
+        say("\n".join(["what is agreed on:", *(f"  {line}" for line in self._agreed)]))
+        for party in parties:
+            say(f"  {party.name:{width}}  {party.fingerprint}")
+        say(f"the code of this room: {code}")
+        print("Call the others: has each of them this code? [y/N] ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()  # not input(), which may write to stdout, where JSON may be awaited
+        if not sys.stdin.isatty():
+            say("")  # nobody pressed return where the question stands
+        if not answer:
+            raise RoomError("nobody confirmed the code of the room; give it with --code, or answer the question")
+        return answer.strip().lower() in ("y", "yes")
 
 
 @app.command()
@@ -341,7 +372,7 @@ def close(
     place = output or Path(f"{_stem(room)}.rado.parquet")
     check_output(place, [])
     if not force:
-        keep_promise(place)
+        keep_promise(place, "its noise cannot be drawn again; choose another place with -o")
     release = rb.close_room(room, output=place, code=code, trust_network=trust_network)
     print_release(release, place, as_json, f"wrote {place}, signed by its holders")
 

@@ -1,12 +1,16 @@
 """How far a room is, in words."""
 
 import json
+import os
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from radoboost.errors import RoomError
 
 if TYPE_CHECKING:
     from radoboost.holder.room.agreement import Agreement
+    from radoboost.holder.room.mailbox import Mailbox
 
 
 def laid_agreement(agreement: "Agreement", place: str, trust_network: bool, token: str = "") -> str:
@@ -24,9 +28,10 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     """What is agreed on in a room, who is there, and how far it is, as JSON data."""
     from radoboost.holder.room.agreement import PLACE, read_agreement
     from radoboost.holder.room.mailbox import mailbox_at
+    from radoboost.holder.room.messages import place_of
     from radoboost.holder.room.outcome import RELEASE, SIGNED
     from radoboost.holder.room.seating import BEFORE, READY, code_of, ready_rosters, seated, who_greeted
-    from radoboost.holder.room.stops import Stops
+    from radoboost.holder.room.stops import ONCE, STOP, Stops
 
     box = mailbox_at(room, trust_network=trust_network)
     agreement = read_agreement(box.get(PLACE), box.name)
@@ -38,6 +43,10 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     def sent(kind: str) -> list[str]:
         return sorted(place[2] for place in names if place[1] == kind)
 
+    ready = sorted(place[2] for place in names if place[:2] == [f"{BEFORE:04d}", READY])
+    times = _times(box)
+    stopped = [] if seats is None else sorted(Stops(box, seats).among([party.name for party in parties]))
+    stopped.sort(key=lambda name: (name in ready, times.get(place_of(ONCE, STOP, name), 0.0)))  # who was the reason
     stages = [int(place[0]) for place in names]
     return {
         "room": box.name,
@@ -46,8 +55,10 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
         "parties": [{"name": party.name, "fingerprint": party.fingerprint} for party in parties],
         "missing": agreement.parties - len(parties),
         "code": None if seats is None else code_of(seats),
-        "ready": sorted(place[2] for place in names if place[:2] == [f"{BEFORE:04d}", READY]),
-        "stopped": [] if seats is None else sorted(Stops(box, seats).among([party.name for party in parties])),
+        "ready": ready,
+        "stopped": stopped,
+        "ended": seats is not None and (len(stopped) > seats.most_lost or not set(stopped) <= set(ready)),
+        "last_message": _when(times),
         "stage": max(stages, default=BEFORE),
         "released": bool(sent(RELEASE)),
         "signed": sent(SIGNED),
@@ -67,4 +78,25 @@ def state_in_words(state: dict[str, Any]) -> list[str]:
     if state["released"]:
         signed = ", ".join(state["signed"]) or "nobody yet"
         return [*lines, f"released     signed by {signed}; fetch it with: rado room close {state['room']}"]
-    return [*lines, f"at work      stage {state['stage']}" if state["stage"] else "waiting until all confirm the code"]
+    last = "" if state["last_message"] is None else f"; the last message is of {state['last_message']}"
+    if state["ended"]:
+        first, *others = state["stopped"]
+        why = "stopped" if first in state["ready"] else "did not confirm the code, and stopped"
+        then = f", and then {', '.join(others)}" if others else ""
+        return [*lines, f"ended        {first} {why}{then}; there is no release: open a new room{last}"]
+    stand = f"at work      stage {state['stage']}" if state["stage"] else "waiting until all confirm the code"
+    return [*lines, stand + last]
+
+
+def _times(box: "Mailbox") -> dict[str, float]:
+    """When each message came, where a folder tells."""
+    times = {}
+    for name in () if "://" in box.name else box.names(""):
+        with suppress(OSError):
+            times[name] = os.stat(os.path.join(box.name, name)).st_mtime
+    return times
+
+
+def _when(times: dict[str, float]) -> str | None:
+    """The last of these times, for people."""
+    return datetime.fromtimestamp(max(times.values())).astimezone().isoformat(" ", "seconds") if times else None

@@ -1,14 +1,17 @@
 """The holder's own look at a table beside a declaration, before anything is spent: outside any promise."""
 
+import json
 import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.counts import RowCounts, beyond_bounds
+from radoboost.holder.counts import RowCounts, Where, beyond_bounds
 from radoboost.holder.declared import Bounds, declaration, written
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked
@@ -22,13 +25,15 @@ from radoboost.holder.mechanisms.records import (
 from radoboost.holder.persons import choose_rows
 from radoboost.holder.runners.threads import Threads
 from radoboost.progress import no_progress, show_progress
+from radoboost.release import replacing
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, open_table
 from radoboost.tables.kinds import Category
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.schema import Schema
-from radoboost.tables.streams import at_rest
+from radoboost.tables.streams import at_rest, is_query
 
+_IF_WRONG = "nothing was spent so far; if these are not the rows that you mean, stop here, with Ctrl-C"
 _ENDLESS = 2.0**1000
 OUTSIDE = (
     "exact counts, outside any promise, and so is a declaration that is corrected by them: correct it by what is "
@@ -165,22 +170,45 @@ def check_table(
         person=person,
         max_rows=check_person(person, max_rows),
     )
-    declared = asked.declared
-    if declared.from_data:
+    if asked.declared.from_data:
         raise ArgumentError("this schema was read off the table (from_data), so it fits it; check a declared one")
     check_declared(asked, may_search=True)
-    names = declared_features(asked)
+    return check_asked(table, y, asked, progress=progress)
+
+
+def check_asked(table: Any, y: Any, asked: Asked, *, progress: bool = False) -> TableCheck:
+    """As `check_table`, for what `craft` would be asked for."""
+    declared, names = asked.declared, declared_features(asked)
     chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
     with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=True, bar=bar) as rows:
         source = open_table(
-            rows, y, label=asked.label, features=chosen, drop=dropped, person=person, row_by_row=True,
+            rows, y, label=asked.label, features=chosen, drop=dropped, person=asked.person, row_by_row=True,
             schema=declared.schema,
         )  # fmt: skip
         # Bounds that are to be found cannot be checked: nothing is beyond these.
         declared = declared.with_found(dict.fromkeys(declared.searched(source.features), (-_ENDLESS, _ENDLESS)))
         columns = declared_columns(replace(asked, declared=declared), source.features, 1.0)[: len(source.features)]
         run, rule, persons = Threads(1, bar).run, declared_rule(asked), None
-        if person is not None:
+        if asked.person is not None:
             source, persons = choose_rows(source, run, rule, asked.max_rows, secrets.token_bytes(32))
         counts = replace(run(CheckRows(columns, rule), source), persons=persons)
     return TableCheck(counts, source.features, asked.label_name, declared.schema, rule.classes)
+
+
+def tell_beforehand(table: Any, y: Any, asked: Asked, where: Where, *, progress: bool = False) -> None:
+    """Show a holder, before it greets the others of a room, what becomes of its rows by what is agreed on.
+
+    The counts go where `craft` shows its own, and nowhere else; nothing depends on them but what the person does. What
+    can be read only once is not looked at.
+    """
+    here = sys.stderr is not None and sys.stderr.isatty()
+    if where is None or is_query(table) or (where == "terminal" and not here):
+        return
+    check = check_asked(table, y, asked, progress=progress)
+    if where == "terminal":
+        print("your table beside what is agreed on, for your eyes, not protected:", file=sys.stderr)
+        for line in (*check.in_words(), _IF_WRONG):
+            print(f"  {line}", file=sys.stderr)
+        return
+    with replacing(Path(where)) as draft:
+        draft.write_text(json.dumps(check.to_dict(), indent=2) + "\n", encoding="utf-8")

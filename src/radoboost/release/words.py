@@ -82,13 +82,30 @@ def holders_in_words(holders: Holders) -> list[str]:
     >>> holders_in_words(Holders("merged", ({"rows": 10}, {"rows": 12})))
     ['made of releases of 2 holders, merged']
     """
-    sentences = [_WAYS.get(holders.how, "made of releases of {} holders, merged").format(holders.count)]
+    sentences = [_WAYS.get(holders.how, "made of releases of {} holders, merged").format(holders.count) + _who(holders)]
     for figure in holders.figures:
         relation = figure.event.relation
         neighbours = "" if relation is None else f", for {relation.value} as neighbours"
         delta = rounded_up(figure.delta, 6)
         sentences.append(f"{figure.case}: epsilon {epsilon_text(figure.epsilon)}, delta {delta}{neighbours}")
     return sentences
+
+
+def _who(holders: Holders) -> str:
+    """The names of those who met in a room, and when some of them left.
+
+    >>> _who(Holders("room", ({"name": "east", "until": None}, {"name": "coast", "until": 0})))
+    ': east; coast left before the first sum'
+    """
+    if holders.how != ROOM:
+        return ""
+    stayed = [str(part.get("name")) for part in holders.parts if part.get("until") is None]
+    left = [
+        f"{part.get('name')} left " + (f"after stage {part['until']}" if part["until"] else "before the first sum")
+        for part in holders.parts
+        if part.get("until") is not None
+    ]
+    return ": " + "; ".join([", ".join(stayed), *left])
 
 
 def figures_of(statement: Statement) -> dict[str, Any]:

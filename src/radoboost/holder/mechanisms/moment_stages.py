@@ -126,6 +126,7 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
             f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}, by counts with noise of "
             f"deviation {doubt:,.0f}, so there may be none: name the column that says whose row it is, {BY_DOCUMENTS}, "
             f"or take a larger epsilon. These counts are all that was spent, and {ONLY_A_LEDGER}"
+            f"{_of_holders(run)}"
         )
     excess = spoiled - MOST_SPOILED * (good + spoiled)
     spread = deviation * math.sqrt((1 - MOST_SPOILED) ** 2 + (1 + shape.raw) * MOST_SPOILED**2)
@@ -166,6 +167,13 @@ def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float, run: 
         )
 
 
+def _of_holders(run: Run) -> str:
+    """What to do where the rows are those of several holders, none of whom knows whose are at fault."""
+    if not run.several:
+        return ""
+    return ". These are the rows of all holders together; each holder: rado check TABLE; then open a new room"
+
+
 def _about(deviation: float) -> str:
     """A number is near the truth if it has noise, and else is it."""
     return "about " if deviation else ""
@@ -177,8 +185,10 @@ def _spent(deviation: float, run: Run) -> str:
     They are exact where a label is what is protected.
     """
     if not deviation:
-        return EXACT_COUNTS.format("of all holders, each of whom sees them" if run.several else "for the holder alone")
-    return f"These counts have noise of deviation {deviation:,.0f}, and are all that was spent; {ONLY_A_LEDGER}"
+        whose = "of all holders, each of whom sees them" if run.several else "for the holder alone"
+        return EXACT_COUNTS.format(whose) + _of_holders(run)
+    spent = f"These counts have noise of deviation {deviation:,.0f}, and are all that was spent; {ONLY_A_LEDGER}"
+    return spent + _of_holders(run)
 
 
 class Stages:

@@ -21,15 +21,17 @@ from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import MECHANISMS, Asked, Mechanism, Plain
 from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
 from radoboost.holder.mechanisms.records import check_declared, check_person, declared_features
+from radoboost.holder.room.mailbox import AGREEMENT
 from radoboost.holder.room.parties import check_numbers, most_lost
 from radoboost.holder.signatures import check_n_rados
 from radoboost.tables.kinds import PRIVATE
 from radoboost.tables.labels import check_classes
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
-PLACE = "agreement"  # the name of its message
+PLACE = AGREEMENT  # the name of its message
 VERSION = 1
 MOST_BYTES = 16 * 2**20
+NOTHING = "it promises nothing about records: there is no epsilon (--epsilon), so no noise is added"
 _TEXT_OR_NONE, _NUMBER_OR_NONE = (str, type(None)), (int, type(None))
 _FORMS: Mapping[str, tuple[type, ...]] = {
     "declared": (Mapping,), "label": _TEXT_OR_NONE, "classes": (tuple,), "mechanism": (str,), "parameters": (Mapping,),
@@ -101,14 +103,8 @@ class Agreement:
 
     def protection(self) -> Mechanism:
         """The mechanism, refused where it is not one for rooms."""
-        kind = MECHANISMS.get(self.mechanism)
-        if kind is None or not getattr(kind, "in_rooms", False):
-            names = ", ".join(name for name, one in MECHANISMS.items() if getattr(one, "in_rooms", False))
-            raise ArgumentError(
-                f"in a room sums of all holders are taken, and noise is added to these; the mechanism {self.mechanism} "
-                f"is not made so: take one of {names}"
-            )
-        return kind(**self.parameters)
+        check_in_rooms(self.mechanism)
+        return MECHANISMS[self.mechanism](**self.parameters)
 
     def asked(self) -> Asked:
         """What a holder asks `craft` for; its coins have a key of its own."""
@@ -171,22 +167,48 @@ class Agreement:
         """What is agreed on, as lines for people.
 
         >>> agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=5).in_words()[0]
-        '5 holders, of whom 1 may be lost on the way; noise is enough for 1 who is lost or tells what it knows'
+        '5 holders, of whom 1 may be lost on the way'
         """
         names = declared_features(self.asked()) or ()
-        given = ", ".join(f"{name} {value}" for name, value in self.parameters.items() if value is not None)
+        unused = () if self.asked().declared.searched(names) else ("bounds_share",)
+        shown = {name: value for name, value in self.parameters.items() if value is not None and name not in unused}
+        given = ", ".join(f"{name} {value}" for name, value in shown.items())
         whose = "" if self.person is None else f", persons by {self.person!r}, at most {self.max_rows:,} rows of each"
         lost = most_lost(self.parties, self.tolerate)
         many = self.tolerate > 1
         gone = f"{'are' if many else 'is'} lost or " if lost else ""
+        private = self.protection().private
+        label = "labels beside the table" if self.label is None else f"label {self.label!r}"
+        telling = "tell what they know" if many else "tells what it knows"
+        enough = f"; noise is enough for {self.tolerate} who {gone}{telling}"
         return [
-            f"{self.parties} holders, of whom {lost or 'none'} may be lost on the way; noise is enough for "
-            f"{self.tolerate} who {gone}{'tell what they know' if many else 'tells what it knows'}",
+            f"{self.parties} holders, of whom {lost or 'none'} may be lost on the way{enough if private else ''}",
             f"mechanism {self.mechanism}{f' ({given})' if given else ''}{whose}",
-            f"{len(names):,} columns as declared, and of them {self.terms!r}"
+            *([] if private else [NOTHING]),
+            f"{len(names):,} column{'' if len(names) == 1 else 's'} as declared"
+            + ("" if self.terms == "auto" else f", taken as {self.terms!r}")
             + (f"; {self.n_rados:,} rados" if self.n_rados else ""),
-            f"label {self.label!r}, classes {', '.join(map(repr, self.classes))}",
+            f"{label}, classes {', '.join(map(repr, self.classes))}",
         ]
+
+
+def rooms_mechanisms() -> list[str]:
+    """The names of the mechanisms that work in rooms.
+
+    >>> rooms_mechanisms()
+    ['plain', 'moments', 'noisy-rados']
+    """
+    return [name for name, kind in MECHANISMS.items() if getattr(kind, "in_rooms", False)]
+
+
+def check_in_rooms(name: str) -> None:
+    """Refuse a mechanism that does not work in rooms, by its name."""
+    names = rooms_mechanisms()
+    if name not in names:
+        raise ArgumentError(
+            f"in a room sums of all holders are taken, and noise is added to these; the mechanism {name} is not made "
+            f"so: take one of {', '.join(names)}"
+        )
 
 
 def agree(

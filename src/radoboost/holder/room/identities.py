@@ -60,6 +60,10 @@ class Identity:
             ) from None
         except OSError as error:
             raise RoomError(f"cannot read the identity {place}: {reason(error)}") from None
+        if b"PRIVATE KEY-----" not in content:
+            raise RoomError(
+                f"{place} is no identity, for it holds no key; make one at a place of its own: rado room identity FILE"
+            )
         if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
             raise RoomError(
                 f"others can read the identity {place}: make a new one, or, if nobody did, chmod 600 {place}"

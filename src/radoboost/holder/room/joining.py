@@ -25,6 +25,7 @@ from radoboost.holder.room.seating import Confirm, check_name, take_seat, taken_
 from radoboost.holder.room.secure_sums import secure_sum
 from radoboost.holder.room.sitting import Adding, Sitting
 from radoboost.holder.room.stops import telling_if_stopped
+from radoboost.holder.table_check import tell_beforehand
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.release import Release
 
@@ -111,6 +112,7 @@ def join_room(
     progress: bool = False,
     stop: threading.Event | None = None,
     add: Adding = secure_sum,
+    look: Callable[[Agreement], None] | None = None,
 ) -> Release:
     """Join a room with a table, and make one release with all others: nobody sees another's rows or sums.
 
@@ -131,7 +133,8 @@ def join_room(
     output : path, optional
         Where to write the file of the release: it has the same bytes at each holder.
     ledger, counts, threads, progress : as for `craft`
-        This holder's own. What was booked stays booked, also if the room has to stop.
+        This holder's own. What was booked stays booked, also if the room has to stop. Counts are shown before this
+        holder greets the others, too: what becomes of its rows by what is agreed on.
     wait, patience : float
         How many seconds to wait for all to join; and, once they have, for those who are late in a round: the room then
         goes on without them.
@@ -141,6 +144,8 @@ def join_room(
         Ends the sitting when it is set.
     add : callable
         How sums are taken; for rehearsals and tests.
+    look : callable (agreement), optional
+        Is shown what was agreed on, before this holder greets the others; whatever it raises ends the joining.
 
     Examples
     --------
@@ -169,7 +174,11 @@ def join_room(
         )
         raise ArgumentError(f"the holders of this room agreed on {what}")
     mechanism, asked = agreement.check()
+    if look is not None:
+        look(agreement)
     check_for_room(table, y, mechanism, asked, books, counts)
+    if mechanism.private:
+        tell_beforehand(table, y, asked, counts, progress=progress)
     tell = _teller(progress)
     seats = take_seat(mailbox, agreement, own, confirm, wait, stop, tell)
     sitting = Sitting(mailbox, seats, own, patience=patience, add=add, stop=stop, tell=tell)

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from radoboost.errors import ArgumentError, RoomError
 
+AGREEMENT = "agreement"  # the name of the first message of a room
+_LEFT_BY_SYSTEMS = ("Thumbs.db", "desktop.ini", "lost+found")
 LARGEST = 256 * 2**20  # bytes of one message
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}(/[A-Za-z0-9][A-Za-z0-9_-]{0,63}){0,3}")
 
@@ -113,4 +115,20 @@ def mailbox_at(
         )
     if trust_network:
         raise ArgumentError("trust_network (--trust-network) is about the address of a room, and this one is a folder")
+    if make:
+        _check_empty(place)
     return FolderMailbox(place, make=make)
+
+
+def _check_empty(place: str) -> None:
+    """Refuse to make a room of a folder that holds other things, which all holders would then see."""
+    try:
+        there = sorted(name for name in os.listdir(place) if name[0] != "." and name not in _LEFT_BY_SYSTEMS)
+    except OSError:
+        return  # it is not there, or opening it says what is wrong
+    if there and AGREEMENT not in there:
+        more = "" if len(there) == 1 else f" and {len(there) - 1:,} more"
+        raise RoomError(
+            f"{place} is a folder that holds {there[0]!r}{more}, and a room needs one of its own, which all holders "
+            "see; name a new one (-o)"
+        )

@@ -19,13 +19,14 @@ from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import ANYBODY, place_of, read, written
 from radoboost.holder.room.parties import Party, Seats
-from radoboost.holder.room.stops import Stops, telling_if_stopped
+from radoboost.holder.room.stops import STOP, Stops, telling_if_stopped
 from radoboost.holder.room.waiting import waited
 
 BEFORE = 0  # the stage of greetings; sums follow
 HELLO, READY = "hello", "ready"
 Confirm = Callable[[str, Sequence[Party]], bool] | str
 _SHORT_BYTES = 4096  # of a message before the first sum
+_OWN_KEY = "each holder needs one of its own: rado room identity FILE, and --identity FILE"
 _CODE_BITS = 200
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # without letters that are taken for others
 _TAKEN_FOR = str.maketrans("ilo", "110")
@@ -83,13 +84,18 @@ def signers(digest: bytes, parties: Sequence[Party]) -> Seats:
 def seated(agreement: Agreement, parties: Sequence[Party]) -> Seats:
     """The seats of all who greeted: their digest depends on each byte of the agreement, each name and each key."""
     roster = sorted(parties, key=lambda party: party.name)
-    keys = {party.public_key for party in roster}
-    if len(keys) < len(roster):
-        twice = [party.name for party in roster if sum(party.public_key == one.public_key for one in roster) > 1]
-        raise RoomError(f"{' and '.join(twice)} have one key; each holder needs an identity of its own")
+    _check_keys(roster)
     text = json.dumps([[party.name, party.public_key.hex()] for party in roster], separators=(",", ":"))
     digest = hashlib.sha256(b"radoboost/room/" + agreement.digest + text.encode()).digest()
     return Seats(digest, tuple(roster), agreement.tolerate)
+
+
+def _check_keys(parties: Sequence[Party]) -> None:
+    """Refuse one key under several names."""
+    keys = [party.public_key for party in parties]
+    twice = [party.name for party in parties if keys.count(party.public_key) > 1]
+    if twice:
+        raise RoomError(f"{' and '.join(twice)} have one key, and {_OWN_KEY}; then open a new room")
 
 
 def code_of(seats: Seats) -> str:
@@ -168,7 +174,7 @@ def taken_seats(mailbox: Mailbox, agreement: Agreement, code: str | None = None)
     rosters = [seats for seats, ready in ready_rosters(mailbox, agreement) if len(ready) == agreement.parties]
     if code is not None and rosters:
         rosters = [seats for seats in rosters if is_code(code, code_of(seats))] or rosters[:1]
-        check_code(code, code_of(rosters[0]))
+        check_code(code, code_of(rosters[0]), "nothing was written")
     if len(rosters) == 1:
         return rosters[0]
     if rosters:
@@ -182,7 +188,7 @@ def taken_seats(mailbox: Mailbox, agreement: Agreement, code: str | None = None)
             f"{len(names)} of {agreement.parties} holders have joined {mailbox.name} so far"
             f"{''.join(f', {name}' for name in names)}; the release comes when all have"
         )
-    raise RoomError(f"not all of {', '.join(names)} have confirmed the code of {mailbox.name}; wait for them")
+    raise RoomError(f"not all of {', '.join(names)} have confirmed the code of {mailbox.name}; see rado room show")
 
 
 def _ready_bytes(agreement: Agreement) -> int:
@@ -200,9 +206,14 @@ def take_seat(
 ) -> Seats:
     """Greet, wait for all, let people compare the code, and wait until all have said that they agree."""
     name, hello = own.party.name, greeting(agreement, own)
+    for party in _greetings(
+        mailbox, agreement, lenient=True
+    ):  # before greeting, so that the room stays good for others
+        if party.public_key == own.party.public_key and party.name != name:
+            raise RoomError(f"{party.name} has joined this room with the key of {name}, and {_OWN_KEY}")
     if not mailbox.put(hello_place(name), hello) and mailbox.get(hello_place(name)) != hello:
         raise RoomError(f"somebody has joined this room as {name} already; take another name, or open a new room")
-    if mailbox.get(place_of(BEFORE, READY, name)) is not None:
+    if any(mailbox.get(place_of(BEFORE, kind, name)) is not None for kind in (READY, STOP)):
         raise RoomError(f"{name} was in this room before, and nobody comes back: its keys are gone; open a new room")
     seen: list[Party] = []
 
@@ -211,6 +222,7 @@ def take_seat(
         if len(parties) > agreement.parties:  # late strangers do not count, once somebody is ready
             rosters = [seats for seats, _ in ready_rosters(mailbox, agreement) if own.party in seats.parties]
             parties = list(rosters[0].parties) if len(rosters) == 1 else who_greeted(mailbox, agreement)
+        _check_keys(parties)
         if len(parties) > len(seen):
             seen[:] = parties
             tell(
@@ -222,10 +234,11 @@ def take_seat(
     if parties is None:
         raise RoomError(
             f"only {', '.join(party.name for party in seen)} came within {wait:,.0f} seconds, of {agreement.parties} "
-            "holders; join again once the others can, or wait longer (wait=)"
+            "holders; join again once the others can, or wait longer (wait=SECONDS, or --wait)"
         )
     seats = seated(agreement, parties)
-    _check_confirmed(confirm, seats)
+    with telling_if_stopped(mailbox, seats, own):  # without this one's word nobody goes on
+        _check_confirmed(confirm, seats)
     ready = written(
         own,
         agreement.digest,
@@ -243,7 +256,7 @@ def take_seat(
 def _check_confirmed(confirm: Confirm, seats: Seats) -> None:
     code = code_of(seats)
     if isinstance(confirm, str):
-        check_code(confirm, code)
+        check_code(confirm, code, "nothing was computed")
     elif not confirm(code, seats.parties):
         raise RoomError("the code was not confirmed, so this holder does not take part; nothing was computed")
 
@@ -257,15 +270,15 @@ def is_code(given: str, code: str) -> bool:
     return "".join(given.replace("-", " ").split()).lower().translate(_TAKEN_FOR) == "".join(code.split())
 
 
-def check_code(given: str, code: str) -> None:
-    """Refuse another code than that of the room; spaces, dashes and capitals do not count.
+def check_code(given: str, code: str, stand: str) -> None:
+    """Refuse another code than that of the room, and say how things `stand`; spaces, dashes and capitals do not count.
 
-    >>> check_code("ABC-1O", "abc 10")
+    >>> check_code("ABC-1O", "abc 10", "nothing was computed")
     """
     if not is_code(given, code):
         raise RoomError(
             f"the code of this room is {code}, and the one given is {given!r}: somebody sees another agreement or "
-            "other keys; do not go on, and find out who (nothing was computed)"
+            f"other keys; do not go on, and find out who ({stand})"
         )
 
 
@@ -282,7 +295,7 @@ def _wait_until_ready(
     before, stops = signers(agreement.digest, seats.parties), Stops(mailbox, seats)
 
     def all_ready() -> bool | None:
-        gone = stops.among([party.name for party in seats.parties])  # first, for what they stopped for came before
+        gone = stops.among([party.name for party in seats.parties])  # first: whoever is ready says so before it stops
         for name in list(missing):
             place = place_of(BEFORE, READY, name)
             content = mailbox.get(place)
@@ -293,6 +306,11 @@ def _wait_until_ready(
             missing.remove(name)
             if missing:
                 tell(f"{name} is ready; waiting for {', '.join(missing)}")
+        if refused := [name for name in missing if name in gone]:
+            raise RoomError(
+                f"{' and '.join(refused)} did not confirm the code, and stopped; nothing was computed: find out why, "
+                "and open a new room"
+            )
         if len(gone) > seats.most_lost:
             raise RoomError(
                 f"{', '.join(sorted(gone))} stopped, and the room can do without {seats.most_lost} holders at most; "
