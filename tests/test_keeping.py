@@ -1,0 +1,117 @@
+"""What commands write over, and what they leave alone."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import radoboost as rb
+from radoboost.cli import keeping
+from radoboost.errors import OutputError
+
+
+@pytest.fixture
+def made(rado, clinic, tmp_path):
+    """One file of each kind that the command makes, in the working directory."""
+    declared = tmp_path / "bounds.json"
+    declared.write_text('{"age": [0, 100], "dose": [0, 1]}')
+    private = ["--bounds", declared, "--label", "readmitted", "--classes", "no", "yes", "--epsilon", 1]
+    plain = ["craft", clinic, "--label", "readmitted", "-n", 50, "-o"]
+    for words in (
+        [*plain, "plain.rado.parquet"],
+        [*plain, "other.rado.parquet"],
+        ["craft", clinic, *private, "-o", "spent.rado.parquet"],
+        ["learn", "plain.rado.parquet", "-o", "plain.model.json", "--report", "plain.html"],
+        ["predict", "plain.model.json", clinic, "-o", "clinic.scores.csv"],
+        ["predict", "plain.model.json", clinic, "-o", "clinic.scores.parquet"],
+        ["export", "plain.model.json", "--to", "python", "-o", "plain.py"],
+        ["export", "plain.model.json", "--to", "sql", "-o", "plain.sql"],
+        ["schema", clinic, "--label", "readmitted", "-o", "clinic.schema.json"],
+        ["share", clinic, "--label", "readmitted", "-o", "a.share", "b.share"],
+        ["craft", "a.share", "--new-key", "both.key", "-n", 50, "-o", "a.partial"],
+    ):
+        code, _, err = rado(*words)
+        assert code == 0, err
+    shutil.copy(clinic, "table.csv")
+    return clinic
+
+
+KINDS = {
+    "plain.rado.parquet": keeping.RELEASE,
+    "spent.rado.parquet": keeping.RELEASE,
+    "plain.model.json": keeping.MODEL,
+    "plain.html": keeping.PAGE,
+    "clinic.scores.csv": keeping.SCORES,
+    "clinic.scores.parquet": keeping.SCORES,
+    "plain.py": keeping.PROGRAM,
+    "plain.sql": keeping.PROGRAM,
+    "clinic.schema.json": keeping.SCHEMA,
+    "a.share": keeping.SHARE,
+    "a.partial": keeping.PARTIAL,
+    "both.key": keeping.OTHER,
+    "table.csv": keeping.OTHER,
+}
+
+
+def test_every_file_is_known_for_what_it_is(made):
+    assert {name: keeping.kind_of(Path(name)) for name in KINDS} == KINDS
+
+
+def writers(table):
+    """Commands that write, without their places, and what each writes."""
+    label = ["--label", "readmitted"]
+    return [
+        (["craft", table, *label, "-n", 50, "-o"], keeping.RELEASE),
+        (["merge", "plain.rado.parquet", "other.rado.parquet", "-o"], keeping.RELEASE),
+        (["learn", "other.rado.parquet", "-o"], keeping.MODEL),
+        (["predict", "plain.model.json", table, "-o"], keeping.SCORES),
+        (["export", "plain.model.json", "--to", "python", "-o"], keeping.PROGRAM),
+        (["schema", table, *label, "-o"], keeping.SCHEMA),
+        (["share", table, *label, "-o", "c.share"], keeping.SHARE),
+        (["craft", "b.share", "--key", "both.key", "-n", 50, "-o"], keeping.PARTIAL),
+    ]
+
+
+def test_no_command_writes_over_another_kind_of_file_or_a_promise(rado, made):
+    for words, kind in writers(made):
+        for name in ("table.csv", "both.key", "spent.rado.parquet", "plain.html"):
+            before = Path(name).read_bytes()
+            code, out, err = rado(*words, name)
+            assert (code, out, err.count("\n")) == (1, "", 1), (words, name, err)
+            assert name in err and "--force" in err
+            assert Path(name).read_bytes() == before
+        if kind != keeping.RELEASE:
+            assert f"and not {kind}" in rado(*words, "spent.rado.parquet")[2]
+        else:
+            assert "spent epsilon 1 (one record" in rado(*words, "spent.rado.parquet")[2]
+
+
+def test_the_same_kind_is_written_again_and_force_writes_over_anything(rado, made):
+    for words, kind in writers(made):
+        name = "out.parquet" if kind == keeping.SCORES else "out.py"
+        Path(name).write_bytes(b"")  # an empty file is nothing to keep
+        for _ in range(2):
+            code, _, err = rado(*words, name)
+            assert code == 0, err
+        Path(name).unlink()
+        shutil.copy("table.csv", name)
+        assert rado(*words, name)[0] == 1
+        code, _, err = rado(*words, name, "--force")
+        assert code == 0, err
+        Path(name).unlink()
+
+
+def test_a_page_is_not_written_over_what_is_no_page(rado, made):
+    Path("notes.html").write_text("my own notes")
+    for words in (["show", "plain.model.json", "--html"], ["learn", "plain.rado.parquet", "--report"]):
+        code, _, err = rado(*words, "notes.html")
+        assert code == 1 and "notes.html is there, and it is no page" in err
+        assert rado(*words, "notes.html", "--force")[0] == 0
+        Path("notes.html").write_text("my own notes")
+
+
+def test_a_release_to_be_written_in_python_asks_nobody(made):
+    rb.load("plain.rado.parquet").save("spent.rado.parquet")
+    keeping.keep_promise(Path("spent.rado.parquet"))
+    with pytest.raises(OutputError, match="it is a model, and not a release"):
+        keeping.keep_promise(Path("plain.model.json"))
