@@ -3,6 +3,7 @@
 import builtins
 import dataclasses
 import importlib
+import json
 import math
 import os
 import random
@@ -173,6 +174,27 @@ def test_wrong_keys_and_rows_that_do_not_belong_together(keys, table, rows):
     refused("bits must be", lambda: secure.keygen(1024))
     refused("not those of the public key", lambda: secure.PrivateKey(3, 5, keys.public))
     refused("no public key", lambda: secure.PublicKey(15, 2))
+
+
+def test_public_keys_that_hide_nothing_are_refused(keys, tmp_path):
+    """Powers of h that are few, modulo n or one of its factors, and moduli whose factors show (E6)."""
+    n, p, q = keys.public.n, keys.private.p, keys.private.q
+    root = 1 - 2 * p * pow(p, -1, q)  # 1 modulo p, and -1 modulo q
+    crossed = 1 + (keys.public.h - 1) * p * pow(p, -1, q)  # 1 modulo p, and h modulo q
+    weak = [n * n - 1, 1 + n, 1 + 5 * n, (1 + n) * (n * n - 1) % n**2, pow(root, n, n * n), pow(crossed, n, n * n)]
+    for h in weak:
+        refused("could be read by anyone.*fingerprints", lambda h=h: secure.PublicKey(n, h))
+    for modulus in (2**2203 - 1, 3 * n):  # a prime of Mersenne's, and one that has a small factor
+        refused("could be read by anyone", lambda modulus=modulus: secure.PublicKey(modulus, 7))
+    (tmp_path / "weak").write_text(json.dumps({"radoboost_paillier_public": 1, "n": f"{n:x}", "h": f"{1 + n:x}"}))
+    refused("weak: numbers encrypted", lambda: secure.load_key(tmp_path / "weak"))
+
+
+def test_people_compare_a_fingerprint(keys, tmp_path):
+    keys.public.save(tmp_path / "public")
+    shown = secure.load_key(tmp_path / "public").fingerprint
+    assert shown == keys.public.fingerprint and shown.replace(" ", "") == keys.public.id and len(shown.split()) == 8
+    assert secure.keygen().public.fingerprint != shown
 
 
 def test_truncated_and_altered_ciphertexts(keys, rows, tmp_path):

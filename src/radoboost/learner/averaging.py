@@ -70,10 +70,11 @@ class Average:
 def learn_average(parts: Sequence[Part], *, one_holder: bool = False) -> Model:
     """The model from private moments of several holders, with what they promise together."""
     _check(parts)
+    statement = together(parts, one_holder=one_holder)
     fit, first = average(parts), parts[0].release
     learner = {
         "name": "moments",
-        "from": f"released moments of {len(parts)} holders, averaged",
+        "from": f"{len(parts)} releases of moments, averaged",
         "left_out": [parts[place].title for place in fit.left_out],
         "empty_chance": fit.empty_chance,
         "noise_share": fit.noise_share,
@@ -83,11 +84,16 @@ def learn_average(parts: Sequence[Part], *, one_holder: bool = False) -> Model:
     origin = {
         "n_rados": 0,
         "n_examples": None if None in counts else sum(count for count in counts if count is not None),
-        "mechanism": {key: first.mechanism[key] for key in _COMMON if key in first.mechanism},
+        "mechanism": {key: first.mechanism[key] for key in _COMMON if _agree(parts, key)},
         "signatures": dict(first.signatures),
     }
-    statement = together(parts, one_holder=one_holder)
     return Model(fit.theta, first.columns, first.classes, learner, origin, statement, pooled_schema(parts), first.map)
+
+
+def _agree(parts: Sequence[Part], key: str) -> bool:
+    """Whether all releases say the same about how they were made."""
+    first = parts[0].release.mechanism
+    return key in first and all(part.release.mechanism.get(key) == first[key] for part in parts)
 
 
 def average(parts: Sequence[Part]) -> Average:

@@ -40,6 +40,17 @@ class Part:
         return rows
 
     @property
+    def fingerprints(self) -> frozenset[str]:
+        """Those of the holders who made it, as far as they were in rooms; none where one holder did."""
+        holders = self.release.statement.holders
+        return frozenset() if holders is None else holders.fingerprints
+
+    @property
+    def room(self) -> dict[str, list[str]]:
+        """What a statement says of those who made it, where they were in a room."""
+        return {"holders": sorted(self.fingerprints)} if self.fingerprints else {}
+
+    @property
     def entries(self) -> list[dict[str, Any]]:
         """What a statement says of it; of one that was merged itself, of each of its parts."""
         release, holders = self.release, self.release.statement.holders
@@ -51,6 +62,7 @@ class Part:
                 "digest": release.digest,
                 "rows": release.n_examples,
                 "rados": release.n_rados,
+                **self.room,
                 # Where there is no id, the signatures are from a seed, and go by the numbers of rows.
                 **({} if release.id else {"first_row": int(release.signatures.get("first_row", 0))}),
             }

@@ -67,6 +67,24 @@ class Holders:
     parts: Sequence[Mapping[str, Any]]
     figures: Sequence[Figure] = ()
 
+    @property
+    def fingerprints(self) -> frozenset[str]:
+        """Those of the keys of all holders who were in rooms: a part is one of them, or the release of a room.
+
+        >>> sorted(Holders("merged", ({"rows": 10}, {"rows": 12, "holders": ["6668", "7aad"]})).fingerprints)
+        ['6668', '7aad']
+        """
+        return frozenset(key for part in self.parts for key in _keys(part))
+
+    @property
+    def count(self) -> int:
+        """How many holders there are, as far as can be seen: one who was in two rooms counts once.
+
+        >>> Holders("merged", ({"rows": 10}, {"rows": 12, "holders": ["6668", "7aad"]})).count
+        3
+        """
+        return len(self.fingerprints) + sum(not _keys(part) for part in self.parts)
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
         return {
@@ -86,3 +104,10 @@ class Holders:
         if holders.how not in WAYS:
             raise ReleaseError(f"the statement says that holders {holders.how!r}, which this version does not know")
         return holders
+
+
+def _keys(part: Mapping[str, Any]) -> list[str]:
+    """The fingerprints in what a statement says of a part."""
+    several = part.get("holders", ())
+    named = [part.get("fingerprint"), *(several if isinstance(several, list | tuple) else ())]
+    return [key for key in named if isinstance(key, str) and key]

@@ -46,16 +46,16 @@ Rows = NDArray[np.float64]
 _EXACT = 53  # bits of a whole number that float64 holds
 _TRUST = "several holders, each of whom sees its own table alone; of each: {each}"
 _PARTS = (
-    "How many rows each of the {count} holders has, and the ids and digests of their releases, are in this statement. "
-    "A row that several holders have counts several times."
+    "How many rows each of the {count} releases is of that were merged, and their ids and digests, are in this "
+    "statement, and of a room the fingerprints of its holders. A row that several holders have counts several times."
 )
 _OF_SUMS = (
-    "These rados are sums of those of {count} holders: whoever has the releases of all but one of them, as each of two "
-    "holders has of itself, knows by subtraction what that one released."
+    "These rados are sums of those of {count} releases: whoever has all but one of them, as of two each maker has its "
+    "own, knows that one by subtraction."
 )
 _OF_MOMENTS = (
-    "These rados are those of {count} holders, one holder after the other, moved and stretched: what each released can "
-    "be read off them."
+    "These rados are those of {count} releases, one after the other, moved and stretched: each release can be read off "
+    "them."
 )
 _SEEDED = (
     "Holders who share a seed know each other's signatures, and can solve for each other's rows from rados: let none "
@@ -161,12 +161,17 @@ def _check_kind(part: Part) -> None:
 
 
 def _check_tables(parts: Sequence[Part]) -> None:
-    """Refuse two releases of one table, where one says that it was composed with the other, or with a third."""
+    """Refuse two releases of one table: composed with each other or with a third, or of one holder in two rooms."""
     for one, other in combinations(parts, 2):
         if known_names(one.release) & known_names(other.release):
             raise ArgumentError(
                 f"{one.name} and {other.name} are of one table, for they were composed with each other or with a "
                 "third release, and its rows would count twice; give one of them"
+            )
+        if one.fingerprints & other.fingerprints:
+            raise ArgumentError(
+                f"{one.name} and {other.name} were made in rooms that had a holder in common, whose rows would count "
+                "twice; give one of them, or let all holders make one release in a room (rado room)"
             )
 
 

@@ -2,8 +2,10 @@
 
 Steps A1, A2, ... are those of docs/proofs/accounting.md. By A13 one record at one holder changes one release, and what
 it costs is what that release costs; of several, the costliest. One who is at several holders is in the releases of all
-of them, whose noise is independent: these compose. Nobody can see from releases whether two are of one table, unless
-one was composed with the other; such releases compose for everybody who is in the table.
+of them, whose noise is independent: these compose. A release may be that of a room, in which the rows of several
+holders are in one sum: there one who is at two of them moves it twice. Releases of one table compose for everybody who
+is in it. That two are of one table can be seen where one was composed with the other, and where both are of rooms that
+had a holder in common; nobody can see it otherwise.
 """
 
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from math import isinf
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.privacy import Event, Relation, accountant_name, best_guess, epsilon_at, event_to_dict
+from radoboost.privacy import Event, Relation, accountant_name, best_guess, epsilon_at, event_to_dict, group_event
 from radoboost.release import Statement, percent_up
 from radoboost.release.alike import Part
 from radoboost.release.chain import Earlier, chain, known_names, total
@@ -21,8 +23,8 @@ from radoboost.release.holders import AVERAGED, Figure, Holders
 
 _TRUST = "several holders, each of whom sees its own table alone, and is trusted with it; of each: {each}"
 _ONE = (
-    "What is in one holder's table changes that holder's release alone, so that the promise for one who is at one "
-    "holder is that of the release there, and here that of the costliest of {count}."
+    "What is in one holder's table changes no releases but those that this holder made, alone or in a room, so that "
+    "the promise for one who is at one holder is that of these, and here that of the costliest of {count}."
 )
 _GUESS = (
     "An adversary who knows everything else, and otherwise would toss a coin, is right about which of two neighbours "
@@ -31,7 +33,12 @@ _GUESS = (
 _SEVERAL = (
     "One who is at several holders is in the releases of all of them: the figures above say what these come to "
     "together. That no two of these releases are of one table is the word of whoever put them together, but for those "
-    "that were composed with each other."
+    "that were composed with each other, and those of rooms that had a holder in common."
+)
+_ROOMS = (
+    "Holders of rooms are told apart by the keys that they sign with. One who signed with two keys, or who made one of "
+    "these releases alone and another in a room, cannot be seen: then these compose for all of its people, and more is "
+    "told of them than is said here. What a room promises against its own holders is among the figures."
 )
 _RELEASES = "What each holder released is out as well, and each release tells what its own statement says."
 
@@ -54,11 +61,12 @@ def together(parts: Sequence[Part], *, one_holder: bool = False) -> Statement:
     events = [_composed([check_statement(part.release.statement) for part in own], relation) for own in tables]
     order = _costliest_first(events, deltas)
     event, statements = order[0], [part.release.statement for part in parts]
-    guess, count = best_guess(event), len(tables)
+    guess, count, several = best_guess(event), len(tables), sum(map(_n_holders, tables)) > 1
     promises = [_GUESS.format(guess=percent_up(guess))]
     if count > 1:
         promises.insert(0, _ONE.format(count=count))
     own_words = dict.fromkeys(sentence for statement in statements for sentence in statement.not_protected)
+    units = "; or ".join(dict.fromkeys(statement.unit_of_privacy for statement in statements))
     trust = "; or ".join(dict.fromkeys(statement.trust_model for statement in statements))
     return replace(
         statements[0],
@@ -67,8 +75,13 @@ def together(parts: Sequence[Part], *, one_holder: bool = False) -> Statement:
         delta=delta,
         accountant=accountant_name(event),
         promises=() if isinf(epsilon_at(event, delta)) else tuple(promises),
-        not_protected=(*([_SEVERAL] if count > 1 else []), _RELEASES, *own_words),
-        unit_of_privacy=statements[0].unit_of_privacy + ("; who is at one of the holders" if count > 1 else ""),
+        not_protected=(
+            *([_SEVERAL] if several else []),
+            *([_ROOMS] if any(part.release.statement.holders is not None for part in parts) else []),
+            _RELEASES,
+            *own_words,
+        ),
+        unit_of_privacy=units + ("; who is at one of the holders" if several else ""),
         trust_model=_TRUST.format(each=trust),
         random_source="; or ".join(dict.fromkeys(statement.random_source for statement in statements)),
         best_guess=guess,
@@ -91,15 +104,37 @@ def _relation(parts: Sequence[Part]) -> Relation:
 
 
 def _tables(parts: Sequence[Part]) -> list[list[Part]]:
-    """The releases by table: those that were composed with each other, or with a third, are of one."""
+    """The releases by table: those that were composed with each other, or with a third, are of one.
+
+    So are those of rooms that had a holder in common. What they all come to is no less than what those cost that one
+    holder had a part in.
+    """
     tables: list[tuple[set[str], list[Part]]] = []
     for part in parts:
-        ids, own = known_names(part.release), [part]
+        ids, own = known_names(part.release) | part.fingerprints, [part]
         for known in [table for table in tables if table[0] & ids]:
             tables.remove(known)
             ids, own = ids | known[0], [*known[1], *own]
         tables.append((ids, own))
     return [own for _, own in tables]
+
+
+def _n_holders(table: Sequence[Part]) -> int:
+    """How many holders made these releases of one table: those of their rooms, or a single one."""
+    known = frozenset[str]().union(*(part.fingerprints for part in table))
+    return max(len(known), *(_in_room(part) for part in table))
+
+
+def _in_room(part: Part) -> int:
+    """How many holders made one release."""
+    holders = part.release.statement.holders
+    return 1 if holders is None else holders.count
+
+
+def _of_group(table: Sequence[Part], size: int, relation: Relation) -> Event:
+    """What releases of one table cost one who is at so many of the holders who made them (A12, A13)."""
+    own = [group_event(check_statement(part.release.statement), min(size, _in_room(part))) for part in table]
+    return _composed(own, relation)
 
 
 def _composed(events: Sequence[Event], relation: Relation) -> Event:
@@ -123,25 +158,47 @@ def _figures(
 ) -> tuple[Figure, ...]:
     """What one pays who is at two holders, or at all; or at one, with that one's earlier releases."""
     count, figures = len(tables), []
-    own = order[-count:]
+    rooms = [table for table in tables if _n_holders(table) > 1]
+    pairs = [_of_group(table, 2, relation) for table in rooms]
     if count > 1:
-        figures.append(Figure.of("one who is at two of the holders", _composed(own[:2], relation), delta))
-    if count > 2:
-        figures.append(Figure.of(f"one who is at all {count} holders", _composed(own, relation), delta))
+        pairs.append(_composed(order[-count:][:2], relation))
+    if pairs:
+        dearest = max(pairs, key=lambda event: epsilon_at(event, delta))
+        figures.append(Figure.of("one who is at two of the holders", dearest, delta))
+    if (everybody := sum(map(_n_holders, tables))) > 2:
+        every = [_of_group(table, everybody, relation) for table in tables]
+        figures.append(Figure.of(f"one who is at all {everybody} holders", _composed(every, relation), delta))
     chains = [chain([part.release for part in table]) for table in tables]
     if any(len(known) > len(table) for known, table in zip(chains, tables, strict=True)):
         totals = [_composed([earlier.event for earlier in known], relation) for known in chains]
         case = "one who is at one holder, with all earlier releases of its table that these name"
         figures.append(Figure.of(case, _costliest_first(totals, [delta])[0], delta))
-    for part in (part for table in tables for part in table):  # such as one that several made in a room
-        holders = part.release.statement.holders
-        own_figures = () if holders is None else holders.figures
-        figures += [replace(figure, case=f"{figure.case}, in {part.title}") for figure in own_figures]
+    for table in tables:
+        figures += _of_rooms(table, relation, delta)
     return tuple(figures)
+
+
+def _of_rooms(table: Sequence[Part], relation: Relation, delta: float) -> list[Figure]:
+    """The figures of each room, and what they come to in all releases of the table, for cases that all rooms have."""
+    figures, alone, rooms = [], [], []
+    for part in table:
+        holders = part.release.statement.holders
+        if holders is None:
+            alone.append(check_statement(part.release.statement))
+        else:
+            rooms.append({figure.case: figure.event for figure in holders.figures})
+            figures += [replace(figure, case=f"{figure.case}, in {part.title}") for figure in holders.figures]
+    if rooms and len(table) > 1:
+        names = " and ".join(part.title for part in table)
+        for case in rooms[0]:
+            if all(case in room for room in rooms):
+                event = _composed([*(room[case] for room in rooms), *alone], relation)
+                figures.append(Figure.of(f"{case}, in {names}", event, delta))
+    return figures
 
 
 def _entry(part: Part) -> dict[str, Any]:
     """What the statement says of one release."""
     release, statement = part.release, part.release.statement
     own = Earlier(release.id, release.digest, check_statement(statement)).to_dict()
-    return {**own, "epsilon": statement.epsilon, "delta": statement.delta, "rows": release.n_examples}
+    return {**own, "epsilon": statement.epsilon, "delta": statement.delta, "rows": release.n_examples, **part.room}

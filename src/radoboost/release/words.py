@@ -82,8 +82,7 @@ def holders_in_words(holders: Holders) -> list[str]:
     >>> holders_in_words(Holders("merged", ({"rows": 10}, {"rows": 12})))
     ['made of releases of 2 holders, merged']
     """
-    count = len(holders.parts)
-    sentences = [_WAYS.get(holders.how, "made of releases of {} holders, merged").format(count)]
+    sentences = [_WAYS.get(holders.how, "made of releases of {} holders, merged").format(holders.count)]
     for figure in holders.figures:
         relation = figure.event.relation
         neighbours = "" if relation is None else f", for {relation.value} as neighbours"

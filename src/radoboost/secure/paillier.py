@@ -24,6 +24,7 @@ from radoboost.errors import ArgumentError, OutputError, reason
 
 LEAST_BITS = 2048
 _WINDOW = 8  # bits of an exponent that one entry of the table serves
+_SMOOTH = 1000  # orders that divide a product of powers up to this are seen
 _SPARE = 128  # bits by which a power of h is all but uniform among them (E4)
 _PUBLIC, _PRIVATE = "radoboost_paillier_public", "radoboost_paillier_private"
 
@@ -49,6 +50,11 @@ class PublicKey:
     def __post_init__(self) -> None:
         if self.n.bit_length() < LEAST_BITS or not 1 < self.h < self.n**2 or math.gcd(self.h, self.n) != 1:
             raise ArgumentError(f"this is no public key of at least {LEAST_BITS:,} bits; make one with secure.keygen()")
+        if not _may_hide(self.n, self.h):
+            raise ArgumentError(
+                "numbers encrypted under this public key could be read by anyone; ask the learner for its key again, "
+                "and compare fingerprints by telephone"
+            )
 
     @property
     def bits(self) -> int:
@@ -70,6 +76,11 @@ class PublicKey:
         """A name of the key, by which files tell which one they are under."""
         return hashlib.sha256(f"radoboost/paillier/{self.n:x}/{self.h:x}".encode()).hexdigest()[:32]
 
+    @property
+    def fingerprint(self) -> str:
+        """The id for people to compare, by telephone: senders must know that the key is the learner's (E6)."""
+        return " ".join(self.id[k : k + 4] for k in range(0, len(self.id), 4))
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
         return {"n": f"{self.n:x}", "h": f"{self.h:x}"}
@@ -82,6 +93,17 @@ class PublicKey:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the key to a file, for senders and the crafter."""
         _write(path, {_PUBLIC: 1, **self.to_dict()}, 0o644)
+
+
+def _may_hide(n: int, h: int) -> bool:
+    """Whether nothing shows that powers of h hide too little; that they do hide cannot be seen without the primes (E6).
+
+    n must have no small factors and be no prime, and powers of h must not be few, modulo any factor of n.
+    """
+    smooth = math.lcm(*range(1, _SMOOTH + 1))
+    if math.gcd(n, smooth) != 1 or pow(2, n - 1, n) == 1:
+        return False
+    return math.gcd(pow(h, smooth, n) - 1, n) == 1
 
 
 @dataclass(frozen=True)

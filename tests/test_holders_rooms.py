@@ -1,0 +1,119 @@
+"""Releases of rooms among those of several holders: who is in two of them, and what that costs whom."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+import pytest
+
+import radoboost as rb
+from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.privacy import Composed, epsilon_at, event_from_dict, group_epsilon, group_event
+from radoboost.release.alike import Part
+from radoboost.release.checking import check_statement
+from radoboost.release.parallel import together
+from radoboost.release.words import statement_in_words
+
+BOUNDS = {"x0": (0, 9), "x1": (0, 9)}
+DELTA = 1e-6
+
+
+@cache
+def identity(name):
+    return rb.Identity.create(name)
+
+
+def table(seed):
+    x = np.random.default_rng(seed).uniform(0, 9, (300, 2))
+    return x, (x.sum(axis=1) > 9).astype(int)
+
+
+def room(names, **agreed):
+    """What holders make in a room; a holder has one key in all rooms."""
+    box = MemoryMailbox()
+    options = {"mechanism": rb.Moments(1.0, sharpen=False), "columns": "linear"}
+    rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=len(names), **{**options, **agreed})
+
+    def join(name):
+        return rb.join_room(
+            box, *table(ord(name)), identity=identity(name), confirm=lambda code, parties: True, counts=None, threads=1
+        )
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        ends = list(threads.map(join, names))
+    return ends[0]
+
+
+@pytest.fixture(scope="module")
+def rooms():
+    return {names: room(names) for names in ("abc", "bca", "cde")}
+
+
+@pytest.fixture(scope="module")
+def alone():
+    options = {"bounds": BOUNDS, "classes": (0, 1), "columns": "linear"}
+    return [rb.craft(*table(k), mechanism=rb.Moments(1.0, sharpen=False), **options) for k in range(2)]
+
+
+def parts(*releases):
+    return [Part(f"folder/{k}.rado.parquet", release) for k, release in enumerate(releases)]
+
+
+def figure(statement, case):
+    (found,) = [figure.epsilon for figure in statement.holders.figures if figure.case == case]
+    return found
+
+
+def test_two_rooms_of_the_same_holders_compose(rooms):
+    statement = together(parts(rooms["abc"], rooms["bca"]))
+    events = [event_from_dict(release.statement.event) for release in (rooms["abc"], rooms["bca"])]
+    assert statement.epsilon == epsilon_at(Composed(tuple(events)), DELTA) > 1.45
+    pairs = Composed(tuple(group_event(event, 2) for event in events))
+    assert figure(statement, "one who is at two of the holders") == epsilon_at(pairs, DELTA) > 3.0
+    everybody = Composed(tuple(group_event(event, 3) for event in events))
+    assert figure(statement, "one who is at all 3 holders") == epsilon_at(everybody, DELTA)
+    case = "all other holders together, in {}"
+    both = figure(statement, case.format("0.rado.parquet and 1.rado.parquet"))
+    assert both > 1.4 * figure(statement, case.format("0.rado.parquet"))
+    assert statement.holders.count == 3 and "; who is at one of the holders" in statement.unit_of_privacy
+    assert "the average of 3 holders" in statement_in_words(statement)["What is promised"]
+    check_statement(statement)
+
+
+def test_rooms_with_one_holder_in_common_compose(rooms):
+    statement = together(parts(rooms["abc"], rooms["cde"]))
+    assert statement.epsilon > 1.45 and statement.holders.count == 5
+    assert any("cannot be seen" in sentence for sentence in statement.not_protected)
+
+
+def test_a_room_beside_others_counts_one_who_is_in_it_twice(rooms, alone):
+    statement = together(parts(rooms["abc"], *alone))
+    event = event_from_dict(rooms["abc"].statement.event)
+    assert statement.epsilon == pytest.approx(1.0, rel=1e-6)
+    twice = figure(statement, "one who is at two of the holders")
+    assert twice == group_epsilon(event, DELTA, 2) > 2.1
+    assert figure(statement, "one who is at all 5 holders") > group_epsilon(event, DELTA, 3)
+    declared = together(parts(rooms["abc"], *alone), one_holder=True)
+    assert declared.epsilon > 1.75 and figure(declared, "one who is at two of the holders") > twice
+    check_statement(declared)
+
+
+def test_a_model_of_rooms_says_so(rooms):
+    model = rb.MomentsClassifier().fit_rados([rooms["abc"], rooms["bca"]]).model_
+    assert model.statement.epsilon > 1.45
+    assert [len(part["holders"]) for part in model.statement.holders.parts] == [3, 3]
+
+
+def test_plain_releases_of_rooms_are_merged_by_their_holders(rooms):
+    plain = {"mechanism": rb.Plain(), "n_rados": 20}
+    one, again, other = (room(names, **plain) for names in ("abc", "cba", "def"))
+    with pytest.raises(rb.ArgumentError, match=r"in rooms that had a holder in common.*count twice"):
+        rb.merge([one, again])
+    merged = rb.merge([one, other])
+    assert merged.statement.holders.count == 6
+    assert "made of releases of 6 holders, merged" in statement_in_words(merged.statement)["What is promised"]
+    assert any("each of the 2 releases" in sentence for sentence in merged.statement.not_protected)
+    third = rb.craft(*table(1), n_rados=20, bounds=BOUNDS, scale="bounds")
+    assert rb.merge([merged, third]).statement.holders.count == 7
+    with pytest.raises(rb.ArgumentError, match="in common"):
+        rb.merge([rb.merge([third, again]), other, one])
