@@ -42,7 +42,7 @@ def join(
       rado craft clinic.csv --label readmitted --share age,region
       rado craft laboratory.csv --label readmitted --share age,region
       rado join clinic.rado.parquet laboratory.rado.parquet -o joint.model.json
-      rado join clinic.rado.parquet laboratory.rado.parquet --on age --json
+      rado join clinic.rado.parquet laboratory.rado.parquet --on age,region --json
     """
     import radoboost as rb
     from radoboost.learner.completion import RIDGE
