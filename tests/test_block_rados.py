@@ -117,3 +117,12 @@ def test_parts_that_do_not_go_together_are_refused(rng):
             rb.learn_blocks(left, other)
     with pytest.raises(rb.TableError, match="block rados are for two classes"):
         rb.craft_blocks(one, np.arange(800) % 3, cuts=CUTS)
+
+
+def test_a_model_of_blocks_says_whom_both_holders_trust(rng):
+    _, y, tables = dealt(rng)
+    left, right = (rb.craft_blocks(table, y, cuts=CUTS) for table in tables)
+    right = replace(right, statement=replace(right.statement, trust_model="a server", random_source="dice"))
+    said = rb.learn_blocks(left, right).statement
+    assert said.trust_model == f"{left.statement.trust_model}; or a server"
+    assert said.random_source == "none: nothing is drawn; or dice"

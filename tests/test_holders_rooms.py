@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import radoboost as rb
@@ -32,7 +33,8 @@ def room(names, **agreed):
     """What holders make in a room; a holder has one key in all rooms."""
     box = MemoryMailbox()
     options = {"mechanism": rb.Moments(1.0, sharpen=False), "columns": "linear"}
-    rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=len(names), **{**options, **agreed})
+    options |= {"bounds": BOUNDS, "classes": (0, 1), "parties": len(names)}
+    rb.open_room(box, **{**options, **agreed})
 
     def join(name):
         return rb.join_room(
@@ -117,3 +119,30 @@ def test_plain_releases_of_rooms_are_merged_by_their_holders(rooms):
     assert rb.merge([merged, third]).statement.holders.count == 7
     with pytest.raises(rb.ArgumentError, match="in common"):
         rb.merge([rb.merge([third, again]), other, one])
+
+
+def test_exact_counts_of_a_room_are_seen_by_all_of_its_holders():
+    """Where labels are what is protected, counts of rows have no noise, and a room's are totals that all see."""
+    mechanism, classes, stop = rb.Moments(1.0, unit="label"), (7, 8), "rows would contribute nothing"
+    with pytest.raises(rb.TableError, match=f"{stop}.*exact, of all holders, each of whom sees them"):
+        room("abc", mechanism=mechanism, classes=classes)
+    with pytest.raises(rb.TableError, match=f"{stop}.*exact, for the holder alone"):
+        rb.craft(*table(1), bounds=BOUNDS, classes=classes, columns="linear", mechanism=mechanism, counts=None)
+
+
+def test_units_of_all_releases_are_named():
+    x, y = table(2)
+    columns = pa.table({"a": x[:, 0], "who": np.arange(300) // 10, "ill": y})
+    releases = [
+        rb.craft(
+            columns, label="ill", classes=(0, 1), bounds={"a": (0, 9)}, person="who", max_rows=most, columns="linear",
+            mechanism=rb.Moments(50.0, sharpen=False), counts=None,
+        )
+        for most in (1, 8)
+    ]  # fmt: skip
+    statement = together(parts(*releases))
+    for release in releases:
+        assert release.statement.unit_of_privacy in statement.unit_of_privacy
+    assert releases[0].statement.unit_of_privacy != releases[1].statement.unit_of_privacy
+    origin = rb.MomentsClassifier().fit_rados(releases).model_.release["mechanism"]
+    assert origin["person"] == "who" and "max_rows" not in origin

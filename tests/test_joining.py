@@ -301,6 +301,16 @@ def test_scores_of_parts_add_and_half_a_row_is_refused(both):
         rb.part_models(left)
 
 
+def test_a_joint_model_says_whom_both_holders_trust(both):
+    clinic, laboratory, *_ = both
+    words = {"trust_model": "a laboratory's server", "random_source": "its own dice"}
+    other = replace(laboratory, statement=replace(laboratory.statement, **words))
+    said = rb.join(clinic, other).statement
+    assert said.trust_model == f"{clinic.statement.trust_model}; or a laboratory's server"
+    assert said.random_source == f"{clinic.statement.random_source}; or its own dice"
+    assert rb.join(clinic, laboratory).statement.trust_model == clinic.statement.trust_model
+
+
 def test_a_joint_model_says_what_it_assumes_needs_and_cannot_know(both, tmp_path):
     clinic, laboratory, *_ = both
     model = rb.join(clinic, laboratory)

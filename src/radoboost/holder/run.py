@@ -114,6 +114,11 @@ class Run:
         return self._key
 
     @property
+    def several(self) -> bool:
+        """Whether several holders make the release, so that each of them sees its totals."""
+        return self._pool is not None
+
+    @property
     def threads(self) -> int:
         """How many threads this machine has for work that is not a pass."""
         return self._runner.threads

@@ -16,7 +16,7 @@ import numpy as np
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.learner.model import Model
 from radoboost.release.block_rados import BlockRados
-from radoboost.release.holders import JOINED, Holders
+from radoboost.release.holders import JOINED, Holders, either
 from radoboost.tables.columns import listed
 
 RIDGE = 3.0
@@ -68,7 +68,13 @@ def learn_blocks(left: BlockRados, right: BlockRados, *, weighted: bool = False,
         {"columns": [part.columns[k].name for k in places]} for part, places in zip((left, right), own, strict=True)
     ]
     exposed = tuple(dict.fromkeys([*left.statement.not_protected, *right.statement.not_protected]))
-    statement = replace(left.statement, not_protected=exposed, holders=Holders(JOINED, parts))
+    statement = replace(
+        left.statement,
+        not_protected=exposed,
+        trust_model=either([left.statement.trust_model, right.statement.trust_model]),
+        random_source=either([left.statement.random_source, right.statement.random_source]),
+        holders=Holders(JOINED, parts),
+    )
     columns += [left.columns[k] for k in [*common, -1]]
     return Model(theta, tuple(columns), left.classes, learner, origin, statement)
 

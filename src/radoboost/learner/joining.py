@@ -19,7 +19,7 @@ from radoboost.learner.completion import RIDGE, PartMoments, complete, solve
 from radoboost.learner.model import Model
 from radoboost.release import RADOS, Release, Statement, load
 from radoboost.release.columns import CONSTANT, Column
-from radoboost.release.holders import JOINED, Holders
+from radoboost.release.holders import JOINED, Holders, either
 from radoboost.release.laws import POOLED_SUMS, SUMS
 from radoboost.release.shared import SHARED, shared_names
 from radoboost.tables.columns import listed
@@ -390,4 +390,10 @@ def _range(column: Column) -> str:
 def _stated(statements: Sequence[Statement], parts: Sequence[dict[str, Any]]) -> Statement:
     """The statement of what was learned from both: neither promises anything, and all that either exposes stands."""
     exposed = dict.fromkeys(sentence for statement in statements for sentence in statement.not_protected)
-    return replace(statements[0], not_protected=tuple(exposed), holders=Holders(JOINED, tuple(parts)))
+    return replace(
+        statements[0],
+        not_protected=tuple(exposed),
+        trust_model=either(statement.trust_model for statement in statements),
+        random_source=either(statement.random_source for statement in statements),
+        holders=Holders(JOINED, tuple(parts)),
+    )

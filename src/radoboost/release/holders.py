@@ -5,7 +5,7 @@ or holders who put together what they know. Each is a `Figure` with an event of 
 anew.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,3 +111,12 @@ def _keys(part: Mapping[str, Any]) -> list[str]:
     several = part.get("holders", ())
     named = [part.get("fingerprint"), *(several if isinstance(several, list | tuple) else ())]
     return [key for key in named if isinstance(key, str) and key]
+
+
+def either(sentences: Iterable[str]) -> str:
+    """What the statements of several say, each thing once.
+
+    >>> either(["a server", "a laptop", "a server"])
+    'a server; or a laptop'
+    """
+    return "; or ".join(dict.fromkeys(sentences))

@@ -37,7 +37,7 @@ from radoboost.release.alike import Part, check_alike, check_different, constant
 from radoboost.release.blocks import holds_rados
 from radoboost.release.chain import known_names
 from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
-from radoboost.release.holders import MERGED, Holders
+from radoboost.release.holders import MERGED, Holders, either
 from radoboost.release.laws import POOLED_SUMS, SUMS
 from radoboost.release.shared import SHARED
 
@@ -361,7 +361,7 @@ def _statement(parts: Sequence[Part], entries: Sequence[Mapping[str, Any]], pool
         statements[0],
         not_protected=tuple(dict.fromkeys(sentences)),
         trust_model=_TRUST.format(each="; or ".join(trust)),
-        random_source="; or ".join(dict.fromkeys(statement.random_source for statement in statements)),
+        random_source=either(statement.random_source for statement in statements),
         composed=None,
         holders=Holders(MERGED, tuple(entries)),
     )

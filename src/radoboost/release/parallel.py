@@ -19,7 +19,7 @@ from radoboost.release import Statement, percent_up
 from radoboost.release.alike import Part
 from radoboost.release.chain import Earlier, chain, known_names, total
 from radoboost.release.checking import check_statement
-from radoboost.release.holders import AVERAGED, Figure, Holders
+from radoboost.release.holders import AVERAGED, Figure, Holders, either
 
 _TRUST = "several holders, each of whom sees its own table alone, and is trusted with it; of each: {each}"
 _ONE = (
@@ -66,8 +66,8 @@ def together(parts: Sequence[Part], *, one_holder: bool = False) -> Statement:
     if count > 1:
         promises.insert(0, _ONE.format(count=count))
     own_words = dict.fromkeys(sentence for statement in statements for sentence in statement.not_protected)
-    units = "; or ".join(dict.fromkeys(statement.unit_of_privacy for statement in statements))
-    trust = "; or ".join(dict.fromkeys(statement.trust_model for statement in statements))
+    units = either(statement.unit_of_privacy for statement in statements)
+    trust = either(statement.trust_model for statement in statements)
     return replace(
         statements[0],
         neighbours=relation.value,
@@ -83,7 +83,7 @@ def together(parts: Sequence[Part], *, one_holder: bool = False) -> Statement:
         ),
         unit_of_privacy=units + ("; who is at one of the holders" if several else ""),
         trust_model=_TRUST.format(each=trust),
-        random_source="; or ".join(dict.fromkeys(statement.random_source for statement in statements)),
+        random_source=either(statement.random_source for statement in statements),
         best_guess=guess,
         epsilon_at=tuple((shown, epsilon_at(event, shown)) for shown, _ in statements[0].epsilon_at),
         event=event_to_dict(event),

@@ -64,9 +64,7 @@ BY_DOCUMENTS = (
     "outside the promise)"
 )
 ONLY_A_LEDGER = "only a ledger counts them"
-EXACT_COUNTS = (  # where a label is what is protected
-    "These counts are exact, for the holder alone: nothing was spent or booked, and no ledger counts them"
-)
+EXACT_COUNTS = "These counts are exact, {}: nothing was spent or booked, and no ledger counts them"
 _NAMED = 8  # columns in a message
 _SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
 
@@ -115,14 +113,14 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
     good, spoiled, *unforeseen = (run.noisy(exact, scale)[0] / GRID).tolist()
     deviation = scale * run.noise_factor / GRID
     if unforeseen:
-        _stop_unforeseen(unforeseen[0], good, deviation)
+        _stop_unforeseen(unforeseen[0], good, deviation, run)
         good += unforeseen[0]
     doubt = deviation * math.sqrt(2 + shape.raw)  # of all rows together
     if shape.person and good + spoiled <= 3 * doubt:
         if not scale:
             raise TableError(
                 f"no row has a person in {shape.person!r}: name the column that says whose row it is, {BY_DOCUMENTS}. "
-                f"{EXACT_COUNTS}"
+                f"{_spent(deviation, run)}"
             )
         raise TableError(
             f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}, by counts with noise of "
@@ -137,7 +135,7 @@ def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str
         raise TableError(
             f"{_about(deviation)}{spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: {value}"
             f"the class is not one of those declared; {searched}correct the declaration, {BY_DOCUMENTS}. "
-            f"{_spent(deviation)}"
+            f"{_spent(deviation, run)}"
         )
     run.book(of_the_rest)
     return {"good": good, "spoiled": spoiled, **({"unforeseen": unforeseen[0]} if unforeseen else {})}
@@ -154,7 +152,7 @@ def _all_numbers(names: Sequence[str]) -> str:
     )
 
 
-def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float) -> None:
+def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float, run: Run) -> None:
     """Stop where most rows have a cell that the schema does not foresee: most likely a line of it is wrong (M10)."""
     excess = unforeseen - MOST_UNFORESEEN * (unforeseen + foreseen)
     spread = deviation * np.hypot(1 - MOST_UNFORESEEN, MOST_UNFORESEEN)
@@ -164,7 +162,7 @@ def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float) -> No
             f"{max(0.0, foreseen):,.0f} have none: a value that is missing or cannot be read, or is not among those of "
             "its category; correct "
             f'kinds, values or marks in the schema, or declare "gaps": true or "other": true, {BY_DOCUMENTS}. '
-            f"{_spent(deviation)}"
+            f"{_spent(deviation, run)}"
         )
 
 
@@ -173,10 +171,13 @@ def _about(deviation: float) -> str:
     return "about " if deviation else ""
 
 
-def _spent(deviation: float) -> str:
-    """What counts of rows with noise of this deviation cost, for a message: nothing, if they are exact (M10)."""
+def _spent(deviation: float, run: Run) -> str:
+    """What counts of rows with noise of this deviation cost, for a message: nothing, if they are exact (M10).
+
+    They are exact where a label is what is protected.
+    """
     if not deviation:
-        return EXACT_COUNTS
+        return EXACT_COUNTS.format("of all holders, each of whom sees them" if run.several else "for the holder alone")
     return f"These counts have noise of deviation {deviation:,.0f}, and are all that was spent; {ONLY_A_LEDGER}"
 
 
