@@ -306,9 +306,14 @@ def test_a_joint_model_says_whom_both_holders_trust(both):
     words = {"trust_model": "a laboratory's server", "random_source": "its own dice"}
     other = replace(laboratory, statement=replace(laboratory.statement, **words))
     said = rb.join(clinic, other).statement
-    assert said.trust_model == f"{clinic.statement.trust_model}; or a laboratory's server"
+    both_see = "two holders, each of whom sees the rows of its own columns alone, and is trusted with them; of each: "
+    assert said.trust_model == f"{both_see}{clinic.statement.trust_model}; or a laboratory's server"
     assert said.random_source == f"{clinic.statement.random_source}; or its own dice"
-    assert rb.join(clinic, laboratory).statement.trust_model == clinic.statement.trust_model
+    model = rb.join(clinic, laboratory)
+    assert model.statement.trust_model == both_see + clinic.statement.trust_model
+    words = " ".join(describe_model(model).split())
+    assert "joined from releases of 2 holders, each of columns of its own" in words and "merged" not in words
+    assert "Of those releases, together:" in words and "Of that release" not in words
 
 
 def test_a_joint_model_says_what_it_assumes_needs_and_cannot_know(both, tmp_path):

@@ -29,6 +29,7 @@ from radoboost.tables.schema import Schema
 SENTENCES = ("assumes", "needs", "cannot_know")  # what a model says about itself, in `learner`
 _NAME = "completion"
 _BESIDES = ("low", "high", "terms", "fill")
+_TRUST = "two holders, each of whom sees the rows of its own columns alone, and is trusted with them; of each: {each}"
 _SIDES = ("the left release", "the right release")
 
 Vector = NDArray[np.float64]
@@ -393,7 +394,7 @@ def _stated(statements: Sequence[Statement], parts: Sequence[dict[str, Any]]) ->
     return replace(
         statements[0],
         not_protected=tuple(exposed),
-        trust_model=either(statement.trust_model for statement in statements),
+        trust_model=_TRUST.format(each=either(statement.trust_model for statement in statements)),
         random_source=either(statement.random_source for statement in statements),
         holders=Holders(JOINED, tuple(parts)),
     )
