@@ -1,8 +1,12 @@
 """What commands write over, and what they leave alone."""
 
+import gzip
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
@@ -115,3 +119,39 @@ def test_a_release_to_be_written_in_python_asks_nobody(made):
     keeping.keep_promise(Path("spent.rado.parquet"))
     with pytest.raises(OutputError, match="it is a model, and not a release"):
         keeping.keep_promise(Path("plain.model.json"))
+
+
+# ---- what else a file may be
+
+
+def test_a_key_that_is_shown_is_called_a_key(rado, made):
+    code, out, err = rado("show", "both.key")
+    assert (code, out) == (1, "") and "both.key is a key, and neither a model nor a release" in err
+
+
+def test_one_sender_is_one_sender(rado, made):
+    assert rado("craft", "b.share", "--key", "both.key", "-n", 50, "-o", "b.partial")[0] == 0
+    code, out, err = rado("merge", "--shares", "a.partial", "b.partial")
+    assert code == 0, err
+    assert "shares of rows of 1 sender" in " ".join(out.split()) and "1 senders" not in out
+
+
+@pytest.mark.parametrize("kind", ["a Parquet file", "an Arrow file", "packed by gzip"])
+def test_a_file_that_is_called_csv_and_is_something_else_is_named(rado, kind):
+    table = pa.table({"age": [1.0, 2.0, 3.0], "ill": ["no", "yes", "no"]})
+    if kind == "a Parquet file":
+        pq.write_table(table, "odd.csv")
+    elif kind == "an Arrow file":
+        feather.write_feather(table, "odd.csv", compression="uncompressed")
+    else:
+        Path("odd.csv").write_bytes(gzip.compress(b"age,ill\n1,no\n2,yes\n"))
+    code, _, err = rado("craft", "odd.csv", "--label", "ill")
+    assert (code, err.count("\n")) == (1, 1)
+    assert f"odd.csv is {kind}, whatever it is called; give it a name that ends in ." in err
+
+
+def test_releases_to_merge_come_in_a_list(made):
+    plain, other = (rb.load(name) for name in ("plain.rado.parquet", "other.rado.parquet"))
+    for first, second in ((plain, other), ("plain.rado.parquet", "other.rado.parquet")):
+        with pytest.raises(rb.ArgumentError, match=r"in a list: merge\(\[a, b\]\)"):
+            rb.merge(first, second)

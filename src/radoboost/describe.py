@@ -83,7 +83,10 @@ def describe_model(model: Model) -> str:
         what = f"a classifier, linear in {count} made of {len(model.map.input_names):,}"
     lines = [
         *_speaks(what, model),
-        *_field("learner", _named({key: value for key, value in model.learner.items() if key not in _SAID_APART})),
+        *_field(
+            "learner",
+            _named({key: value for key, value in model.learner.items() if key not in _SAID_APART and value != []}),
+        ),
         *_mapped(model.map),
     ]
     lines += _joined(model.learner)

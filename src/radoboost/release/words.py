@@ -85,6 +85,8 @@ def holders_in_words(holders: Holders) -> list[str]:
     ['made of releases of 2 holders, merged']
     """
     sentences = [_WAYS.get(holders.how, "made of releases of {} holders, merged").format(holders.count)]
+    if holders.count == 1:
+        sentences = [sentences[0].replace("1 senders", "1 sender")]
     for figure in holders.figures:
         comma = "" if figure.size == 1 else ","
         neighbours = "" if figure.neighbours is None else f", for {figure.neighbours}{comma} as neighbours"
