@@ -105,6 +105,28 @@ def test_the_same_kind_is_written_again_and_force_writes_over_anything(rado, mad
         Path(name).unlink()
 
 
+def test_an_attack_leaves_tables_alone(rado, made):
+    assert rado("craft", made, "--label", "readmitted", "-n", 200, "--seed", 7, "-o", "seeded.rado.parquet")[0] == 0
+    attack = ["attack", "reconstruct", "seeded.rado.parquet", "--seed", 7]
+    for _ in range(2):
+        assert rado(*attack)[0] == 0  # seeded.reconstructed.csv
+    before = Path("table.csv").read_bytes()
+    code, _, err = rado(*attack, "-o", "table.csv")
+    assert code == 1 and "table.csv is there, and it does not hold records that an attack got" in err
+    assert Path("table.csv").read_bytes() == before
+    assert rado(*attack, "-o", "table.csv", "--force")[0] == 0
+
+
+def test_counts_for_the_holder_are_not_written_over_a_table(rado, made, tmp_path):
+    words = ["craft", made, "--bounds", tmp_path / "bounds.json", "--label", "readmitted", "--classes", "no", "yes"]
+    for place, code in (("counts.json", 0), ("counts.json", 0), ("table.csv", 1)):
+        Path("new.rado.parquet").unlink(missing_ok=True)
+        found, _, err = rado(*words, "--epsilon", 1, "--counts", place, "-o", "new.rado.parquet")
+        assert found == code, err
+    assert "it does not hold counts of rows; choose another place with --counts" in err
+    assert not Path("new.rado.parquet").exists()
+
+
 def test_a_page_is_not_written_over_what_is_no_page(rado, made):
     Path("notes.html").write_text("my own notes")
     for words in (["show", "plain.model.json", "--html"], ["learn", "plain.rado.parquet", "--report"]):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.keeping import RELEASE, ForceFlag, keep_files
+from radoboost.cli.keeping import COUNTS, RELEASE, ForceFlag, keep_files
 from radoboost.cli.keeping import keep_promise as keep_promise
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_columns, complete_mechanism
@@ -265,6 +265,8 @@ def craft(
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)
     keep_files(place, RELEASE, force)
+    if counts is not None:
+        keep_files(counts, COUNTS, force, "--counts")
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.craft(

@@ -11,8 +11,10 @@ import typer
 from radoboost.errors import OutputError, RadoError
 
 RELEASE, MODEL, SHARE, PARTIAL = "a release", "a model", "a share of rows", "partial sums"
+COUNTS, RECORDS = "counts of rows", "records that an attack got"
 SCORES, PROGRAM, SCHEMA, PAGE, OTHER = "a table of scores", "a program", "a schema", "a page", "another file"
 _KEYS = {"radoboost": RELEASE, "radoboost_model": MODEL, "radoboost_schema": SCHEMA, "radoboost_bounds": SCHEMA}
+_COUNTED = "spoiled_by_this_alone"
 _SHARES = {"share": SHARE, "partial": PARTIAL}
 _HEAD = 1 << 16
 _MOST_JSON = 1 << 28
@@ -55,7 +57,7 @@ def keep_promise(place: Path) -> None:
 
 
 def kind_of(place: Path) -> str:
-    """What a file is, by what is in it, and of a page by its name."""
+    """What a file is, by what is in it; of records that an attack got, by its name."""
     try:
         with place.open("rb") as file:
             head = file.read(_HEAD)
@@ -63,12 +65,14 @@ def kind_of(place: Path) -> str:
         return OTHER  # and writing there says what is wrong
     if head[:4] == b"PAR1":
         return _kind_of_parquet(place)
-    if place.suffix.lower() in (".html", ".htm") and head.lstrip()[:1] == b"<":
+    if head.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
         return PAGE
     if head.lstrip()[:1] == b"{":
         return _kind_of_json(place)
     if _SCORES.search(head.partition(b"\n")[0].decode("utf-8", "replace")):
         return SCORES
+    if place.name.endswith(".reconstructed.csv"):
+        return RECORDS
     return PROGRAM if place.suffix in (".onnx", ".py", ".sql") and b"radoboost" in head else OTHER
 
 
@@ -97,6 +101,8 @@ def _kind_of_json(place: Path) -> str:
         document = json.loads(place.read_bytes())
     except (ValueError, RecursionError):
         return OTHER
+    if _COUNTED in document:
+        return COUNTS
     return next((kind for key, kind in _KEYS.items() if key in document), OTHER)
 
 
