@@ -17,7 +17,8 @@ _HEAD = """\
 Made from `--help` by `docs/make_cli_page.py`; do not edit it by hand.
 
 Results go to stdout, commentary and progress to stderr. `--json` prints a result as JSON. An expected failure is one
-line and exit code 1, a wrong option exit code 2, an interrupt exit code 130. None of them leaves a half-written file.
+line and exit code 1, as is a word that an option does not take; an option that does not exist, or is not a number where
+it should be, is exit code 2, an interrupt exit code 130. None of them leaves a half-written file.
 """
 
 

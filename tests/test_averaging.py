@@ -15,7 +15,9 @@ from radoboost.learner.moments import learn_released_moments
 from radoboost.privacy import Composed, Gaussian, Relation, epsilon_at, event_from_dict
 from radoboost.release.alike import Part
 from radoboost.release.checking import check_statement
+from radoboost.release.holders import Figure, Holders
 from radoboost.release.parallel import _costliest_first, together
+from radoboost.release.words import statement_in_words
 
 BOUNDS = {"x0": (-3, 3), "x1": (-3, 3), "x2": (-3, 3)}
 
@@ -124,7 +126,13 @@ def test_the_model_predicts_and_comes_back_from_its_file(three, tmp_path, rng):
     assert model.to_json() == classifier.model_.to_json()
     words = " ".join(describe_model(model).split())
     assert "the average of 3 holders" in words and "one who is at two of the holders: epsilon 1.4" in words
-    assert "for one record added or removed as neighbours" in words.split("at all 3 holders")[1][:200]
+    assert "for 3 records, all added or all removed, as neighbours" in words.split("at all 3 holders")[1][:200]
+    assert "for 2 records, all added or all removed, as neighbours" in words.split("at two of the holders")[1][:200]
+    assert "Of those releases, together:" in words and "left_out" not in words
+    figure = model.statement.holders.figures[0]
+    assert figure.to_dict()["size"] == 2 and figure.to_dict()["neighbours"] == figure.neighbours
+    with pytest.raises(ValueError, match="at least one record"):
+        Figure.from_dict({**figure.to_dict(), "size": 0})
     classifier.fit_rados(three[0])
     assert classifier.release_ is three[0]
 
@@ -194,6 +202,10 @@ def test_releases_of_one_table_compose(rng):
     declared = rb.MomentsClassifier().fit_rados([first, other], one_holder=True).model_.statement
     assert round(declared.epsilon, 2) == 1.45 and not declared.holders.figures
     assert "at one of the holders" not in declared.unit_of_privacy
+    assert declared.trust_model == first.statement.trust_model
+    assert "holders" not in " ".join((*statement_in_words(declared)["What is promised"], *declared.not_protected))
+    assert "the average of 2 releases of one holder's table" in statement_in_words(declared)["What is promised"]
+    assert Holders.from_dict(declared.holders.to_dict()) == declared.holders
 
 
 # ---- refusals
@@ -247,7 +259,7 @@ def test_the_command_averages_files(rado, three):
     code, out, _ = rado("learn", *files, "-o", "j.model.json", "--json", "--one-holder")
     document = json.loads(out)
     assert code == 0 and 1.75 < document["statement"]["epsilon"] < 1.9
-    assert document["statement"]["holders"]["how"] == "averaged"
+    assert document["statement"]["holders"]["how"] == "one table"
     code, out, _ = rado("show", "average.model.json")
     assert code == 0 and "one who is at all 3 holders" in " ".join(out.split())
     code, out, err = rado("learn", *files, "--report", "p.html")

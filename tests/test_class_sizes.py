@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import radoboost as rb
 from radoboost.describe import describe
-from radoboost.release.class_facts import class_facts
+from radoboost.release.class_facts import _apart, class_facts
 from radoboost.release.class_sizes import ClassSizes, class_sizes
 
 SHARES = (0.4, 0.3, 0.2, 0.1)
@@ -136,3 +136,10 @@ def test_two_classes_are_counted(options):
     deviation = np.sqrt(12) * release.mechanism["noise"]["scores"] / len(y)
     assert rb.class_shares(release)[1] == pytest.approx((y == 3).mean(), abs=8 * deviation)
     assert 8 * deviation < 0.05
+
+
+def test_a_class_that_noise_leaves_no_weight_is_not_described():
+    """Its mean would be a number over nothing: it overflowed, and warnings are errors here."""
+    sums = np.array([[300.0, 100.0], [-300.0, 100.0], [2.0, -1.0], [2.0, 0.0]])
+    apart = _apart(sums, np.eye(2), 1.0, np.array([0.5, 0.5, 0.0, 0.0]), 1.0)
+    assert apart[:, 0].tolist() == [3.0, -3.0, 0.0, 0.0]

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import warnings
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -269,7 +270,9 @@ def test_other_people_and_other_constants_are_converted(rng):
     for options in ({}, {"scale": None}, {"scale": "bounds", "bounds": {"age": (-1e3, 1e3), "sugar": (-99, 99)}}):
         laboratory = rb.craft(rest, y[2000:], share=["age"], seed=2, **options)
         if "bounds" in options:
-            with pytest.raises(rb.ReleaseError, match=r"coded differently: clipped to nothing on the left, and to \["):
+            with pytest.raises(
+                rb.ReleaseError, match=r"coded differently: clipped to nothing in the left release, and to \["
+            ):
                 rb.join(clinic, laboratory)
             continue
         model = rb.join(clinic, laboratory, ridge=0.0)  # a ridge depends on where 0 is
@@ -297,9 +300,14 @@ def test_a_joint_model_says_whom_both_holders_trust(both):
     words = {"trust_model": "a laboratory's server", "random_source": "its own dice"}
     other = replace(laboratory, statement=replace(laboratory.statement, **words))
     said = rb.join(clinic, other).statement
-    assert said.trust_model == f"{clinic.statement.trust_model}; or a laboratory's server"
+    both_see = "two holders, each of whom sees the rows of its own columns alone, and is trusted with them; of each: "
+    assert said.trust_model == f"{both_see}{clinic.statement.trust_model}; or a laboratory's server"
     assert said.random_source == f"{clinic.statement.random_source}; or its own dice"
-    assert rb.join(clinic, laboratory).statement.trust_model == clinic.statement.trust_model
+    model = rb.join(clinic, laboratory)
+    assert model.statement.trust_model == both_see + clinic.statement.trust_model
+    words = " ".join(describe_model(model).split())
+    assert "joined from releases of 2 holders, each of columns of its own" in words and "merged" not in words
+    assert "Of those releases, together:" in words and "Of that release" not in words
 
 
 def test_a_joint_model_says_what_it_assumes_needs_and_cannot_know(both, tmp_path):
@@ -346,14 +354,75 @@ def test_raw_tables_are_joined_by_their_schemas(rng):
     assert np.allclose(sums, model.decision_function(rows))
     for other, words in (
         ({**kinds, "region": rb.Category(("south", "north"))}, "'region' is coded differently: it becomes 'region=nor"),
-        ({**kinds, "age": replace(ages, high=100)}, r"'age' is coded differently: clipped to \[0, 120\] on the left"),
-        ({**kinds, "age": replace(ages, fill=40)}, "'age' is coded differently: its cells are read"),
-        ({**kinds, "age": rb.Category((40, 50), other=True)}, "a number on the left, a category on the right"),
+        ({**kinds, "age": replace(ages, high=100)}, r"'age' is coded differently: clipped to \[0, 120\] in the left"),
+        ({**kinds, "age": rb.Category((40, 50), other=True)}, "a number in the left release, a category in the right"),
     ):  # fmt: skip
         raw = pa.table({"region": region, "age": table["age"], "sugar": table["sugar"]})
         schema = rb.Schema({"sugar": rb.Number(-20, 20), **other})
         with pytest.raises(rb.ReleaseError, match=words):
             rb.join(releases[0], rb.craft(raw, y, schema=schema, share=["age", "region"], seed=9))
+
+
+def test_gaps_of_shared_columns_are_converted_to_one_fill(rng):
+    """Each holder fills gaps with the mean of its own table: the model is that of one fill, to the grid."""
+    table, y = people(rng, 4000)
+    gaps = rng.random(4000) < 0.2
+    admitted = [None if gap else f"2024-01-{1 + k % 28:02}" for k, gap in enumerate(gaps)]
+    ages = [None if gap else age for gap, age in zip(gaps, table["age"], strict=True)]
+    thetas = []
+    for fills in ((50, "2024-01-15"), (20, "2024-01-03"), (90, "2024-01-28")):
+        releases = []
+        for k, (name, (age, day)) in enumerate({"dose": (50, "2024-01-15"), "sugar": fills}.items()):
+            dates = rb.Date(low="2024-01-01", high="2024-02-01", fill=day, gaps=True, parts=("weekday",))
+            schema = rb.Schema({name: rb.Number(), "age": rb.Number(fill=age, gaps=True), "admitted": dates})
+            raw = pa.table({name: table[name], "age": ages, "admitted": admitted})
+            releases.append(rb.craft(raw, y, schema=schema, share=["age", "admitted"], seed=k, n_rados=400))
+        model = rb.join(*releases)
+        assert model.schema.columns["age"].fill == 50
+        thetas.append(model.theta)
+    assert np.allclose(thetas[0], thetas[1], rtol=1e-4, atol=1e-5)  # but for the grid
+    assert np.allclose(thetas[0], thetas[2], rtol=1e-4, atol=1e-5)
+
+
+def test_a_shared_column_may_have_gaps_at_one_holder_alone(rng):
+    """Schemas are proposed from each table, as `rado craft` does: the one without gaps has none of them."""
+    table, y = people(rng, 4000)
+    ward = rng.choice(["A", "B"], 4000)
+    complete = {"age": table["age"], "ward": ward}
+    holes = {
+        name: [None if k % 5 == 0 else v for k, v in enumerate(column.tolist())] for name, column in complete.items()
+    }
+    for left, right in ((complete, holes), (holes, complete)):
+        releases = []
+        for k, (name, shared) in enumerate({"dose": left, "sugar": right}.items()):
+            raw = pa.table({name: table[name], **shared})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", rb.SchemaWarning)
+                releases.append(rb.craft(raw, y, share=["age", "ward"], seed=k))
+        model = rb.join(*releases)
+        assert model.schema.columns["age"].gaps and model.schema.columns["ward"].gaps
+        rows = pa.table({"ward": ward, **table})
+        assert np.mean(model.predict(rows) != y) < 0.2
+        parts = rb.part_models(model)
+        assert np.allclose(sum(one.decision_function(rows) for one in parts), model.decision_function(rows))
+
+
+def test_all_that_both_share_is_joined_on(rng, tmp_path):
+    table, y = people(rng)
+    table["sex"] = rng.integers(0, 2, 3000).astype(float)
+    names = []
+    for own in ("dose", "sugar"):
+        names.append(str(tmp_path / f"{own}.rado.parquet"))
+        rb.craft(part(table, "age", "sex", own), y, share=["age", "sex"], n_rados=50).save(names[-1])
+    with pytest.raises(rb.ReleaseError, match=r"share 'sex' too, and what both have is joined on;.*--on age,sex$"):
+        rb.join(*names, on=["age"])
+    assert rb.join(*names, on=["sex", "age"]).learner["on"] == ["age", "sex"]
+    with pytest.raises(rb.ReleaseError) as refusal:
+        rb.join(*names, on=["weight"])
+    assert str(refusal.value).startswith(f"{names[0]} does not share 'weight'"), "a file goes by its name"
+    other = rb.craft(part(table, "age", "sex", "sugar"), y, share=[], n_rados=50)
+    with pytest.raises(rb.ReleaseError, match="'age', 'sex', and do not both share them; share them at both"):
+        rb.join(names[0], other)
 
 
 def test_what_cannot_be_joined_is_refused_by_name(both, rng):
@@ -374,7 +443,7 @@ def test_what_cannot_be_joined_is_refused_by_name(both, rng):
         (clinic, clinic, "both releases are the same one"),
         (clinic, rb.craft(right, np.where(y > 0, "yes", "no"), share=["age"]), "the classes are coded differently"),
         (clinic, rb.craft(right, y, classes=(1, -1), share=["age"]), "the classes are coded differently"),
-        (clinic, rb.craft(right, y, share=[]), "both holders have 'age', and do not join on it; share it at both"),
+        (clinic, rb.craft(right, y, share=[]), "both holders have 'age', and do not both share it; share it at both"),
         (clinic, rb.craft(part(table, "age"), y, share=["age"]), "the right release has no columns besides the shared"),
         (clinic, "nowhere.rado.parquet", "cannot read nowhere"),
         (clinic, 7, "the right release is a int"),

@@ -67,6 +67,26 @@ def test_a_raw_table_just_works_and_says_what_it_did(raw):
     assert any("schema was made from the table" in line for line in release.statement.not_protected)
 
 
+def test_a_declared_schema_is_not_said_to_be_made_from_the_table():
+    """Where gaps are filled with the table's means, these are all that it has of the table."""
+    table = {"age": [50.0, None, 70.0, 64.0], "ward": ["A", "B", "A", "B"], "ill": ["no", "yes", "yes", "no"]}
+    columns = {"age": rb.Number(0, 120, gaps=True), "ward": rb.Category(("A", "B"))}
+    (open_fill,) = _on_schemas(rb.craft(table, label="ill", n_rados=5, schema=rb.Schema(columns)))
+    assert "as it was declared, and what it leaves open as the table has it: the mean of every number" in open_fill
+    assert "smallest" not in open_fill
+    (shared,) = _on_schemas(rb.share(table, label="ill", schema=rb.Schema(columns))[0].awaited.release)
+    assert shared == open_fill
+    columns["age"] = rb.Number(0, 120, fill=60, gaps=True)
+    (closed,) = _on_schemas(rb.craft(table, label="ill", n_rados=5, schema=rb.Schema(columns)))
+    assert "Read off the table, it would tell of it" in closed
+    (proposed,) = _on_schemas(rb.craft(table, label="ill", n_rados=5, schema=rb.propose_schema(table, "ill")))
+    assert "was made from the table" in proposed and "smallest" in proposed
+
+
+def _on_schemas(release):
+    return [sentence for sentence in release.statement.not_protected if sentence.startswith("The schema")]
+
+
 def test_what_is_proposed_and_what_is_crafted_without_are_one(raw, tmp_path):
     """Proposed by craft, by hand, or read from a file: the same bits, and no warning where somebody has seen it."""
     with pytest.warns(rb.SchemaWarning):

@@ -98,9 +98,9 @@
 #                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
-#   cli           the command rado: shell, protection, and a module for each command: craft, learn, merge with
-#                 merge_shares, join, share, predict, score, show, export, schema, check, account, ledger, room with
-#                 room_state and room_serve, audit, attack, reproduce, demo; __main__ for python -m
+#   cli           the command rado: shell, keeping, protection, and a module for each command: craft, learn, merge
+#                 with merge_shares, join, share, predict, score, show, export, schema, check, account, ledger, room
+#                 with room_state and room_serve, audit, attack, reproduce, demo; __main__ for python -m
 
 from importlib import import_module
 from importlib.metadata import version

@@ -16,6 +16,7 @@ from radoboost.learner.uncertainty import little_in_words
 from radoboost.privacy import delta_advice
 from radoboost.release import Release, Statement, percent_up, rounded_up
 from radoboost.release.class_facts import class_facts, facts_in_words
+from radoboost.release.holders import AVERAGED, JOINED, ONE_TABLE
 from radoboost.release.maps import FeatureMap
 from radoboost.release.shared import shared_names
 from radoboost.release.words import (
@@ -82,7 +83,10 @@ def describe_model(model: Model) -> str:
         what = f"a classifier, linear in {count} made of {len(model.map.input_names):,}"
     lines = [
         *_speaks(what, model),
-        *_field("learner", _named({key: value for key, value in model.learner.items() if key not in _SAID_APART})),
+        *_field(
+            "learner",
+            _named({key: value for key, value in model.learner.items() if key not in _SAID_APART and value != []}),
+        ),
         *_mapped(model.map),
     ]
     lines += _joined(model.learner)
@@ -97,7 +101,7 @@ def describe_model(model: Model) -> str:
                 model.release["mechanism"], model.release["signatures"] if model.release["n_rados"] else None, model.map
             ),
             "",
-            "A model tells no more than the release behind it. Of that release:",
+            _behind(model.statement),
             "",
             *_stated(model.statement, model.release.get("n_examples")),
         ]
@@ -319,6 +323,13 @@ def _joined(learner: Mapping[str, Any]) -> list[str]:
     for key in SENTENCES:
         lines += _field("", learner[key])
     return lines
+
+
+def _behind(statement: Statement) -> str:
+    """What stands above the statement of a model."""
+    if statement.holders is not None and statement.holders.how in (AVERAGED, ONE_TABLE, JOINED):
+        return "A model tells no more than the releases behind it. Of those releases, together:"
+    return "A model tells no more than the release behind it. Of that release:"
 
 
 def _people(model: Model) -> str:

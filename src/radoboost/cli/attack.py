@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from radoboost.cli.keeping import PAGE, RECORDS, ForceFlag, keep_files
 from radoboost.cli.shell import JsonFlag, check_output, default_output, in_one_line, say
 from radoboost.errors import ArgumentError
 
@@ -50,6 +51,7 @@ def reconstruct(
         typer.Option("-o", "--output", metavar="OUT", help="The records; STEM.reconstructed.csv by default."),
     ] = None,
     seconds: Seconds = 60.0,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Get the records of a release back from the seed of its signatures.
@@ -65,6 +67,7 @@ def reconstruct(
 
     place = output or default_output(str(release), "reconstructed.csv")
     check_output(place, [str(release)])
+    keep_files(place, RECORDS, force)
     result = attack(rb.load(release), seed, rows, seconds=seconds)
     records = result.to_table()
     if records.num_rows:
@@ -91,6 +94,7 @@ def linear(
         typer.Option("-o", "--output", metavar="OUT", help="A CSV file for the values; not written by default."),
     ] = None,
     seconds: Seconds = 60.0,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Recover one column from the seed of the signatures, in spite of noise on rados.
@@ -108,6 +112,7 @@ def linear(
 
     if output is not None:
         check_output(output, [str(release)])
+        keep_files(output, RECORDS, force)
     result = attack(rb.load(release), seed, rows, column, method=method, values=_numbers(values), seconds=seconds)
     if output is not None and result.status == "found":
         _write_csv(output, pa.table({column: result.values}))
@@ -129,6 +134,7 @@ def probe(
         ),
     ] = None,
     seconds: Seconds = 60.0,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Say which of your clients are in somebody else's release.
@@ -152,6 +158,7 @@ def probe(
     loaded, files, label = _with_table(release, table, label)
     if output is not None:
         check_output(output, [str(release), *files])
+        keep_files(output, RECORDS, force)
     with show_progress("rados") as bar:
         result = attack(loaded, files, label=label, rados=rados, seconds=seconds, bar=bar)
     if output is not None:
@@ -234,6 +241,7 @@ def confounder(
         typer.Option("-o", "--output", metavar="OUT", help="A CSV file for its edge vectors; not written by default."),
     ] = None,
     seconds: Seconds = 60.0,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make another data set with the same rados as a table, to the last bit, and say how far away it is.
@@ -251,6 +259,7 @@ def confounder(
     loaded, files, label = _with_table(release, table, label)
     if output is not None:
         check_output(output, [str(release), *files])
+        keep_files(output, RECORDS, force)
     result = confound(loaded, own_edges(loaded, files, label=label), as_table=as_table, seconds=seconds)
     if result is None:
         raise TableError("no other data set with the same rados was found in the same ball; there may be none")
@@ -321,6 +330,7 @@ def report(
         Path | None, typer.Option("-o", "--output", metavar="OUT", help="The page; STEM.attacks.html by default.")
     ] = None,
     seconds: Annotated[float, typer.Option(metavar="S", help="The time limit of each attack.")] = 20.0,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run every attack on a release, and write one page about what they get.
@@ -339,6 +349,7 @@ def report(
 
     place = output or default_output(str(release), "attacks.html")
     check_output(place, [str(release), *(table or [])])
+    keep_files(place, PAGE, force)
     if table or label:
         loaded, table, label = _with_table(release, table, label)
     else:

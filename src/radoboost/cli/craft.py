@@ -1,6 +1,5 @@
 """rado craft: a table becomes a release."""
 
-import math
 import warnings
 from inspect import signature
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from radoboost.cli.keeping import COUNTS, RELEASE, ForceFlag, keep_files
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_columns, complete_mechanism
 from radoboost.cli.share import KeyOption, NewKeyOption, are_shares, craft_from_shares, refuse_keys
@@ -36,7 +36,7 @@ from radoboost.cli.shell import (
     say,
     shown_table,
 )
-from radoboost.errors import ArgumentError, OutputError, RadoError
+from radoboost.errors import ArgumentError
 
 
 def craft(
@@ -211,9 +211,7 @@ def craft(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress and no counts: results and failures only.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite a release that promises something, which cannot be made again.")
-    ] = False,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Craft rados from a table and write them as a release.
@@ -265,8 +263,9 @@ def craft(
     content = chosen_table(table, query, form)
     place = output or default_output(table[0], "rado.parquet")
     check_output(place, table)
-    if not force:
-        keep_promise(place)
+    keep_files(place, RELEASE, force)
+    if counts is not None:
+        keep_files(counts, COUNTS, force, "--counts")
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.craft(
@@ -312,22 +311,3 @@ def craft(
     if advice:
         say(f"rado: {advice}")
     print_release(release, place, as_json, f"wrote {place}")
-
-
-_CRAFTED = "crafting again spends more; choose another place with -o, and --compose to count both"
-
-
-def keep_promise(place: Path, advice: str = _CRAFTED) -> None:
-    """Refuse to overwrite a release that spent some of a budget: its noise cannot be drawn again."""
-    from radoboost import load
-    from radoboost.release import rounded_up
-
-    try:
-        statement = load(place).statement
-    except RadoError:
-        return  # nothing is there, or something else, which is overwritten as always
-    if math.isfinite(statement.epsilon):
-        raise OutputError(
-            f"{place} is a release that spent epsilon {rounded_up(statement.epsilon, 4)} ({statement.neighbours}), and "
-            f"{advice}, or overwrite it with --force"
-        )

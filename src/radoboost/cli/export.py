@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from radoboost.cli.keeping import PROGRAM, ForceFlag, keep_files
 from radoboost.cli.shell import JsonFlag, check_output, completing, default_output
 from radoboost.errors import ArgumentError
 
@@ -33,6 +34,7 @@ def export(
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The program; STEM.onnx, STEM.py or STEM.sql by default."),
     ] = None,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a model as a program that runs without radoboost.
@@ -57,6 +59,7 @@ def export(
     stem = model.name.removesuffix(".json").removesuffix(".model")
     place = output or default_output(stem, FORMATS[to].removeprefix("."))
     check_output(place, [str(model)])
+    keep_files(place, PROGRAM, force)
     classifier = load_model(model)
     content = exported(classifier, to, table=table, keep=keep or ())
     data = content if isinstance(content, bytes) else content.encode()

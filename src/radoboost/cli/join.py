@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from radoboost.cli.keeping import MODEL, ForceFlag, keep_files
 from radoboost.cli.shell import JsonFlag, check_output, check_page, print_model, say
 from radoboost.errors import OutputError, RadoError
 
@@ -27,6 +28,7 @@ def join(
     report: Annotated[
         Path | None, typer.Option(metavar="PAGE", help="A page that shows what the model does: effects of columns.")
     ] = None,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Learn a classifier over the columns of two holders; nobody's rows are matched.
@@ -40,7 +42,7 @@ def join(
       rado craft clinic.csv --label readmitted --share age,region
       rado craft laboratory.csv --label readmitted --share age,region
       rado join clinic.rado.parquet laboratory.rado.parquet -o joint.model.json
-      rado join clinic.rado.parquet laboratory.rado.parquet --on age --json
+      rado join clinic.rado.parquet laboratory.rado.parquet --on age,region --json
     """
     import radoboost as rb
     from radoboost.learner.completion import RIDGE
@@ -48,8 +50,9 @@ def join(
 
     sources = [str(left), str(right)]
     check_output(output, sources)
+    keep_files(output, MODEL, force)
     if report is not None:
-        check_page(report, sources, "--report", output)
+        check_page(report, sources, "--report", output, force)
     names = None if on is None else split_names(on)
     model = rb.join(left, right, names, ridge=RIDGE if ridge is None else ridge)
     model.save(output)

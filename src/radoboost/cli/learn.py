@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from radoboost.cli.keeping import MODEL, ForceFlag, keep_files
 from radoboost.cli.shell import JsonFlag, check_output, check_page, default_output, print_model, say
 from radoboost.errors import ArgumentError, OutputError, RadoError
 
@@ -65,6 +66,7 @@ def learn(
             metavar="PAGE", help="A page that shows what the model does: effects of columns, pairs, the rest."
         ),
     ] = None,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Learn a classifier from a release alone.
@@ -95,8 +97,9 @@ def learn(
         raise ArgumentError("--one-holder is about several releases; give them, or leave it out")
     place = output or (default_output(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json"))
     check_output(place, sources)
+    keep_files(place, MODEL, force)
     if report is not None:
-        check_page(report, sources, "--report", place)
+        check_page(report, sources, "--report", place, force)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", rb.NoiseWarning)
         shell = getattr(rb, _LEARNERS[learner])(**options, prior=_read_prior(prior))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from radoboost.cli.keeping import RELEASE, ForceFlag, keep_files
 from radoboost.cli.merge_shares import merged_shares
 from radoboost.cli.shell import JsonFlag, check_output, completing, print_release
 
@@ -33,6 +34,7 @@ def merge(
         Path,
         typer.Option("-o", "--output", metavar="OUT", help="The release; merged.rado.parquet by default."),
     ] = Path("merged.rado.parquet"),
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Merge plain releases of several holders into one release of all their rows.
@@ -50,6 +52,7 @@ def merge(
     import radoboost as rb
 
     check_output(output, [str(path) for path in releases])
+    keep_files(output, RELEASE, force)
     release = merged_shares(releases, how) if shares else rb.merge(releases, how)
     release.save(output)
     print_release(release, output, as_json, f"wrote {output}")

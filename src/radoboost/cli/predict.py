@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from radoboost.cli.keeping import SCORES, ForceFlag, keep_files
 from radoboost.cli.shell import (
     ClusterOption,
     FormatOption,
@@ -52,6 +53,7 @@ def predict(
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The scores, .csv or .parquet; STEM.scores.csv by default."),
     ] = None,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Predict the class of every row of a table.
@@ -78,6 +80,7 @@ def predict(
     check_trust(cluster, trust_network)
     place = output or default_output(table[0], "scores.csv")
     check_output(place, [str(model), *table])
+    keep_files(place, SCORES, force)
     classifier = load_model(model)
     options = {"label": label, "keep": keep or (), "separator": separator, "decimal": decimal}
     with show_progress() as bar:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radoboost.cli.craft import keep_promise
+from radoboost.cli.keeping import RELEASE, keep_files
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, complete_columns
 from radoboost.cli.room_serve import TrustFlag, serve
@@ -272,8 +272,7 @@ def join(
     place = output or Path(f"{_stem(room)}.rado.parquet")
     chosen = chosen_table(table, query, form)
     check_output(place, table)
-    if not force:
-        keep_promise(place)
+    keep_files(place, RELEASE, force)
     question = _Question()
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
@@ -371,8 +370,7 @@ def close(
 
     place = output or Path(f"{_stem(room)}.rado.parquet")
     check_output(place, [])
-    if not force:
-        keep_promise(place, "its noise cannot be drawn again; choose another place with -o")
+    keep_files(place, RELEASE, force, advice="its noise cannot be drawn again; choose another place with -o")
     release = rb.close_room(room, output=place, code=code, trust_network=trust_network)
     print_release(release, place, as_json, f"wrote {place}, signed by its holders")
 

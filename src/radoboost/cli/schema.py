@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from radoboost.cli.keeping import SCHEMA, ForceFlag, keep_files
 from radoboost.cli.shell import (
     TABLE_HELP,
     FormatOption,
@@ -43,6 +44,7 @@ def schema(
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The schema; STEM.schema.json by default."),
     ] = None,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a schema of a table: what each column is, to be completed from public knowledge.
@@ -73,6 +75,7 @@ def schema(
     chosen = chosen_table(table, query, form)
     place = output or default_output(table[0], "schema.json")
     check_output(place, table)
+    keep_files(place, SCHEMA, force)
     proposal = propose(chosen, label, separator=separator) if from_data else None
     result = schema_template(chosen, label, separator) if proposal is None else proposal.schema
     text = json.dumps(result.to_dict(), indent=2, ensure_ascii=False)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from radoboost.cli.keeping import PARTIAL, SHARE, ForceFlag, keep_files
 from radoboost.cli.protection import chosen_signatures, complete_columns
 from radoboost.cli.shell import (
     BoundsOption,
@@ -30,7 +31,19 @@ from radoboost.cli.shell import (
 from radoboost.errors import ArgumentError, OutputError
 
 SHARE_ENDING = ".share"
-_FOR_SHARES = ("table", "n_rados", "key", "new_key", "support", "engine", "threads", "output", "quiet", "as_json")
+_FOR_SHARES = (
+    "table",
+    "n_rados",
+    "key",
+    "new_key",
+    "support",
+    "engine",
+    "threads",
+    "output",
+    "quiet",
+    "force",
+    "as_json",
+)
 
 
 def share(
@@ -86,6 +99,7 @@ def share(
         typer.Option("-o", "--output", metavar="A B", help="The two shares; STEM.a.share and STEM.b.share by default."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress: results and failures only.")] = False,
+    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Split the rows of a table into two shares, for two servers that keep apart.
@@ -107,6 +121,7 @@ def share(
     places = output or (default_output(table[0], "a.share"), default_output(table[0], "b.share"))
     for place in places:
         check_output(place, table)
+        keep_files(place, SHARE, force)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         a, _ = rb.share(
@@ -189,6 +204,7 @@ def craft_from_shares(options: dict[str, Any], defaults: dict[str, Any]) -> None
         raise ArgumentError("shares and tables are not crafted together; give shares of rows alone")
     place = options["output"] or default_output(Path(table[0]).stem, "partial")
     check_output(place, table)
+    keep_files(place, PARTIAL, options["force"])
     parts = [rb.load_share(word) for word in table]
     if new_key is not None:
         check_output(new_key, table, "--new-key")

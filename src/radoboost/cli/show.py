@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from radoboost.cli.keeping import ForceFlag
 from radoboost.cli.shell import JsonFlag, check_page, print_model, print_release, say
 from radoboost.errors import ArgumentError
 
@@ -28,6 +29,7 @@ def show(
             help="Only what was done, for accountants: json, or dp-accounting, which is Python for that library.",
         ),
     ] = None,
+    force: ForceFlag = False,
 ) -> None:
     """Show what a release or a model is, what is promised and what is not.
 
@@ -42,7 +44,7 @@ def show(
 
     content = rb.load_model(file) if _is_model(file) else rb.load(file)
     if html is not None:
-        _write_page(content, file, html)
+        _write_page(content, file, html, force)
     if event is not None:
         print(_event_text(content.statement, event))
     elif isinstance(content, rb.Model):
@@ -51,11 +53,11 @@ def show(
         print_release(content, file, as_json, str(file))
 
 
-def _write_page(content: Any, file: Path, place: Path) -> None:
+def _write_page(content: Any, file: Path, place: Path, force: bool) -> None:
     """One page on what a model does, or the one that a release gives."""
     from radoboost.findings.explained import model_of, write_page
 
-    check_page(place, [str(file)], "--html")
+    check_page(place, [str(file)], "--html", force=force)
     write_page(model_of(content), place, name=file.name, command=shlex.join(["rado", "show", str(file)]))
     say(f"wrote {place}")
 

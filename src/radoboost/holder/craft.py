@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, DeltaWarning, LedgerError, SchemaWarning
 from radoboost.holder.counts import Where, check_where, tell_holder
-from radoboost.holder.declared import Bounds, declaration, written
+from radoboost.holder.declared import Bounds, declaration, schema_origin, written
 from radoboost.holder.engines import Engine, auto_engine, get_engine
 from radoboost.holder.engines.proof import proven_on_device
 from radoboost.holder.feature_maps import Columns, check_columns
@@ -232,7 +232,7 @@ def craft(
     noted = None if books is None else partial(note_digest, books, name)
     asked_for = is_query(table) or bool(cluster_of(table))
     made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=place.cluster))
-    return _release(protection, made, name, by_schema, noted, asked.n_rados)
+    return _release(protection, asked, made, name, by_schema, noted)
 
 
 def craft_in_room(
@@ -265,7 +265,7 @@ def craft_in_room(
             made, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
             warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
     made = replace(made, circumstances=replace(made.circumstances, room=gathering()))
-    return _release(mechanism, made, name, schema, None, asked.n_rados)
+    return _release(mechanism, asked, made, name, schema, None)
 
 
 def check_for_room(
@@ -509,14 +509,14 @@ def note_digest(books: Ledger, name: str, digest: str) -> None:
 
 def _release(
     mechanism: Mechanism,
+    asked: Asked,
     made: Made,
     name: str,
     schema: Schema | None,
     after_save: Callable[[str], None] | None,
-    n_rados: int,
 ) -> Release:
     """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
-    origin = "" if schema is None else "table" if schema.from_data else "declared"
+    origin, n_rados = schema_origin(asked.declared.schema, schema), asked.n_rados
     release = Release(
         blocks=dict(made.blocks),
         columns=made.columns,

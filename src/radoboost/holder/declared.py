@@ -108,6 +108,19 @@ class Declared:
             )
 
 
+def schema_origin(declared: Schema | None, schema: Schema | None) -> str:
+    """Where the schema of a release came from, as `Circumstances.schema` has it; `declared` is what the holder gave.
+
+    >>> schema_origin(Schema({"age": Number(0, 120)}), Schema({"age": Number(0, 120, fill=50.5)}, from_data=True))
+    'settled'
+    """
+    if schema is None:
+        return ""
+    if not schema.from_data:
+        return "declared"
+    return "table" if declared is None or declared.from_data else "settled"
+
+
 def _is_private(limits: Any) -> bool:
     return isinstance(limits, str) and limits == PRIVATE
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from radoboost.errors import SchemaWarning, TableError
 from radoboost.holder.counts import RowCounts, beyond_bounds
 from radoboost.holder.craft import left_out, warn_clipped
-from radoboost.holder.declared import Bounds, declaration, written
+from radoboost.holder.declared import Bounds, declaration, schema_origin, written
 from radoboost.holder.engines import Engine, cpu_engine
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.grid import make_columns
@@ -118,7 +118,7 @@ def grid_rows(
         if plain.lines:
             warnings.warn(SchemaWarning(plain.lines), stacklevel=5)
         look: _Surveyed = found[-1]
-        origin = "" if plain.schema is None else "table" if plain.schema.from_data else "declared"
+        origin = schema_origin(asked.declared.schema, plain.schema)
         circumstances = replace(look.made.circumstances, schema=origin)
         assert circumstances.n_examples is not None
         release = Release(

@@ -6,11 +6,13 @@ The model predicts rows that have both parts. Scores are sums over columns, so t
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.learner.completion import RIDGE, PartMoments, complete, solve
@@ -21,12 +23,16 @@ from radoboost.release.holders import JOINED, Holders, either
 from radoboost.release.laws import POOLED_SUMS, SUMS
 from radoboost.release.shared import SHARED, shared_names
 from radoboost.tables.columns import listed
-from radoboost.tables.kinds import Date, Kind, Number
+from radoboost.tables.kinds import Category, Date, Kind, Left, Number
 from radoboost.tables.schema import Schema
 
 SENTENCES = ("assumes", "needs", "cannot_know")  # what a model says about itself, in `learner`
 _NAME = "completion"
+_BESIDES = ("low", "high", "terms", "fill")
+_TRUST = "two holders, each of whom sees the rows of its own columns alone, and is trusted with them; of each: {each}"
 _SIDES = ("the left release", "the right release")
+
+Vector = NDArray[np.float64]
 
 
 def join(
@@ -63,13 +69,18 @@ def join(
     """
     from threadpoolctl import threadpool_limits
 
-    releases = [load(part) if isinstance(part, str | os.PathLike) else part for part in (left, right)]
-    for release, side in zip(releases, _SIDES, strict=True):
-        _check_release(release, side)
-    _check_same(*releases)
-    names = _shared_by_both(releases, on)
-    sides = [Side.of(release, names, side) for release, side in zip(releases, _SIDES, strict=True)]
-    pair = Pair(sides[0], sides[1], names)
+    given, releases = (left, right), list[Release]()
+    called = [
+        str(part) if isinstance(part, str | os.PathLike) else side for part, side in zip(given, _SIDES, strict=True)
+    ]
+    for part, name in zip(given, called, strict=True):
+        releases.append(load(part) if isinstance(part, str | os.PathLike) else part)
+        _check_release(releases[-1], name)
+    _check_same(releases, called)
+    names = _shared_by_both(releases, called, on)
+    sides = [Side.of(release, names, side) for release, side in zip(releases, called, strict=True)]
+    pair = Pair(sides[0].with_gaps(sides[1], names), sides[1].with_gaps(sides[0], names), names)
+    sides = [pair.left, pair.right]
     # On one thread, so that releases give the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
         parts = [side.moments(sides[0]) for side in sides]
@@ -140,30 +151,37 @@ def _check_release(release: Any, side: str) -> None:
         raise ReleaseError(f"{side} does not say how many examples it is from, or has a feature map; craft it again")
 
 
-def _check_same(left: Release, right: Release) -> None:
+def _check_same(releases: Sequence[Release], called: Sequence[str]) -> None:
     """Refuse one release twice, and classes that are called otherwise."""
+    left, right = releases
     if left is right or (left.id and left.id == right.id):
         raise ReleaseError("both releases are the same one; join takes one of each holder")
     if left.classes != right.classes:
         raise ReleaseError(
-            f"the classes are coded differently: {left.classes[0]!r} and {left.classes[1]!r} on the left, "
-            f"{right.classes[0]!r} and {right.classes[1]!r} on the right (negative first); craft both with the same "
+            f"the classes are coded differently: {left.classes[0]!r} and {left.classes[1]!r} in {called[0]}, "
+            f"{right.classes[0]!r} and {right.classes[1]!r} in {called[1]} (negative first); craft both with the same "
             "classes (--classes NEG POS)"
         )
 
 
-def _shared_by_both(releases: Sequence[Release], on: Sequence[str] | None) -> tuple[str, ...]:
+def _shared_by_both(releases: Sequence[Release], called: Sequence[str], on: Sequence[str] | None) -> tuple[str, ...]:
     """The columns to join on: those that are asked for, or all that both share."""
     shares = [shared_names(release) or () for release in releases]
     if on is None:
         return tuple(name for name in shares[0] if name in shares[1])
     asked = (on,) if isinstance(on, str) else tuple(on)
-    for share, side in zip(shares, _SIDES, strict=True):
+    for share, side in zip(shares, called, strict=True):
         if absent := [name for name in asked if name not in share]:
             has = f"it shares {listed(share)}" if share else "it shares the label alone"
             raise ReleaseError(
                 f"{side} does not share {listed(absent)}; {has}: craft it again with --share, or join on other columns"
             )
+    if left := [name for name in shares[0] if name in shares[1] and name not in asked]:
+        everything = [name for name in shares[0] if name in shares[1]]
+        raise ReleaseError(
+            f"both releases share {listed(left)} too, and what both have is joined on; leave --on out, or write "
+            f"--on {shlex.quote(','.join(everything))}"
+        )
     return tuple(name for name in shares[0] if name in asked)
 
 
@@ -171,7 +189,8 @@ def _shared_by_both(releases: Sequence[Release], on: Sequence[str] | None) -> tu
 class Side:
     """One holder's columns: its own, and the shared ones in the order in which they are joined.
 
-    `kinds` says what each raw column is; `raw` which raw column each column comes from.
+    `kinds` says what each raw column is; `raw` which raw column each column comes from. `name` is what
+    messages call it.
     """
 
     own: tuple[Column, ...]
@@ -179,6 +198,7 @@ class Side:
     kinds: dict[str, Kind]
     raw: dict[str, str]
     release: Release
+    name: str
 
     @classmethod
     def of(cls, release: Release, names: Sequence[str], side: str) -> "Side":
@@ -194,29 +214,64 @@ class Side:
         own = tuple(column for column in columns if raw[column.name] not in names)
         if not own:
             raise ReleaseError(f"{side} has no columns besides the shared ones; learn from the other one alone")
-        return cls(own, shared, kinds, raw, release)
+        return cls(own, shared, kinds, raw, release, side)
 
     @property
     def own_names(self) -> tuple[str, ...]:
         """The raw columns that this holder does not join on."""
         return tuple(dict.fromkeys(self.raw[column.name] for column in self.own))
 
+    def with_gaps(self, other: "Side", names: Sequence[str]) -> "Side":
+        """The same, with a column for gaps of each shared column that has some at the `other` side alone: none here.
+
+        It is 0 in every row, and so are its sums.
+        """
+        kinds, raw, shared = dict(self.kinds), dict(self.raw), []
+        for name in names:
+            mine, theirs, gaps = self.kinds[name], other.kinds[name], f"{name}=(missing)"
+            columns = [column for column in self.shared if self.raw[column.name] == name]
+            slots = [column.name for column in other.shared if other.raw[column.name] == name]
+            if mine.kind == theirs.kind and gaps in slots and gaps not in self.raw:
+                fill = {} if isinstance(theirs, Category | Left) else {"fill": theirs.fill}
+                kinds[name] = dataclasses.replace(mine, gaps=True, **fill)  # type: ignore[arg-type]
+                raw[gaps] = name
+                columns.insert(slots.index(gaps), Column(gaps, "none", 1.0))
+            shared += columns
+        return replace(self, kinds=kinds, raw=raw, shared=tuple(shared))
+
     def moments(self, first: "Side") -> PartMoments:
-        """Moments per person, with the shared columns in the units of the `first` side."""
+        """Moments per person, with the shared columns in the units of the `first` side, and gaps filled as there."""
         release = self.release
         names = release.feature_names
         rados = dict(zip(names, release.blocks[RADOS].T, strict=True))
         plain = dict(zip(release.block_columns[SHARED], release.blocks[SHARED].T, strict=True))
+        for sums in (rados, plain):
+            sums.update({column.name: np.zeros(release.n_rados) for column in self.shared if column.name not in sums})
         edges = [rados[column.name] for column in self.own]
         for sums in (rados, plain):
             edges += [
-                slope * sums[mine.name] + shift * sums[CONSTANT]
+                self._converted(sums, mine, theirs, first)
                 for mine, theirs in zip(self.shared, first.shared, strict=True)
-                for slope, shift in [_conversion(mine, theirs)]
             ]
             edges.append(sums[CONSTANT])
         assert release.n_examples is not None
         return PartMoments.of_sums(np.column_stack(edges), len(self.own), release.n_examples)
+
+    def _converted(self, sums: Mapping[str, Vector], mine: Column, theirs: Column, first: "Side") -> Vector:
+        """Sums of a shared column as the `first` side has it.
+
+        Where gaps are filled otherwise, the column that says where they are tells how much each sum is off: exactly.
+        """
+        slope, shift = _conversion(mine, theirs)
+        total = slope * sums[mine.name] + shift * sums[CONSTANT]
+        gaps = next((column for column in self.shared if column.name == f"{mine.name}=(missing)"), None)
+        kinds = [side.kinds[self.raw[mine.name]] for side in (self, first)]
+        if gaps is None or not all(isinstance(kind, Number | Date) for kind in kinds):
+            return total
+        fills = [np.array([kind.filled()]) for kind in kinds if isinstance(kind, Number | Date)]
+        off = float((theirs.apply(fills[1]) - slope * mine.apply(fills[0]) - shift)[0])
+        per_gap, rest = _conversion(gaps, Column(gaps.name, "none", 1.0))
+        return total + off * (per_gap * sums[gaps.name] + rest * sums[CONSTANT])
 
 
 def _conversion(mine: Column, theirs: Column) -> tuple[float, float]:
@@ -225,7 +280,7 @@ def _conversion(mine: Column, theirs: Column) -> tuple[float, float]:
     >>> _conversion(Column("a", "standard", 1.0, mean=4.0, std=2.0), Column("a", "standard", 1.0, mean=3.0, std=1.0))
     (2.0, 1.0)
     """
-    if mine.constants == theirs.constants:
+    if mine.constants[2:] == theirs.constants[2:]:
         return 1.0, 0.0
     _, _, shift, factor, divisor, offset = mine.constants
     _, _, new_shift, new_factor, new_divisor, new_offset = theirs.constants
@@ -246,14 +301,16 @@ class Pair:
             if why := _difference(self.left, self.right, name):
                 raise ReleaseError(
                     f"the shared column {name!r} is coded differently: {why}; declare it alike in the schema or the "
-                    "bounds of both holders, and craft again"
+                    "bounds of both holders (--schema), and craft again"
                 )
         twice = [name for name in self.left.own_names if name in self.right.own_names]
         encoded = {column.name for column in self.left.own} & {column.name for column in self.right.own}
         if twice or encoded:
+            names = twice or sorted(encoded)
+            it = "it" if len(names) == 1 else "them"
             raise ReleaseError(
-                f"both holders have {listed(twice or sorted(encoded))}, and do not join on it; share it at both "
-                "(--share), or leave it out or rename it at one"
+                f"both holders have {listed(names)}, and do not both share {it}; share {it} at both (--share), or "
+                f"leave {it} out or rename {it} at one"
             )
 
     @property
@@ -308,24 +365,23 @@ def _difference(left: Side, right: Side, name: str) -> str:
     """How the coding of a shared raw column differs, in words; empty where it does not."""
     kinds = [side.kinds[name] for side in (left, right)]
     if kinds[0].kind != kinds[1].kind:
-        return f"a {kinds[0].kind} on the left, a {kinds[1].kind} on the right"
+        return f"a {kinds[0].kind} in {left.name}, a {kinds[1].kind} in {right.name}"
     slots = [[column.name for column in side.shared if side.raw[column.name] == name] for side in (left, right)]
     if slots[0] != slots[1]:
-        return f"it becomes {listed(slots[0])} on the left, and {listed(slots[1])} on the right"
-    if _reading(kinds[0]) != _reading(kinds[1]):
-        return "its cells are read, or its gaps filled, in two ways"
-    for mine, theirs in zip(left.shared, right.shared, strict=True):
-        if left.raw[mine.name] == name and mine.constants[:2] != theirs.constants[:2]:
-            return f"clipped to {_range(mine)} on the left, and to {_range(theirs)} on the right"
+        return f"it becomes {listed(slots[0])} in {left.name}, and {listed(slots[1])} in {right.name}"
+    ours, theirs = map(_reading, kinds)
+    for key in ours:
+        if ours[key] != theirs[key]:
+            return f'"{key}" is {ours[key]!r} in {left.name}, and {theirs[key]!r} in {right.name}'
+    for mine, other in zip(left.shared, right.shared, strict=True):
+        if left.raw[mine.name] == name and mine.constants[:2] != other.constants[:2]:
+            return f"clipped to {_range(mine)} in {left.name}, and to {_range(other)} in {right.name}"
     return ""
 
 
-def _reading(kind: Kind) -> Kind:
-    """What matters about how cells become numbers, besides bounds: what fills gaps, only where there may be some."""
-    if not isinstance(kind, Number | Date):
-        return kind
-    bare = dataclasses.replace(kind, low=None, high=None, terms=None)
-    return bare if kind.gaps else dataclasses.replace(bare, fill=None)
+def _reading(kind: Kind) -> dict[str, Any]:
+    """What matters about how cells become numbers, besides bounds; what fills gaps is converted."""
+    return {name: value for name, value in dataclasses.asdict(kind).items() if name not in _BESIDES}
 
 
 def _range(column: Column) -> str:
@@ -338,7 +394,7 @@ def _stated(statements: Sequence[Statement], parts: Sequence[dict[str, Any]]) ->
     return replace(
         statements[0],
         not_protected=tuple(exposed),
-        trust_model=either(statement.trust_model for statement in statements),
+        trust_model=_TRUST.format(each=either(statement.trust_model for statement in statements)),
         random_source=either(statement.random_source for statement in statements),
         holders=Holders(JOINED, tuple(parts)),
     )

@@ -38,6 +38,7 @@ from radoboost.tables.schema import SCHEMA_KEY, Schema
 # 5 where a link was shifted by a prior.
 VERSIONS = (1, 2, 3, 4, 5)
 _KEY = "radoboost_model"
+_KEY_FILES = ("radoboost_share_key", "radoboost_paillier_public", "radoboost_paillier_private")
 _SIGNS = ("negative", "positive")
 _DENSE_ROWS, _DENSE_VALUES = 8192, 1 << 22  # of a sparse matrix, made dense at a time
 _MAPPED_VALUES = 1 << 20  # in memory at a time
@@ -369,6 +370,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise ModelError(f"{path} is not a radoboost model: it is not JSON{_parquet(path)}") from None
     if isinstance(document, dict) and SCHEMA_KEY in document:
         raise ModelError(f"{path} is a schema, and no model: give it to rado craft with --schema, then run rado learn")
+    if isinstance(document, dict) and any(key in document for key in _KEY_FILES):
+        raise ModelError(f"{path} is a key, and neither a model nor a release; show what was made with it")
     if not isinstance(document, dict) or _KEY not in document:
         raise ModelError(f"{path} is not a radoboost model: it is JSON of another kind; make one with rado learn")
     if document[_KEY] not in VERSIONS:

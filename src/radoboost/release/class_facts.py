@@ -19,6 +19,7 @@ from radoboost.release.columns import CONSTANT
 
 _STRONGEST = 3  # columns of each class
 _LEAST_APART = 0.02  # of a scaled column: weights of rows alone may make as much
+_LEAST_WEIGHT = 1e-6  # of the rows of a class together
 
 Vector = NDArray[np.float64]
 
@@ -117,15 +118,20 @@ def _apart(sums: Vector, whitening: Vector, constant: float, shares: Vector, noi
     """How far the means of each class are from those of all rows, by sums of whitened rows; 0 where noise may be all.
 
     A row on the sphere is its scaled columns over a length of its own, so the mean of a class is one in which long rows
-    count less. That of all rows is made of those of the classes by their `shares`.
+    count less. That of all rows is made of those of the classes by their `shares`. Of a class that noise has left no
+    weight, nothing is said.
     """
     back = np.linalg.inv(whitening)
     before = sums @ back.T
-    weights = np.maximum(before[:, -1:] / constant, 1e-300)
-    means = before[:, :-1] / weights
-    mean = shares @ means
+    weights = before[:, -1:] / constant
+    present = weights > _LEAST_WEIGHT
+    weights = np.where(present, weights, 1.0)
+    means = np.where(present, before[:, :-1] / weights, 0.0)
+    shares = np.where(present[:, 0], shares, 0.0)
+    mean = shares @ means / max(float(shares.sum()), _LEAST_WEIGHT)
     moved = np.linalg.norm(back[None, :-1] - (means / constant)[:, :, None] * back[-1], axis=2)
-    return np.asarray(np.where(np.abs(means - mean) > 3 * noise * moved / weights, means - mean, 0.0))
+    clear = present & (np.abs(means - mean) > 3 * noise * moved / weights)
+    return np.asarray(np.where(clear, means - mean, 0.0))
 
 
 def _strongest(release: Release, apart: Vector, least: float) -> dict[str, float]:

@@ -10,39 +10,50 @@ from dataclasses import dataclass
 from typing import Any
 
 from radoboost.errors import ReleaseError
-from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict
+from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict, group_words
 
 MERGED, AVERAGED, ROOM, JOINED = "merged", "averaged", "room", "joined"
+ONE_TABLE = "one table"  # several releases of one holder, averaged
 SHARED, ENCRYPTED = "shared", "encrypted"  # rows went in two shares, or encrypted, to those who crafted
-WAYS = (MERGED, AVERAGED, ROOM, JOINED, SHARED, ENCRYPTED)
+WAYS = (MERGED, AVERAGED, ONE_TABLE, ROOM, JOINED, SHARED, ENCRYPTED)
 
 
 @dataclass(frozen=True)
 class Figure:
     """An epsilon for a case besides that of the statement: `case` says which, in words that follow "for" or "against".
 
+    Neighbours differ by `size` of what the event's relation names: by two records, for one who is at two holders.
+
     >>> from radoboost.privacy import Gaussian, Relation
     >>> figure = Figure.of("a person at two holders", Gaussian(2.0, Relation.RECORD), 1e-6)
     >>> Figure.from_dict(figure.to_dict()) == figure
     True
+    >>> Figure.of("a person at two holders", Gaussian(2.0, Relation.RECORD), 1e-6, 2).neighbours
+    '2 records, all added or all removed'
     """
 
     case: str
     event: Event
     epsilon: float
     delta: float
+    size: int = 1
 
     @classmethod
-    def of(cls, case: str, event: Event, delta: float) -> "Figure":
-        """The figure of an event."""
-        return cls(case, event, epsilon_at(event, delta), delta)
+    def of(cls, case: str, event: Event, delta: float, size: int = 1) -> "Figure":
+        """The figure of an event, which is about so many records together."""
+        return cls(case, event, epsilon_at(event, delta), delta, size)
+
+    @property
+    def neighbours(self) -> str | None:
+        """What neighbours are, in words."""
+        return None if self.event.relation is None else group_words(self.event.relation, self.size)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data; JSON has no infinity, so an infinite epsilon is the word."""
-        relation = self.event.relation
         return {
             "case": self.case,
-            "neighbours": None if relation is None else relation.value,
+            "neighbours": self.neighbours,
+            **({} if self.size == 1 else {"size": self.size}),
             "epsilon": "infinite" if self.epsilon == float("inf") else self.epsilon,
             "delta": self.delta,
             "event": event_to_dict(self.event),
@@ -52,7 +63,10 @@ class Figure:
     def from_dict(cls, entry: Mapping[str, Any]) -> "Figure":
         """From a statement."""
         epsilon = float("inf") if entry["epsilon"] == "infinite" else float(entry["epsilon"])
-        return cls(str(entry["case"]), event_from_dict(entry["event"]), epsilon, float(entry["delta"]))
+        event, size = event_from_dict(entry["event"]), int(entry.get("size", 1))
+        if size < 1:
+            raise ValueError("a group has at least one record")
+        return cls(str(entry["case"]), event, epsilon, float(entry["delta"]), size)
 
 
 @dataclass(frozen=True)

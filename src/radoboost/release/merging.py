@@ -93,6 +93,8 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
     >>> bool((merge(parts).rados == whole.rados).all())
     True
     """
+    if not isinstance(how, str) or isinstance(releases, str | os.PathLike | Release):
+        raise ArgumentError("merge takes several releases, or their paths, in a list: merge([a, b])")
     if how not in WAYS:
         raise ArgumentError(f"how must be 'auto', 'sum' or 'moments'; it is {how!r}")
     parts = read_parts(releases, "merge")

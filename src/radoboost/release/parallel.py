@@ -19,7 +19,7 @@ from radoboost.release import Statement, percent_up
 from radoboost.release.alike import Part
 from radoboost.release.chain import Earlier, chain, known_names, total
 from radoboost.release.checking import check_statement
-from radoboost.release.holders import AVERAGED, Figure, Holders, either
+from radoboost.release.holders import AVERAGED, ONE_TABLE, Figure, Holders, either
 
 _TRUST = "several holders, each of whom sees its own table alone, and is trusted with it; of each: {each}"
 _ONE = (
@@ -40,7 +40,7 @@ _ROOMS = (
     "these releases alone and another in a room, cannot be seen: then these compose for all of its people, and more is "
     "told of them than is said here. What a room promises against its own holders is among the figures."
 )
-_RELEASES = "What each holder released is out as well, and each release tells what its own statement says."
+_RELEASES = "The releases themselves are out as well, and each tells what its own statement says."
 
 
 def together(parts: Sequence[Part], *, one_holder: bool = False) -> Statement:
@@ -82,13 +82,17 @@ def together(parts: Sequence[Part], *, one_holder: bool = False) -> Statement:
             *own_words,
         ),
         unit_of_privacy=units + ("; who is at one of the holders" if several else ""),
-        trust_model=_TRUST.format(each=trust),
+        trust_model=_TRUST.format(each=trust) if several else trust,
         random_source=either(statement.random_source for statement in statements),
         best_guess=guess,
         epsilon_at=tuple((shown, epsilon_at(event, shown)) for shown, _ in statements[0].epsilon_at),
         event=event_to_dict(event),
         composed=None,
-        holders=Holders(AVERAGED, tuple(_entry(part) for part in parts), _figures(tables, order, relation, delta)),
+        holders=Holders(
+            AVERAGED if several else ONE_TABLE,
+            tuple(_entry(part) for part in parts),
+            _figures(tables, order, relation, delta),
+        ),
     )
 
 
@@ -164,10 +168,11 @@ def _figures(
         pairs.append(_composed(order[-count:][:2], relation))
     if pairs:
         dearest = max(pairs, key=lambda event: epsilon_at(event, delta))
-        figures.append(Figure.of("one who is at two of the holders", dearest, delta))
+        figures.append(Figure.of("one who is at two of the holders", dearest, delta, 2))
     if (everybody := sum(map(_n_holders, tables))) > 2:
         every = [_of_group(table, everybody, relation) for table in tables]
-        figures.append(Figure.of(f"one who is at all {everybody} holders", _composed(every, relation), delta))
+        case = f"one who is at all {everybody} holders"
+        figures.append(Figure.of(case, _composed(every, relation), delta, everybody))
     chains = [chain([part.release for part in table]) for table in tables]
     if any(len(known) > len(table) for known, table in zip(chains, tables, strict=True)):
         totals = [_composed([earlier.event for earlier in known], relation) for known in chains]
@@ -186,14 +191,14 @@ def _of_rooms(table: Sequence[Part], relation: Relation, delta: float) -> list[F
         if holders is None:
             alone.append(check_statement(part.release.statement))
         else:
-            rooms.append({figure.case: figure.event for figure in holders.figures})
+            rooms.append({figure.case: figure for figure in holders.figures})
             figures += [replace(figure, case=f"{figure.case}, in {part.title}") for figure in holders.figures]
     if rooms and len(table) > 1:
         names = " and ".join(part.title for part in table)
-        for case in rooms[0]:
+        for case, first in rooms[0].items():
             if all(case in room for room in rooms):
-                event = _composed([*(room[case] for room in rooms), *alone], relation)
-                figures.append(Figure.of(f"{case}, in {names}", event, delta))
+                event = _composed([*(room[case].event for room in rooms), *alone], relation)
+                figures.append(Figure.of(f"{case}, in {names}", event, delta, first.size))
     return figures
 
 

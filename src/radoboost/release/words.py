@@ -6,7 +6,7 @@ from typing import Any
 
 from radoboost.privacy import event_from_dict, figures
 from radoboost.release import Statement, rounded_up
-from radoboost.release.holders import AVERAGED, ENCRYPTED, ROOM, SHARED, Holders
+from radoboost.release.holders import AVERAGED, ENCRYPTED, JOINED, ONE_TABLE, ROOM, SHARED, Holders
 
 _LENGTHS = "standard deviations, where one row counts 1 and has length 1"
 _STAGES = {  # what a stage of several is called, by its name in a release
@@ -23,6 +23,8 @@ _STAGES = {  # what a stage of several is called, by its name in a release
 _WAYS = {
     ROOM: "made by {} holders in a room",
     AVERAGED: "the average of {} holders",
+    JOINED: "joined from releases of {} holders, each of columns of its own",
+    ONE_TABLE: "the average of {} releases of one holder's table",
     SHARED: "crafted by two servers from shares of rows of {} senders",
     ENCRYPTED: "crafted from encrypted rows of {} senders",
 }
@@ -83,9 +85,11 @@ def holders_in_words(holders: Holders) -> list[str]:
     ['made of releases of 2 holders, merged']
     """
     sentences = [_WAYS.get(holders.how, "made of releases of {} holders, merged").format(holders.count) + _who(holders)]
+    if holders.count == 1:
+        sentences = [sentences[0].replace("1 senders", "1 sender")]
     for figure in holders.figures:
-        relation = figure.event.relation
-        neighbours = "" if relation is None else f", for {relation.value} as neighbours"
+        comma = "" if figure.size == 1 else ","
+        neighbours = "" if figure.neighbours is None else f", for {figure.neighbours}{comma} as neighbours"
         delta = rounded_up(figure.delta, 6)
         sentences.append(f"{figure.case}: epsilon {epsilon_text(figure.epsilon)}, delta {delta}{neighbours}")
     return sentences

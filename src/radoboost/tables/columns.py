@@ -75,7 +75,7 @@ class Choice:
         missing = [name for name in self.features or () if name not in known]
         if missing:
             others = [name for name in names if name not in choices]
-            hint = f"it has {listed(others)} instead" if others else f"its columns are {listed(names)}"
+            hint = f"its other columns are {listed(others)}" if others else f"its columns are {listed(names)}"
             raise TableError(f"{where} has no column {listed(missing)}; {hint}")
         if self.label is not None and self.label in (self.features or ()):
             raise ArgumentError(f"{self.label!r} is the label; it cannot be a feature too")

@@ -7,11 +7,16 @@ numbers are written is declared: 1.5 unless something else is (C7 of docs/proofs
 from dataclasses import dataclass
 from pathlib import Path
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, TableError
 from radoboost.tables.paths import csv_stream, is_tsv, open_file
 from radoboost.tables.store_files import PEEK_BYTES
 
 SEPARATORS = (",", ";", "\t", "|")
+_NO_CSV = (
+    (b"PAR1", "a Parquet file", ".parquet"),
+    (b"ARROW1\x00\x00", "an Arrow file", ".arrow"),
+    (b"\x1f\x8b", "packed by gzip", ".gz"),
+)
 LONGEST_LINE = 1 << 20  # a longer line is no header, and as a row it has no values
 
 
@@ -82,4 +87,7 @@ def header_line(path: Path) -> bytes:
             line = (line + chunk).removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
             if b"\n" in line:
                 break
+    for first_bytes, what, ending in _NO_CSV:
+        if line.startswith(first_bytes):
+            raise TableError(f"{path} is {what}, whatever it is called; give it a name that ends in {ending}")
     return line.split(b"\n", 1)[0].removesuffix(b"\r")

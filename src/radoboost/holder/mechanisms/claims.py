@@ -51,6 +51,10 @@ SCHEMAS = {
         "The schema is in the release as it was declared: which columns there are, categories, and what gaps are "
         "filled with. Read off the table, it would tell of it.",
     ),
+    "settled": (
+        "The schema is in the release as it was declared, and what it leaves open as the table has it: the mean of "
+        "every number and date without a declared fill, exactly, and the values of every category that lists none.",
+    ),
     "table": (
         "The schema was made from the table, and is in the release: the smallest value, the largest and the mean of "
         "every number and date, exactly; the values that each category has; and which columns have gaps.",

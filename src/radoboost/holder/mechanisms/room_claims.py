@@ -95,5 +95,5 @@ def _figures(event: Event, gathering: Gathering, delta: float) -> tuple[Figure, 
     return (
         *figures,
         figure("all other holders together", 1),
-        Figure.of("a person with records at two holders", group_event(event, 2), delta),
+        Figure.of("a person with records at two holders", group_event(event, 2), delta, 2),
     )
