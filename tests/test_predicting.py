@@ -326,7 +326,7 @@ def test_a_colleague_may_write_another_csv(trained, table, tmp_path, rado):
         (["score"], "cannot keep 'score': predictions have a column of that name"),
         (["id", "probability"], "cannot keep 'probability'"),
         (["prediction"], "cannot keep 'prediction'"),
-        (["name", "id", "town"], "has no column 'name', 'town'; it has 'age'"),
+        (["name", "id", "town"], "has no column 'name', 'town'; its other columns are 'age'"),
         (["id", "id"], "'id' is to be kept twice"),
     ],
 )
