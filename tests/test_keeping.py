@@ -136,11 +136,11 @@ def test_a_page_is_not_written_over_what_is_no_page(rado, made):
         Path("notes.html").write_text("my own notes")
 
 
-def test_a_release_to_be_written_in_python_asks_nobody(made):
+def test_a_release_may_take_the_place_of_a_plain_one_and_not_of_a_model(made):
     rb.load("plain.rado.parquet").save("spent.rado.parquet")
-    keeping.keep_promise(Path("spent.rado.parquet"))
+    keeping.keep_files(Path("spent.rado.parquet"), keeping.RELEASE)
     with pytest.raises(OutputError, match="it is a model, and not a release"):
-        keeping.keep_promise(Path("plain.model.json"))
+        keeping.keep_files(Path("plain.model.json"), keeping.RELEASE)
 
 
 # ---- what else a file may be
