@@ -415,7 +415,10 @@ BAD_LEARNING = {
     "over the release": (lambda: ["learn", "clinic.rado.parquet", "-o", "clinic.rado.parquet"], "files to read"),
     "over the model": (lambda: ["predict", "clinic.model.json", "../clinic.csv", "-o", "clinic.model.json"], "read"),
     "no such folder": (lambda: ["learn", "clinic.rado.parquet", "-o", "none/m.json"], "no directory none"),
-    "other columns": (lambda: table_of("age,dosis,readmitted\n1,2,no\n"), "no column 'dose'; its other columns are 'dosis', 'read"),
+    "other columns": (
+        lambda: table_of("age,dosis,readmitted\n1,2,no\n"),
+        "no column 'dose'; its other columns are 'dosis', 'read",
+    ),
     "fewer columns": (lambda: table_of("age\n1\n"), "no column 'dose'; its columns are 'age'"),
     "infinity": (lambda: table_of("age,dose\n1,2\n3,inf\n"), "'dose' has an infinite value (line 3 of bad.csv)"),
     "text": (lambda: table_of("age,dose\n1,little\n"), "column 'dose' holds text"),

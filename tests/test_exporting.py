@@ -369,10 +369,10 @@ def test_the_command(rado, clinic, tmp_path):
     for form, ending in (("onnx", "onnx"), ("python", "py"), ("sql", "sql")):
         code, out, err = rado("export", "clinic.model.json", "--to", form)
         assert (code, err) == (0, "") and out.startswith(f"wrote clinic.{ending}: ") and "for any two tables" in out
-        code, out, _ = rado("export", "clinic.model.json", "--to", form, "-o", "again", "--json")
+        code, out, _ = rado("export", "clinic.model.json", "--to", form, "-o", f"again.{ending}", "--json")
         document = json.loads(out)
         assert code == 0 and document["form"] == form and document["features"] == ["age", "dose"]
-        with open("again", "rb") as first, open(f"clinic.{ending}", "rb") as second:
+        with open(f"again.{ending}", "rb") as first, open(f"clinic.{ending}", "rb") as second:
             content = first.read()
             assert content == second.read() and document["bytes"] == len(content)
     assert rado("export", "clinic.model.json", "--to", "sql", "--table", "s.t", "--keep", "id", "-o", "k.sql")[0] == 0

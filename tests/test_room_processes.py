@@ -282,7 +282,7 @@ def test_a_served_mailbox_that_is_started_again_goes_on(tmp_path):
             kept = tmp_path / "kept" / room.rpartition("/")[2]
             for name in names[:2]:
                 three.join(room, name)
-            until(lambda: len(list(kept.glob("0000/hello/*"))) == 2)
+            until(lambda: len(list(kept.glob("0000/hello/[!.]*"))) == 2)
         three.join(room, "north")
         with a_server(tmp_path, "--folder", tmp_path / "kept", "--port", address.rpartition(":")[2]):
             assert three.ended() == dict.fromkeys(names, 0), "\n".join(map(three.log, names))

@@ -13,7 +13,7 @@ from radoboost.tables.store_files import PEEK_BYTES
 
 SEPARATORS = (",", ";", "\t", "|")
 _NO_CSV = (
-    (b"PAR1", "a Parquet file", ".parquet"),
+    (b"PAR1\x15", "a Parquet file", ".parquet"),
     (b"ARROW1\x00\x00", "an Arrow file", ".arrow"),
     (b"\x1f\x8b", "packed by gzip", ".gz"),
 )

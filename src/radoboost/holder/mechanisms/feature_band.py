@@ -171,7 +171,7 @@ class FeatureBand:
                 *COMMON,
                 *(
                     [f"Of the column {name}, the schema has nothing from the table."]
-                    * (circumstances.schema == "table")
+                    * (circumstances.schema in ("table", "settled"))
                 ),
             ),
             adversary=f"Anyone who sees the column {name} of the rados and no other, knows everything else",

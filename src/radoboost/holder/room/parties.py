@@ -1,7 +1,7 @@
 """Who is in a room: a name and a public key for each holder, and how many of them a sum needs."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from radoboost.errors import ArgumentError, RoomError
 
@@ -13,7 +13,7 @@ class Party:
     """A holder: its name in the room, and its Ed25519 public key, 32 bytes."""
 
     name: str
-    public_key: bytes
+    public_key: bytes = field(repr=False)
 
     @property
     def fingerprint(self) -> str:
@@ -34,7 +34,7 @@ class Seats:
     long as no more than `tolerate` of them are lost, or put together what they know; `most_lost` may be lost at all.
     """
 
-    agreement: bytes
+    agreement: bytes = field(repr=False)
     parties: tuple[Party, ...]
     tolerate: int
 

@@ -71,7 +71,7 @@ class Limits:
 class _Shelf:
     box: Mailbox
     opened: float
-    keys: dict[str, bytes] = field(default_factory=dict)
+    keys: dict[str, bytes] = field(default_factory=dict, repr=False)
     order: list[tuple[str, int]] = field(default_factory=list)
     size: int = 0
 
