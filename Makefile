@@ -34,15 +34,16 @@ format: .venv/ready  ## put the code in shape
 
 # All of them run; it fails at the end where a figure of any falls short.
 bench: .venv/ready  ## speed, privacy and accuracy against peers; accuracy needs RADO_DATA
-	@short=; for name in crafting signatures learning predicting protocol audits private beyond_linear large_file streams sparse clusters holders utility classes private_bounds products_pay polynomials sparse; do \
+	@short=; for name in crafting signatures learning predicting protocol audits private beyond_linear large_file streams sparse clusters holders utility classes learners fitting private_bounds products_pay polynomials sparse; do \
 		echo $(BIN)/python benchmarks/$$name.py; \
 		$(BIN)/python benchmarks/$$name.py || short="$$short $$name"; \
 	done; \
 	test -z "$$short" || { echo "falls short:$$short" >&2; exit 1; }
 
-docs: .venv/docs  ## the documentation, in site/
+docs: .venv/docs  ## the documentation, in site/; fails where a link leads nowhere or a page loads something from elsewhere
 	$(BIN)/python docs/make_cli_page.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # not --quiet, which would let warnings pass
+	$(BIN)/python docs/check_site.py
 
 clean:
 	rm -rf .venv site dist rado-demo rado-reproduce rado-attacks .hypothesis .mypy_cache .ruff_cache

@@ -21,6 +21,7 @@ import argparse
 import json
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,8 @@ import radoboost as rb
 import tables
 from measuring import RESULTS, fill_page, keep, shortfalls
 from methods import DELTA, percent_wrong
-from radoboost.learner.moments import learn_moments
+from radoboost.learner.rado_moments import learn_rados
+from radoboost.release import RADOS
 from radoboost.release.merging import pooled_column
 from utility_page import table
 
@@ -102,16 +104,17 @@ def plain_errors(x, y, train, test, split, seed):
     merged[CENTRAL] = rb.craft(x[train], y[train], n_rados=N_RADOS)
 
     def error(release):
-        return wrong(learn_moments(release.rados).theta, release.columns, x[test], y[test])
+        return wrong(learn_rados(release).theta, release.columns, x[test], y[test])
 
     models = [rb.MomentsClassifier().fit_rados(release).model_ for release in releases]
     scores = np.mean([model.scores(x[test]) for model in models], axis=0)
     counts = [len(rows) for rows in parts]
+    mean_count = round(np.mean(counts))  # a stacked rado is of one holder's rows
     columns = tuple(pooled_column(own, counts) for own in zip(*(r.columns for r in releases), strict=True))
     return {
         **{name: error(release) for name, release in merged.items()},
         ALONE: float(np.mean([percent_wrong(model.predict(x[test]), y[test]) for model in models])),
-        STACKED: wrong(learn_moments(stacked(releases, columns)).theta, columns, x[test], y[test]),
+        STACKED: error(replace(merged[MOMENTS], blocks={RADOS: stacked(releases, columns)}, n_examples=mean_count)),
         MODELS: percent_wrong(np.where(scores > 0, 1, -1), y[test]),
     }
 

@@ -10,9 +10,10 @@ import argparse
 import numpy as np
 from scipy.linalg import svd
 
+import radoboost as rb
 from measuring import keep, shortfalls, side_by_side
 from radoboost.learner.boost import boost
-from radoboost.learner.moments import learn_moments
+from radoboost.learner.rado_moments import learn_rados
 
 ROUNDS = 1000
 LEAST_FASTER, MOST_SVDS = 3.0, 10.0
@@ -42,14 +43,15 @@ def main():
     parser.add_argument("--repeats", type=int, default=7)
     repeats = parser.parse_args().repeats
     rng = np.random.default_rng(0)
-    narrow, wide = rng.normal(0.5, 1, (1000, 28)) * 100, rng.normal(0.5, 1, (1000, 500)) * 100
+    narrow, wide = rng.normal(0.5, 1, (1000, 28)) * 100, rng.normal(size=(5000, 499))
+    release = rb.craft(wide, wide[:, 0] > wide[:, 1], n_rados=1000, seed=1)  # with the constant, 500 columns
     agree = np.allclose(numpy_boost(narrow)[0], boost(narrow, n_rounds=ROUNDS).theta, rtol=1e-9)
     times = side_by_side(
         {
             "boost": lambda: boost(narrow, n_rounds=ROUNDS),
             "numpy boost": lambda: numpy_boost(narrow),
-            "moments": lambda: learn_moments(wide),
-            "svd": lambda: svd(wide, full_matrices=False),
+            "moments": lambda: learn_rados(release),
+            "svd": lambda: svd(release.rados, full_matrices=False),
         },
         repeats,
     )

@@ -2,7 +2,8 @@
 
     python benchmarks/reproduction_page.py [FOLDER]
 
-With a folder, its results are first copied to experiments/results/reproduce. No number of the page is typed by hand.
+With a folder, its results are first copied to experiments/results/reproduce. No number of the page is typed by hand,
+and its pictures, docs/images/reproduce-*.svg, are drawn from the same results.
 """
 
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from measuring import RESULTS, fill_page
 from radoboost.findings.documents import read
+from radoboost.findings.pictures import draw
 
 PAGE = Path(__file__).parent.parent / "docs" / "reproduction.md"
 KEPT = RESULTS / "reproduce"
@@ -22,6 +24,14 @@ SHOWN = {
     "theory": (),
 }
 """The tables of each experiment that the page shows; the report has them all."""
+PICTURED = {
+    "table1": ("errors",),
+    "table3": ("errors",),
+    "feature-privacy": ("errors",),
+    "gaussian": ("rados-against-examples-strong", "errors"),
+    "theory": ("concentration", "boosting"),
+}
+"""The figures of each experiment that the page shows, drawn from the results that are kept."""
 WORDS = {True: "Seen", False: "**Not seen**", None: "Not judged"}
 
 
@@ -57,12 +67,25 @@ def verdict(check):
 
 
 def part(document):
-    """What one experiment found: its statements, and the tables that are shown here."""
+    """What one experiment found: its statements, and the tables and figures that are shown here."""
     findings = document.findings
     lines = [f"`{document.command}`: {document.seconds:.0f} seconds of one core.", ""]
     lines += [wrapped(f"- {verdict(c)}: {c.statement}. {c.why}", "  ") for c in findings.checks]
     tables = [one for one in findings.tables if one.name in SHOWN[findings.name]]
-    return "\n".join(lines) + "".join(f"\n\n{table(one)}" for one in tables)
+    shown_here = [table(one) for one in tables]
+    shown_here += [
+        f"![{one.title}]({path.relative_to(PAGE.parent)})\n\n{wrapped(one.caption)}"
+        for path, one in pictured(document).items()
+    ]
+    return "\n\n".join(["\n".join(lines), *shown_here])
+
+
+def pictured(document):
+    """The figures that the page shows of an experiment, by the file of each."""
+    findings = document.findings
+    figures = {one.name: one for one in findings.figures}
+    images = PAGE.parent / "images"
+    return {images / f"reproduce-{findings.name}-{name}.svg": figures[name] for name in PICTURED[findings.name]}
 
 
 def documents():
@@ -79,6 +102,9 @@ def main():
         KEPT.mkdir(parents=True, exist_ok=True)
         for name in SHOWN:
             (KEPT / f"{name}.json").write_text((Path(sys.argv[1]) / f"{name}.json").read_text())
+    for document in documents().values():
+        for path, figure in pictured(document).items():
+            path.write_bytes(draw(figure).wide_svg)
     PAGE.write_text(rendered())
 
 

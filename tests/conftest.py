@@ -77,3 +77,23 @@ def rado(tmp_path, monkeypatch):
         return result.exit_code, result.stdout, result.stderr
 
     return run
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, for the studio's pages."""
+    from studio_browser import chromium
+
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """A browser that was let in to a studio over an empty folder: `visit.studio.studio.folder.root`."""
+    from studio_browser import visiting
+
+    folder = tmp_path / "studio"
+    folder.mkdir()
+    with visiting(browser, folder) as opened:
+        yield opened

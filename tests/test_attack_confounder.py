@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import time
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 import radoboost as rb
 from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
 from radoboost.learner.boost import boost
-from radoboost.learner.moments import learn_moments
+from radoboost.learner.rado_moments import learn_rados
 from radoboost.paper.hardness import confounder as module
 from radoboost.paper.hardness.confounder import (
     CONSTRUCTIONS,
@@ -39,6 +40,7 @@ from radoboost.paper.hardness.packed_spheres import (
     spheres_along,
     where_it_works,
 )
+from radoboost.release import RADOS
 
 
 def _square_distance(a, b):
@@ -181,7 +183,8 @@ def test_a_release_has_the_same_rados_and_gives_the_same_classifier(rng):
         assert (sums * found.unit).tobytes() == release.rados.tobytes()
         theirs = sums * found.unit
         assert (boost(theirs, n_rounds=50).theta == boost(release.rados, n_rounds=50).theta).all()
-        assert (learn_moments(theirs).theta == learn_moments(release.rados).theta).all()
+        same = replace(release, blocks={**release.blocks, RADOS: theirs})
+        assert (learn_rados(same).theta == learn_rados(release).theta).all()
         _check(found, edges * finer, rng)
         assert found.distance > 0.3 and found.reaches_bound
         json.dumps(found.to_dict(), allow_nan=False)

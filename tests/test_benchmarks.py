@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import radoboost as rb
+
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 WITH_AN_AIM = (
     "audits",
@@ -24,6 +26,7 @@ WITH_AN_AIM = (
     "holders_room",
     "holders_shares",
     "hospital",
+    "learners",
     "learning",
     "polynomials",
     "predicting",
@@ -123,6 +126,113 @@ def test_learning(benchmark, monkeypatch, seconds, code, capsys):
     assert kept["learning"]["boost_ratio"] == 1 / seconds
     said = "falls short: boosting: 2.00 times faster than NumPy, not 3\n"
     assert capsys.readouterr().err == (said if code else "")
+
+
+def learners_results(page):
+    """Results in which everything is as aimed at, on as many domains as that takes."""
+    domains = ["eeg", *(f"d{k}" for k in range(page.NEAR_ON))]
+    errors = {"moments, linear": 20.0, "moments, signed-log": 20.0, "moments, quadratic": 17.0}
+    errors |= {"regression, linear": 19.5, "regression, signed-log": 19.5, "regression, quadratic": 16.0}
+    errors |= {"tilted, quadratic": 16.5, page.PAPER: 26.0, page.CONSTANT: 23.0}
+    rows = [
+        {"domain": domain, "method": method, "columns": 5, "errors": [error - 1, error + 1], "log_loss": [0.5, 0.5]}
+        | ({"expected": [error - 1, error]} if method.startswith("moments") else {})
+        for domain in domains
+        for method, error in errors.items()
+    ]
+    rows += [{"domain": domain, "method": page.FITTING, "as": ["quadratic", "signed-log"]} for domain in domains]
+    sizes = {domain: {"rows": 2000, "columns": 4, "train": 1800, "rados": 900} for domain in domains}
+    return {"folds": 2, "draws": 3, "seconds": {}, "domains": sizes, "figures": rows}
+
+
+LEARNERS_FAULTS = {
+    "linear columns are at most 0.9": ("moments, linear", "errors", 0.5, None),
+    "signed-log columns are at most 0.9": ("moments, signed-log", "errors", 0.5, None),
+    "quadratic columns are at most 1.5": ("regression, quadratic", "errors", -0.6, None),
+    "better than linear regression": ("quadratic", "errors", 1.1, None),
+    "better than plain rados on average": ("tilted, quadratic", "errors", 0.6, None),
+    "lose at most 1 point": ("tilted, quadratic", "errors", 1.6, "d3"),
+    "the log-loss is within": ("moments, signed-log", "log_loss", 0.026, None),
+    "expects is within 2 points": ("moments, signed-log", "expected", 2.6, ("d1", "d2")),
+}
+
+
+@pytest.mark.parametrize("said", LEARNERS_FAULTS)
+def test_each_aim_of_learners_can_be_missed(benchmark, said):
+    page = benchmark("learners")[0].learners_page
+    results = learners_results(page)
+    assert len(page.checks(results)) == len(LEARNERS_FAULTS) and page.not_seen(results) == []
+    method, key, amount, domain = LEARNERS_FAULTS[said]
+    for row in results["figures"]:
+        if method in row["method"] and (domain is None or row["domain"] in domain):
+            row[key] = [value + amount for value in row[key]]
+    missed = page.not_seen(results)
+    assert len(missed) == 1 and said in missed[0], missed
+
+
+@pytest.mark.parametrize(("loss", "code"), [(0.0, 0), (0.6, 1)])
+def test_learners(benchmark, monkeypatch, tmp_path, loss, code, capsys):
+    module, kept = benchmark("learners")
+    page, results = module.learners_page, learners_results(module.learners_page)
+    for row in results["figures"]:
+        if row["method"] == "tilted, quadratic":
+            row["errors"] = [error + loss for error in row["errors"]]
+    (tmp_path / "page.md").write_text(page.PAGE.read_text())
+    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(page, "PICTURE", tmp_path / "learners.svg")
+    monkeypatch.setattr(module, "measured", lambda *options: results)
+    (tmp_path / "sonar.csv").touch()
+    monkeypatch.setattr(sys, "argv", ["learners.py", "--data", str(tmp_path)])
+    ends_with(module, code)
+    text = (tmp_path / "page.md").read_text()
+    assert kept["learners"] == results and "<svg" in (tmp_path / "learners.svg").read_text()
+    assert f"| tilted, quadratic | {16.5 + loss:.1f} |" in text and "| eeg | 2,000 | 4 | 900 | 5 |" in text
+    # Columns that fit have the figures of the columns that they came to, fold by fold: 16 and 21.
+    assert '| **moments, `columns="fitting"`** | 18.5 |' in text
+    assert capsys.readouterr().err.count("falls short: two tilted batches are better") == code
+
+
+def test_cells_of_learners_are_run_once_and_again_when_asked(benchmark, monkeypatch, tmp_path):
+    module, _ = benchmark("learners")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    y = np.where(x[:, 0] + rng.normal(size=60) > 0, 1, -1)
+    np.savetxt(tmp_path / "sonar.csv", np.column_stack([x, y]), delimiter=",", header="a,b,c,y", comments="")
+    monkeypatch.setattr(module, "CELLS", tmp_path / "cells")
+    calls = []
+    counted = {name: lambda *rows, run=run: calls.append(1) or run(*rows) for name, run in module.METHODS.items()}
+    monkeypatch.setattr(module, "METHODS", counted)
+    methods = ["moments, signed-log", module.learners_page.FITTING, "regression, signed-log"]
+    options = module.Options(str(tmp_path), ("sonar",))
+    first = module.measured(("sonar",), methods, options, 1)
+    assert len(calls) == 3 * module.FOLDS and first["domains"]["sonar"]["rados"] == 27
+    assert module.measured(("sonar",), methods, options, 1)["figures"] == first["figures"]
+    assert len(calls) == 3 * module.FOLDS
+    module.forget("regression")
+    assert module.measured(("sonar",), methods, options, 1)["figures"] == first["figures"]
+    assert len(calls) == 4 * module.FOLDS
+    figures = module.learners_page.Figures(first)
+    assert figures.mean(module.learners_page.FITTING) == figures.mean("moments, signed-log")
+
+
+@pytest.mark.parametrize("columns", ["linear", "quadratic"])
+def test_regression_has_the_columns_of_the_release(benchmark, columns, rng):
+    module, _ = benchmark("learners")
+    x = rng.normal(size=(80, 3))
+    release = rb.craft(x, np.arange(80) % 2, columns=columns, n_rados=30)
+    model = rb.MomentsClassifier().fit_rados(release).model_
+    rows = module.in_columns(release, x)
+    assert np.allclose(rows @ model.theta[:-1] + model.theta[-1], model.decision_function(x))
+    assert np.allclose(rows.mean(axis=0), 0) and np.allclose(rows.std(axis=0), 1)
+
+
+def test_the_page_on_learners_has_the_numbers_of_the_results(benchmark):
+    module, _ = benchmark("learners")
+    results = json.loads((module.RESULTS / "learners.json").read_text())["results"]
+    assert module.learners_page.rendered(results) == module.learners_page.PAGE.read_text(), "run learners.py --report"
+    fitting, _ = benchmark("fitting")
+    rule = json.loads((module.RESULTS / "fitting.json").read_text())["results"]
+    assert fitting.fill_page(fitting.PAGE, {"rule": fitting.rule_table(rule)}) == fitting.PAGE.read_text()
 
 
 @pytest.mark.parametrize(("seconds", "code"), [(0.05, 0), (0.5, 1)])

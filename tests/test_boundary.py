@@ -1,11 +1,18 @@
-"""The trust boundary: the holder's side and the learner's side never import each other."""
+"""The trust boundary: the holder's side and the learner's never import each other, and no learner gets an example."""
 
 import ast
+import collections.abc
+import inspect
+import json
+import os
 import shutil
 import subprocess
 import sys
+import types
+import typing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import radoboost
@@ -30,6 +37,7 @@ BOTH = {
     "scoring",
     "secure",
     "shells",
+    "studio",
     "tuning",
 }
 
@@ -94,3 +102,75 @@ def test_importing_the_package_loads_nothing_heavy():
     heavy = {"numba", "llvmlite", "matplotlib", "sklearn", "typer", "pandas", "cupy", "ortools", "flint"}
     code = f"import sys, radoboost; print({heavy} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+# ---- no learner looks at an example
+
+
+def shells():
+    """Every public class that learns from a release."""
+    public = [getattr(radoboost, name) for name in radoboost.__all__]
+    return [one for one in public if inspect.isclass(one) and hasattr(one, "fit_rados")]
+
+
+def room_for_examples(method):
+    """The parameters of a `fit_rados` that a table might come in by: all but a release, its path, and plain options."""
+    own = list(inspect.signature(method).parameters.values())[1:]
+    hints = typing.get_type_hints(method)
+    allowed = {radoboost.Release, str, os.PathLike[str]}
+    found = [] if own and own[0].name == "release" and leaves(hints["release"]) <= allowed else ["release"]
+    for parameter in own[1:]:
+        option = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        if not option or not leaves(hints.get(parameter.name, object)) <= {bool, int, float, str, type(None)}:
+            found.append(parameter.name)
+    return found
+
+
+def leaves(hint):
+    """The types that a hint is made of, but for unions and sequences of them."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType, collections.abc.Sequence):
+        return set().union(*map(leaves, typing.get_args(hint)))
+    return {hint}
+
+
+def test_fit_rados_takes_a_release_and_options_and_nothing_that_could_carry_examples():
+    assert {one.__name__ for one in shells()} >= {"MomentsClassifier", "RadoBoostClassifier"}
+    for shell in shells():
+        assert room_for_examples(shell.fit_rados) == [], shell
+        assert list(inspect.signature(shell._learn).parameters) == ["self", "release"], shell
+
+
+def test_a_planted_way_for_examples_is_found():
+    class Planted(radoboost.MomentsClassifier):
+        def fit_rados(
+            self, release: radoboost.Release, y: bool = False, *, X: np.ndarray | None = None, **more: object
+        ):
+            pass
+
+    assert room_for_examples(Planted.fit_rados) == ["y", "X", "more"]
+
+    class Loose(radoboost.MomentsClassifier):
+        def fit_rados(self, release: object):
+            pass
+
+    assert room_for_examples(Loose.fit_rados) == ["release"]
+
+
+def stripped(model):
+    """A model as data."""
+    return json.loads(json.dumps(model.to_dict()))
+
+
+@pytest.mark.parametrize("columns", ["linear", "quadratic"])
+@pytest.mark.parametrize("shell", shells(), ids=lambda shell: shell.__name__)
+def test_a_model_and_all_that_it_says_of_itself_follow_from_the_file_alone(shell, columns, tmp_path):
+    """`fit` has the examples at hand, and gives the model of `fit_rados` on the file of its release."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y = np.where(x[:, 0] + x[:, 1] ** 2 + rng.normal(size=200) > 1, "ill", "well")
+    fitted = shell(columns=columns, n_rados=100, random_state=0).fit(x, y)
+    fitted.release_.save(tmp_path / "t.rado.parquet")
+    learned = shell().fit_rados(tmp_path / "t.rado.parquet")
+    assert np.array_equal(learned.model_.theta, fitted.model_.theta)
+    assert stripped(learned.model_)["learner"] == stripped(fitted.model_)["learner"]

@@ -284,12 +284,14 @@ def test_version_help_and_completion(rado):
     assert done.stdout.split() == ["plain"]
 
 
-def test_demo(rado):
+def test_demo(rado, monkeypatch):
+    monkeypatch.setattr("radoboost.demo._DRAWS", 2)
     code, out, err = rado("demo", "--json")
     assert code == 0
     done = json.loads(out)
     assert sorted(Path(path).name for path in done["files"].values()) == sorted(os.listdir("rado-demo"))
-    assert len(os.listdir("rado-demo")) == 10
+    assert len(os.listdir("rado-demo")) == 12
+    assert "Learning curve" in Path("rado-demo/breast-cancer.html").read_text()
     assert "569 patients" in err and "$ rado learn rado-demo/breast-cancer.rado.parquet" in err
     assert Path("rado-demo/breast-cancer.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     # What it says is what the commands say that it shows.
@@ -306,6 +308,14 @@ def test_demo(rado):
     assert "(moments, at epsilon 1, for one record added or removed)" in err
     private = rado("show", files["private release"], "--json")
     assert json.loads(private[1])["statement"]["epsilon"] == done["promise"]["epsilon"]
+    assert rado("ledger", "verify", files["ledger"], files["private release"])[0] == 0
+    shown = json.loads(rado("ledger", "show", files["ledger"], "--json")[1])
+    assert done["ledger"] == {key: shown[key] for key in done["ledger"]} and done["ledger"]["largest_epsilon"] > 1
+    assert f"one more release of epsilon {shown['largest_epsilon']:g}, at delta 1e-06 and for one record added" in err
+    expected = done["expected_error"]["from the release"]
+    assert expected["from"] < expected["error"] < expected["to"] and "expects an error of" in err
+    told = done["expected_error"]["from the private release"]
+    assert told is None or told["from"] <= told["error"] <= told["to"]
     assert rado("learn", files["private release"], "-o", "again.json")[0] == 0
     again = rado("predict", "again.json", files["test"], "--label", "tumour", "-o", "again.csv", "--json")
     assert json.loads(again[1])["error"] == done["test_error"]["from the private release"] < 0.25
@@ -317,6 +327,24 @@ def test_demo(rado):
     for also in ((), ("--hospital",)):
         code, _, err = rado("demo", "-d", "file/x", *also)
         assert code == 1 and err.startswith("rado: cannot make the directory")
+
+
+def test_demo_again_ends_with_both_releases_and_the_page_to_open(rado, monkeypatch):
+    monkeypatch.setattr("radoboost.demo._DRAWS", 1)
+    for _ in range(2):  # a second run begins its ledger anew, and does not run out of it
+        code, out, _ = rado("demo", "-d", "tried")
+        assert code == 0
+    for words in (
+        "none: epsilon infinite", "epsilon 1 at delta 1e-06", "any two", "one record added or removed",
+        "1 release, ", "one more of epsilon ", "error that the model expects", "error on patients kept apart",
+    ):  # fmt: skip
+        assert words in out
+    assert "Open tried/breast-cancer.html" in out
+    assert out.splitlines()[-1].endswith(": rado studio tried/breast-cancer-epsilon-1.rado.parquet")
+    os.remove("tried/breast-cancer.ledger")
+    rb.Ledger.create("tried/breast-cancer.ledger", "clinic", epsilon=1.0)
+    code, _, err = rado("demo", "-d", "tried")
+    assert code == 1 and "is a ledger of other tables" in err
 
 
 def test_demo_writes_the_tables_of_the_tutorial(rado):

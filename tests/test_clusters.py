@@ -75,6 +75,7 @@ CASES = {
     "bounds": plain(bounds=BOUNDS),
     "schema": plain(drop=(), schema=RAW),
     "quadratic map": plain(columns="quadratic"),
+    "fitting columns": plain(columns="fitting"),
     "terms": plain(columns={"a": ["linear", "a^2", "hats"], "b": ["signed-log", "a*b"]}),
     "fourier map": plain(columns="fourier"),
     "weights": plain(weights="w", drop=["id", "k"]),

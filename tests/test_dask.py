@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import methodcaller
@@ -47,6 +47,7 @@ CASES = {
     "plain": PLAIN,
     "seeded": {**PLAIN, "seed": 3},
     "fixed support": {**PLAIN, "signatures": rb.FixedSupport(0.3)},
+    "tilted": {**PLAIN, "seed": 3, "signatures": rb.Tilted(2, rb.next_theta)},
     "quadratic": {**PLAIN, "columns": "quadratic"},
     "feature band": {**PLAIN, "mechanism": rb.FeatureBand("b", 3.0)},
     "weights": {**PLAIN, "drop": ["id", "z"], "weights": "w"},
@@ -487,12 +488,11 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(folder, monkeypatch
     monkeypatch.setattr(runners, "_LONELY", 0.2)
     monkeypatch.setattr(runners, "_CALM", 0.1)
     shown = []
-    monkeypatch.setattr("radoboost.holder.craft.no_progress", lambda: nullcontext(lambda *told: shown.append(told)))
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
         pytest.raises(ClusterError, match="no worker of the Dask cluster came within 0 s; start some: dask worker"),
     ):
-        crafted(f"{folder}/*.parquet", **PLAIN, cluster=cluster)
+        crafted(f"{folder}/*.parquet", **PLAIN, cluster=cluster, progress=lambda *told: shown.append(told))
     assert ("no worker yet: waiting", 0, None) in shown
 
 

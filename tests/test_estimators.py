@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import radoboost as rb
 from radoboost.learner.boost import boost
-from radoboost.learner.moments import learn_moments
+from radoboost.learner.rado_moments import learn_rados
 from radoboost.learner.weak import WEAK_ORACLES
 
 RADO_SHELLS = [rb.RadoBoostClassifier, rb.MomentsClassifier]
@@ -108,8 +108,12 @@ def test_shells_are_thin(cancer):
     X, y = cancer
     release = rb.craft(X, y, seed=0)
     moments = rb.MomentsClassifier().fit_rados(release)
-    np.testing.assert_array_equal(moments.model_.theta, learn_moments(release.rados).theta)
-    assert moments.shrinkage_ == learn_moments(release.rados).shrinkage
+    fit = learn_rados(release)
+    np.testing.assert_array_equal(moments.model_.theta, fit.theta)
+    np.testing.assert_array_equal(moments.standard_errors_, fit.standard_errors)
+    told = (moments.shrinkage_, moments.r2_, moments.expected_error_)
+    assert told == (fit.identity_weight, fit.r2, fit.expected_error)
+    assert moments.model_.learner == fit.to_dict()
     options = {"n_rounds": 50, "weak": rb.Prudential(0.2), "kappa": 2.0, "update": "exponential", "clamp": 0.05}
     clf = rb.RadoBoostClassifier(keep="best", **options).fit_rados(release)
     boosted = boost(release.rados, keep="best", **options)

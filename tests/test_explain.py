@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.describe import describe_model
-from radoboost.findings.explained import effect_lines, findings_of
+from radoboost.findings.explained import MARGINS, effect_lines, findings_of
 from radoboost.holder import run as run_module
 from radoboost.learner.effects import parts_of
 from radoboost.learner.explain import Curve, Explanation, explain_model
@@ -239,10 +239,14 @@ def test_a_file_explains_what_the_model_did(rng, tmp_path):
 def test_what_is_explained(rng, tmp_path):
     x, y = table(rng, rows=500)
     plain = rb.craft(pa.table(x), y, n_rados=300)
-    for clf in (rb.MomentsClassifier(), rb.RadoBoostClassifier(n_rounds=50)):
+    for clf, has_band in ((rb.MomentsClassifier(), True), (rb.RadoBoostClassifier(n_rounds=50), False)):
         explanation = rb.explain(clf.fit_rados(plain))
         assert {curve.name for curve in explanation.curves} == {"a", "b", "c"}
-        assert all(curve.band is None for curve in explanation.curves)
+        assert all((curve.band is not None) == has_band for curve in explanation.curves)
+    clf = rb.MomentsClassifier().fit_rados(plain)
+    place, curve = clf.model_.column_names.index("b"), next(c for c in rb.explain(clf).curves if c.name == "b")
+    reach = (curve.values[-1] - plain.columns[place].mean) / plain.columns[place].std
+    assert curve.band[-1] == pytest.approx(2 * clf.standard_errors_[place] * reach, rel=1e-6)
     plain.save(tmp_path / "a.rado.parquet")
     assert rb.explain(tmp_path / "a.rado.parquet") == rb.explain(plain)
     with pytest.raises(rb.ArgumentError, match="explain needs a model"):
@@ -268,7 +272,9 @@ def test_pages_and_lines(rng, tmp_path, monkeypatch):
     shown = run.invoke(app, ["show", "t.model.json", "--html", "u.html"])
     from_release = run.invoke(app, ["show", "t.rado.parquet", "--html", "v.html"])
     assert shown.exit_code == from_release.exit_code == 0
-    for name in ("t.html", "u.html", "v.html"):
+    about = (tmp_path / "v.html").read_text()
+    assert "In plain words" in about and "How columns go together" in about and "Effects of columns" not in about
+    for name in ("t.html", "u.html"):
         page = (tmp_path / name).read_text()
         assert "Effects of columns" in page and "Pairs of columns" in page and "What is promised" in page
         assert not re.search(r"(src|href|srcset)=\"(?!data:|#)", page)  # nothing from elsewhere
@@ -286,9 +292,9 @@ def test_pages_take_no_other_file(rng, tmp_path, monkeypatch):
     rb.craft(pa.table(x), y, n_rados=50).save("t.rado.parquet")
     run = CliRunner()
     again = ["learn", "t.rado.parquet", "-o", "new.model.json", "--report", "t.html"]
-    (tmp_path / "t.html").write_text("<html>old</html>")
+    (tmp_path / "t.html").write_text('<!DOCTYPE html>\n<meta name="generator" content="radoboost">\nold page')
     learned = run.invoke(app, again)
-    assert learned.exit_code == 0 and "old" not in (tmp_path / "t.html").read_text(), learned.output
+    assert learned.exit_code == 0 and "old page" not in (tmp_path / "t.html").read_text(), learned.output
     (tmp_path / "hospital.csv").write_text("kept")
     (tmp_path / "link.html").symlink_to("both.html")
     for arguments, words in (
@@ -314,7 +320,37 @@ def test_a_page_that_fails_leaves_the_model(rng, tmp_path, monkeypatch):
     def fail(*_args, **_options):
         raise rb.RadoError("cannot write t.html: the disk is full")
 
-    monkeypatch.setattr("radoboost.findings.explained.write_page", fail)
+    monkeypatch.setattr("radoboost.findings.inside.write_inside", fail)
     failed = CliRunner().invoke(app, ["learn", "t.rado.parquet", "--report", "t.html"])
     assert failed.exit_code == 1 and "disk is full; the model itself is in t.model.json" in failed.stderr
     assert rb.load_model("t.model.json").column_names == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("columns", ["linear", "quadratic", "signed-log"])
+def test_the_average_row_of_plain_rados(columns, rng):
+    """Columns that were standardised by their own rows have effects whose mean over these rows is 0, exactly."""
+    x = np.column_stack([rng.exponential(size=300), rng.exponential(size=300) ** 2])
+    y = rng.random(300) < expit(x[:, 0] ** 2 - 2 * x[:, 1])
+    model = rb.MomentsClassifier().fit_rados(rb.craft(x, y, n_rados=200, seed=1, columns=columns)).model_
+    explanation, scores = rb.explain(model), model.decision_function(x)
+    assert explanation.log_odds == pytest.approx(scores.mean(), abs=1e-4)  # but for the grid
+    for curve in explanation.curves:
+        assert not curve.bounded
+        assert curve.values[0] == pytest.approx(x[:, int(curve.name[1])].mean() - 2 * x[:, int(curve.name[1])].std())
+    if columns == "linear":
+        for curve in explanation.curves:
+            place = model.feature_names.index(curve.name)
+            assert curve.importance == pytest.approx(abs(model.theta[place]), rel=0.01)
+
+
+def test_bands_are_promised_where_there_are_some(rng):
+    """Of a curve that several weights make no band is known; the caption says so, and lines explain the marks."""
+    x = rng.normal(size=(300, 2))
+    y = x[:, 0] + x[:, 1] ** 2 + x[:, 0] * x[:, 1] > 0.5
+    quadratic = rb.explain(rb.craft(x, y, n_rados=200, seed=1, columns="quadratic"))
+    caption = findings_of(quadratic).figures[0].caption
+    assert "There are no bands" in caption and "Bands are" not in caption
+    assert "drawn to two deviations on either side" in caption
+    assert MARGINS in effect_lines(quadratic)  # for pairs have bands
+    linear = findings_of(rb.explain(rb.craft(x, y, n_rados=200, seed=1))).figures[0].caption
+    assert "Bands are two standard errors." in linear and "no bands" not in linear

@@ -128,12 +128,12 @@ def test_counts_for_the_holder_are_not_written_over_a_table(rado, made, tmp_path
 
 
 def test_a_page_is_not_written_over_what_is_no_page(rado, made):
-    Path("notes.html").write_text("my own notes")
+    Path("notes.html").write_text("<!DOCTYPE html><html>my own notes</html>")
     for words in (["show", "plain.model.json", "--html"], ["learn", "plain.rado.parquet", "--report"]):
         code, _, err = rado(*words, "notes.html")
-        assert code == 1 and "notes.html is there, and it is no page" in err
+        assert code == 1 and "notes.html is there, and it is no page of radoboost" in err
         assert rado(*words, "notes.html", "--force")[0] == 0
-        Path("notes.html").write_text("my own notes")
+        Path("notes.html").write_text("<!DOCTYPE html><html>my own notes</html>")
 
 
 def test_a_release_may_take_the_place_of_a_plain_one_and_not_of_a_model(made):

@@ -507,11 +507,11 @@ def test_figures_of_one_part_agree_in_their_colours():
         Figure(name, name, "A caption.", [Panel("a", "x", "y", [Series(label, [1, 2], [1, 2]) for label in labels])])
         for name, labels in (("one", ["a", "b"]), ("two", ["b"]))
     ]
-    drawn = pages._draw_all([document(Findings("theory", "Theory", figures=few))])
+    drawn = pages.drawn([document(Findings("theory", "Theory", figures=few))])
     assert PALETTE[0] not in drawn["theory-two"].wide_svg.decode()
     assert PALETTE[1] in drawn["theory-two"].wide_svg.decode()
     many = Panel("a", "x", "y", [Series(f"label {place}", [1], [place]) for place in range(8)])
-    drawn = pages._draw_all([document(Findings("theory", "Theory", figures=[Figure("m", "M", "M.", [many]), few[1]]))])
+    drawn = pages.drawn([document(Findings("theory", "Theory", figures=[Figure("m", "M", "M.", [many]), few[1]]))])
     assert PALETTE[0] in drawn["theory-two"].wide_svg.decode()
 
 

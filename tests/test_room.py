@@ -97,6 +97,7 @@ def one_release(ends):
         {"mechanism": rb.Moments(40.0), "bounds": {"x0": "private", "x1": (0, 9)}, "columns": "linear"},
         {"mechanism": rb.NoisyRados(4.0), "n_rados": 20, "columns": "quadratic"},
         {"mechanism": rb.Plain(), "n_rados": 20, "columns": "hats"},
+        {"mechanism": rb.Plain(), "n_rados": 20, "columns": "fitting"},
         {"mechanism": rb.Plain(), "n_rados": 20, "classes": (0, 1, 2), "intercept": False},
     ],
     ids=lambda agreed: f"{agreed['mechanism'].name} {agreed.get('columns', '')} {len(agreed.get('classes', '12'))}",

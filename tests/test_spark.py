@@ -3,6 +3,7 @@
 import logging
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,7 @@ pyspark = pytest.importorskip("pyspark")
 pytestmark = pytest.mark.skipif(
     shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not installed"
 )
+MASTER = "local[2,3]"  # two tasks at once, and three attempts at each
 CUTS = [0, 300, 301, 900, 1507]
 BOUNDS = {"c0": (-4.0, 4.0), "c1": (-4.0, 4.0), "c2": (-4.0, 4.0), "b": (0.0, 1.0)}
 PRIVATE = {"bounds": BOUNDS, "classes": (0, 1)}
@@ -66,6 +68,7 @@ appender.file.fileName = {path}
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %m%n%ex
 """
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a short life: compiling well takes longer than it saves
 
 
 @pytest.fixture(scope="session")
@@ -82,11 +85,15 @@ def spark(logs):
 
     before = os.environ.get("PYSPARK_PYTHON")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(MASTER).config("spark.ui.enabled", "false")
     settings = {
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logs}/log4j2.properties",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logs}/log4j2.properties {JAVA}",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.python.daemon.module": "spark_daemon",
+        "spark.executorEnv.PYTHONPATH": str(Path(__file__).parent),
+        "spark.python.task.killTimeout": "200ms",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file:{logs}",
         "spark.eventLog.compress": "false",
@@ -137,6 +144,13 @@ def frame(spark, folder):
     return spark.read.parquet(*sorted(map(str, folder.iterdir())))
 
 
+@pytest.fixture(scope="session")
+def filtered(spark, folder):
+    """A frame, and its rows on this machine."""
+    frame = spark.read.parquet(*sorted(map(str, folder.iterdir()))).filter("c0 > -1.5")
+    return frame, frame.toArrow()
+
+
 def crafted(table, **options):
     options = {"label": "y", "n_rados": 40, "counts": None, **options}
     return rb.craft(table, **options)
@@ -169,10 +183,10 @@ def test_files_give_the_same_bytes(spark, folder, constant_keys, name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_frames_give_the_same_bytes(frame, travelling_keys, name):
-    frame = frame.filter("c0 > -1.5")
+def test_frames_give_the_same_bytes(filtered, travelling_keys, name):
+    frame, rows = filtered
     release = crafted(frame, **CASES[name])
-    same(crafted(frame.toArrow(), **CASES[name]), release)
+    same(crafted(rows, **CASES[name]), release)
     assert "machines of a Spark cluster" in release.statement.trust_model
 
 
@@ -521,7 +535,9 @@ def test_doubts(spark, frame, folder):
         "shuffled rows": spark.createDataFrame(frame.rdd.repartition(3), frame.schema),
         "cached order": frame.orderBy("id").cache(),
         "mapped rows": spark.createDataFrame(frame.rdd.map(lambda row: row), frame.schema),
-        "sampled rows": spark.createDataFrame(spark.sparkContext.parallelize([(1.0,)] * 9).sample(False, 0.5), ["a"]),
+        "sampled rows": spark.createDataFrame(
+            spark.sparkContext.parallelize([(1.0,)] * 9).sample(False, 0.5), "a double"
+        ),
         "a list": spark.createDataFrame([(1.0,)], "a double"),
         "an RDD's own checkpoint, to come": frame.orderBy("id").localCheckpoint(eager=False),
         **{
@@ -692,12 +708,12 @@ def test_what_can_be_predicted(table):
 
 def test_a_session_that_runs_is_used_and_not_stopped(spark, folder, constant_keys):
     paths = f"{folder}/*.parquet"
-    same(crafted(paths, drop=["id", "z"]), crafted(paths, drop=["id", "z"], cluster="local[2,3]"))
+    same(crafted(paths, drop=["id", "z"]), crafted(paths, drop=["id", "z"], cluster=MASTER))
     assert spark.range(3).count() == 3
-    with pytest.raises(ClusterError, match=r"runs in this process already, at local\[2,3\]"):
+    with pytest.raises(ClusterError, match=f"runs in this process already, at {re.escape(MASTER)}"):
         crafted(paths, drop=["id", "z"], cluster="local[1]")
     with pytest.raises(rb.ArgumentError, match="leave the cluster out"):
-        crafted(spark.range(3), label="id", cluster="local[2,3]")
+        crafted(spark.range(3), label="id", cluster=MASTER)
 
 
 def session_of(master, **settings):
@@ -727,19 +743,21 @@ def test_networks():
             check_network(address, encrypted=encrypted, trust_network=False)
 
 
-def run(*arguments, **options):
-    environment = {**os.environ, "PYTHONWARNINGS": "default", "OMP_NUM_THREADS": "1"}
+def run(*arguments, **environment):
+    environment = {**os.environ, "PYTHONWARNINGS": "default", "OMP_NUM_THREADS": "1", **environment}
     return subprocess.run(
-        [sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300, **options
+        [sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300
     )
 
 
 def test_the_command_starts_a_session_and_stops_it(folder, tmp_path):
-    out = tmp_path / "out.rado.parquet"
+    out, paths = tmp_path / "out.rado.parquet", f"{folder}/p[12].parquet"
+    (tmp_path / "spark-defaults.conf").write_text(f"spark.driver.extraJavaOptions {JAVA}\n")
+    environment = {"SPARK_CONF_DIR": str(tmp_path)}
     options = ["--label", "y", "--drop", "id", "--drop", "z", "-n", "20", "--seed", "1", "-o"]
-    ended = run("-m", "radoboost", "craft", f"{folder}/*.parquet", *options, out, "--cluster", "local[2]")
+    ended = run("-m", "radoboost", "craft", paths, *options, out, "--cluster", "local[1]", **environment)
     assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
-    same(crafted(f"{folder}/*.parquet", drop=["id", "z"], n_rados=20, seed=1), rb.load(out))
+    same(crafted(paths, drop=["id", "z"], n_rados=20, seed=1), rb.load(out))
 
 
 def test_workers_predict_files(spark, folder, table, tmp_path):

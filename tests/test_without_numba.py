@@ -26,9 +26,10 @@ from radoboost.paper.protocol import best_on_examples
 
 x = np.random.default_rng(1).normal(size=(150, 3))
 y = x @ [1.0, -2.0, 0.5] > 0
-options = {"n_rados": 20, "seed": 3, "engine": "reference"}
+options = {"n_rados": 40, "seed": 3, "engine": "reference"}
 plain = rb.craft(x, y, **options)
 half = rb.craft(x, y, signatures=rb.FixedSupport(31), **options)
+tilted = rb.craft(x, y, signatures=rb.Tilted(2, lambda release: release.rados.mean(axis=0) / 50), **options)
 asked = Asked(n_rados=5, signature_key=bytes(32), declared=read_bounds("private"), classes=(False, True))
 run = Run(open_table(x, y, row_by_row=True), get_engine("reference"), Threads(1), bytes(32))
 found = rb.Moments(8.0).make(asked, run)
@@ -41,6 +42,7 @@ print(json.dumps({
         rounded_normals(bytes(32), 4.0, 0, 60, 1).tolist(),
         plain.rados.tolist(),
         half.rados.tolist(),
+        tilted.blocks["tilted:1"].tolist(),
         rounds.feature.tolist(),
         [(column.low, column.high) for column in found.columns],
     ],

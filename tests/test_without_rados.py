@@ -9,16 +9,18 @@ import pytest
 from typer.testing import CliRunner
 
 import radoboost as rb
+from radoboost.adversary.attempts import NEEDS, NOT_HERE, Given, _attempt
 from radoboost.adversary.known import rado_integers
 from radoboost.adversary.linear import linear
 from radoboost.adversary.membership import membership_of
-from radoboost.adversary.page import _TRIED, Given, _about
 from radoboost.adversary.probe import probe
 from radoboost.adversary.reconstruction import reconstruct
 from radoboost.cli import app
 from radoboost.describe import describe, describe_model
+from radoboost.findings.about_release import about_release
 from radoboost.holder.craft import _wanted_rados
 from radoboost.holder.mechanisms import MECHANISMS
+from radoboost.progress import silent
 from radoboost.release import read_statement
 from test_release import resealed
 
@@ -125,7 +127,7 @@ def test_boosting_draws_and_says_so(examples, release, saved):
     clf = rb.RadoBoostClassifier(n_rounds=50, random_state=0).fit_rados(release)
     assert clf.model_.learner["drawn_rados"] == 1000 and clf.release_ is release
     assert clf.score(x, y) > 0.75
-    assert "drawn_rados 1000" in describe_model(clf.model_)
+    assert "drawn rados 1000" in describe_model(clf.model_)
     again = rb.RadoBoostClassifier(n_rounds=50, random_state=0).fit_rados(saved)
     assert again.model_.to_json() == clf.model_.to_json()
     fewer = rb.RadoBoostClassifier(n_rounds=50, n_rados=60, weak="prudential").fit_rados(release)
@@ -150,7 +152,8 @@ def test_it_is_described_as_what_it_is(release, examples):
     assert describe(release).startswith("moments of 4 features, from an undisclosed number of examples\n")
     model = rb.MomentsClassifier().fit_rados(release).model_
     assert "from         moments of an undisclosed number of examples" in describe_model(model)
-    assert _about(release).startswith("Moments of 4 columns, by the mechanism moments, which promises epsilon 3 at")
+    facts = about_release(release, "m.rado.parquet").facts
+    assert facts["holds"] == "moments of 4 columns" and facts["mechanism"] == "moments"
     assert "all rados drawn from it" in release.statement.promises[0]
 
 
@@ -172,11 +175,12 @@ def test_the_report_speaks_of_no_rados_where_there_are_none(release):
     assert unlucky.startswith("Unknown: there was time for") and unlucky.endswith("give it more time with --seconds.")
     for made in (release, rb.draw_rados(release, 20, 0)):
         for name in ("confounder", "hardness"):
-            _, sentence, findings = _TRIED[name](Given(made, "m.rado.parquet"), 1.0)
-            assert sentence.startswith("Does not apply: the release has noisy moments, and no rados that are sums")
-            assert findings is not None and not findings.figures and not findings.tables  # nor a study
+            attempt = _attempt(name, name, Given(made, "m.rado.parquet"), 1.0, silent)
+            assert attempt.group == NOT_HERE and attempt.document is None  # nor a study
+            assert attempt.sentence.startswith("The release has noisy moments, and no rados that are sums")
     plain = rb.craft([[0.0], [1.0]], [0, 1], n_rados=3)
-    assert _TRIED["hardness"](Given(plain, "p.rado.parquet"), 1.0)[1].startswith("Not tried on this release")
+    attempt = _attempt("hardness", "hardness", Given(plain, "p.rado.parquet"), 1.0, silent)
+    assert attempt.group == NEEDS and attempt.sentence.startswith("It would need candidates for the 2 records")
 
 
 def test_a_file_without_rados_must_have_moments(saved, tmp_path, examples):

@@ -27,12 +27,12 @@
 #                 are; mapped: seen through a feature map; taken: some rows of a batch; weights: rows repeated
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
-#                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words;
-#                 chain: several releases together; holders: what a statement says where there are several;
+#                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words,
+#                 plain_words; chain: several releases together; holders: what a statement says where there are several;
 #                 merging: plain releases of several holders as one, if they are alike; parallel: what private ones
-#                 promise together; shared: sums without labels, for another holder; block_rados: sums over alike
-#                 people; files and their digests; awaited: a release whose sums are on their way, in shares or
-#                 encrypted
+#                 promise together; shared: sums without labels, for another holder; tilted: rados of later batches;
+#                 block_rados: sums over alike people; files and their digests; awaited: a release whose sums are on
+#                 their way, in shares or encrypted
 #   privacy       what was done (events), what it costs (accountants, with mixtures), how much noise it takes
 #                 (calibrate), what several records of one person pay (groups), what noise by shares is worth
 #                 (shared_noise); figures and export; what a total set in advance allows (filter), and the books of a
@@ -40,7 +40,8 @@
 #
 # The holder's side, from a table to a release:
 #
-#   holder        declared, feature_maps, counts, grid, keystream, subsets, signatures, noise
+#   holder        declared, feature_maps, fitting, counts, grid, keystream, subsets, signatures, tilted,
+#                 batch_sizes, noise
 #     engines     what is computed for a block of rows: reference with reference_rows, reference_sparse and exact first,
 #                 then kernel, kernel_rows, kernel_classes, kernel_wide, kernel_sparse, kernel_bins and vectors; cuda,
 #                 on a cuda_device, with cuda_survey; proof: whether an engine computes what it should on this machine
@@ -55,8 +56,8 @@
 #                 address by web_client, kept by web_server on shelves; agreement, seating, waiting, sitting, outcome;
 #                 joining: all of it
 #     mechanisms  what protects a release: contract, claims, person_claims, room_claims; then plain and feature_band, by
-#                 two_passes, with shared_sums; noisy_rados and noisy_examples, by records and contributions; moments,
-#                 with moment_budget,
+#                 two_passes, with shared_sums and tilted_batches; noisy_rados and noisy_examples, by records and
+#                 contributions; moments, with moment_budget,
 #                 moment_plan, moment_columns, moment_stages, moment_passes, moment_classes, score_counts, bins,
 #                 private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
@@ -68,10 +69,13 @@
 #
 # Anyone's side, from a release to a classifier:
 #
-#   learner       risks, weak, boost, moments with groups, uncertainty and link; of more than two classes:
-#                 class_moments, discriminant, one_against_others, class_scores, class_noise; effects, prior, model,
-#                 averaging (private releases of several holders), rows, predict, frames (partitions of a cluster's),
-#                 spark_udf, explain; columns at different holders: completion, joining, and block_rados as a baseline
+#   learner       risks, weak, boost; regularised and stopping, for boost_rados, and used_features; of rados:
+#                 held_out, normal_scores, rado_moments, tilted; moments with groups, uncertainty and link; of more
+#                 than two classes: class_moments, discriminant, one_against_others, class_scores, class_noise; effects,
+#                 prior, model, averaging (private releases of several holders), rows, predict; reliability (how right
+#                 it is on rows of known classes), margins (by rados held out); frames (partitions of a cluster's),
+#                 spark_udf, explain, one_row; columns at different holders: completion, joining; block_rados, a
+#                 baseline
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -86,21 +90,28 @@
 #   demo          the whole flow on data that ships with scikit-learn, with demo_picture; hospital: a raw table to try
 #                 things on
 #   findings      what a run found, as data: tables, figures, checks; documents, on the screen, pictures, pages; what a
-#                 model does: explained, and class_effects for more than two classes
+#                 model does: explained, and class_effects for more than two classes; how it was learned: coefficients,
+#                 learning_curve, learners, and inside with inside_parts, the page of all of it; of a release:
+#                 about_release with its pictures, matrices, and signing, an officer's decision about it
 #   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, room_audit,
 #                 row_sums, rates.
 #                 With keys known: reconstruction, linear. Without: subset_sums and lattices, with probe and
 #                 joint_leak; membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and
-#                 the page on a release
+#                 attempts at a release, with verdicts and the page on them
 #   paper         protocol: folds, the iterate kept, errors, t-tests. What the experiments share: domains, cells,
 #                 comparing; the experiments: table1 with sampled and printed_weights, table3, feature_privacy with
 #                 banded_rados, gaussian with noisy_copies, and theory with a module for each of its theorems:
 #                 boosting, gap, concentration, dp_feat, rejection, marginal, norm_lemma, prudence, mean_zero, spheres
 #     hardness    confounder with confounder_search, and packed_spheres; questions, deciding, exact_cover, reductions
 #                 and solver_limits
+#   studio        a page on this machine: guard (who may talk to it), folder, jobs, sessions, commands, layout, ways;
+#                 holder_way with drafts (a schema in writing), budgets, crafting, promise_picture and holder_pages;
+#                 officer_way with officer_jobs; learner_way with learner_pages, learning, typed_rows and model_work;
+#                 app, and its server
 #   cli           the command rado: shell, keeping, protection, and a module for each command: craft, learn, merge
-#                 with merge_shares, join, share, predict, score, show, export, schema, check, account, ledger, room
-#                 with room_state and room_serve, audit, attack, reproduce, demo; __main__ for python -m
+#                 with merge_shares, join, share, predict, score, show, sign_off, export, schema, check, account,
+#                 ledger, room with room_state and room_serve, audit, attack, reproduce, demo, studio; __main__ for
+#                 python -m
 
 from importlib import import_module
 from importlib.metadata import version
@@ -130,6 +141,9 @@ if TYPE_CHECKING:
     )
     from radoboost.estimators import MomentsClassifier, RadoBoostClassifier
     from radoboost.findings.explained import explain
+    from radoboost.findings.inside import look_inside
+    from radoboost.findings.learners import compare_learners
+    from radoboost.findings.learning_curve import learning_curve
     from radoboost.holder.block_rados import craft_blocks
     from radoboost.holder.craft import craft
     from radoboost.holder.foreseen import plan_for
@@ -141,6 +155,7 @@ if TYPE_CHECKING:
     from radoboost.holder.row_shares import share
     from radoboost.holder.share_sums import craft_shares, new_share_key
     from radoboost.holder.signatures import AllSignatures, FixedSupport
+    from radoboost.holder.tilted import Tilted
     from radoboost.learner.block_rados import learn_blocks
     from radoboost.learner.boost import Rounds
     from radoboost.learner.export import export
@@ -149,6 +164,7 @@ if TYPE_CHECKING:
     from radoboost.learner.model import Model, load_model
     from radoboost.learner.prior import class_shares
     from radoboost.learner.spark_udf import predict_udf
+    from radoboost.learner.tilted import next_theta
     from radoboost.learner.weak import Median, Prudential, Strongest
     from radoboost.privacy.ledger import Ledger
     from radoboost.release import Release, Statement, load
@@ -179,6 +195,9 @@ _HOMES = {
     "holder.block_rados": ("craft_blocks",),
     "holder.craft": ("craft",),
     "findings.explained": ("explain",),
+    "findings.inside": ("look_inside",),
+    "findings.learners": ("compare_learners",),
+    "findings.learning_curve": ("learning_curve",),
     "holder.foreseen": ("plan_for",),
     "errors": (
         "ArgumentError",
@@ -213,12 +232,14 @@ _HOMES = {
     "learner.model": ("Model", "load_model"),
     "learner.prior": ("class_shares",),
     "learner.spark_udf": ("predict_udf",),
+    "learner.tilted": ("next_theta",),
     "privacy.ledger": ("Ledger",),
     "release": ("Release", "Statement", "load"),
     "holder.room.identities": ("Identity",),
     "holder.room.joining": ("close_room", "join_room", "open_room"),
     "release.shares": ("PartialSums", "Share", "load_partial", "load_share", "merge_shares"),
     "holder.signatures": ("AllSignatures", "FixedSupport"),
+    "holder.tilted": ("Tilted",),
     "learner.weak": ("Median", "Prudential", "Strongest"),
     "scoring": ("score",),
     "tables.kinds": ("Category", "Date", "Left", "Number"),
@@ -276,9 +297,11 @@ __all__ = [
     "Statement",
     "Strongest",
     "TableError",
+    "Tilted",
     "TooLargeError",
     "class_shares",
     "close_room",
+    "compare_learners",
     "craft",
     "craft_blocks",
     "craft_shares",
@@ -289,13 +312,16 @@ __all__ = [
     "join",
     "join_room",
     "learn_blocks",
+    "learning_curve",
     "load",
     "load_model",
     "load_partial",
     "load_share",
+    "look_inside",
     "merge",
     "merge_shares",
     "new_share_key",
+    "next_theta",
     "open_room",
     "part_models",
     "plan_for",

@@ -1,7 +1,8 @@
 """The whole flow on data that ships with scikit-learn: craft, learn, predict, compare, and a picture of all of it.
 
-It is run twice: without a promise, and with an epsilon. For the latter, bounds are declared by hand in round numbers,
-by kind of measurement: a radius lies in 0 to 30, its standard error in a tenth of that. None comes from the table.
+It is run twice: without a promise, and with an epsilon, which is booked on a ledger. For the latter, bounds are
+declared by hand in round numbers, by kind of measurement: a radius lies in 0 to 30, its standard error in a tenth of
+that. None comes from the table.
 """
 
 import json
@@ -17,10 +18,14 @@ from numpy.typing import NDArray
 
 from radoboost.demo_picture import Errors, draw_demo
 from radoboost.errors import OutputError, reason
+from radoboost.findings import Table
+from radoboost.findings.coefficients import expected_between
 from radoboost.holder.craft import craft
 from radoboost.holder.mechanisms import Moments
+from radoboost.learner.margins import counted_error
 from radoboost.learner.model import Model
 from radoboost.learner.predict import Predicted, predict_table
+from radoboost.privacy.ledger import Ledger, table_names
 from radoboost.progress import Progress
 from radoboost.release import RADOS, load, replacing
 from radoboost.tables.kinds import Number
@@ -29,8 +34,13 @@ from radoboost.tables.schema import Schema
 LABEL = "tumour"
 N_RADOS = 1000
 SIZES = (10, 30, 100, 300, 1000, 3000)
+COLUMNS = "signed-log"  # of plain releases: measurements are skewed, and least squares minds
 _DRAWS, _FOLDS = 10, 5
 EPSILON, DELTA = 1.0, 1e-6
+TOTAL = 3.0  # epsilon of all releases of the table together
+TABLE = "breast-cancer"
+_WIDE = 30.0  # percent between the ends of an expected error, beyond which its middle says nothing
+PLAIN, PRIVATE = "from the release", "from the private release"
 CLASSES = ("benign", "malignant")
 _HIGHEST = {
     "radius": 30,
@@ -48,24 +58,33 @@ _HIGHEST = {
 
 @dataclass(frozen=True)
 class Demo:
-    """The files, the model and the errors of the demo; `promise` says which epsilon, and between which tables."""
+    """The files and the errors of the demo; `promise` says which epsilon, and between which tables.
+
+    `ledger` is what was booked and what is left. `expected` has the error that each model expects without a test, and
+    how far it may be off: between two ends, or give or take two standard deviations of the noise; None if it tells
+    none.
+    """
 
     files: dict[str, Path]
-    model: Model
-    test_error: float
-    private_test_error: float
+    predicted: dict[str, Predicted]
     peer_test_error: float
     errors: Errors
     promise: dict[str, Any]
+    ledger: dict[str, Any]
+    expected: dict[str, tuple[float, float, float] | None]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
         return {
             "files": {name: str(path) for name, path in self.files.items()},
             "promise": self.promise,
+            "ledger": {key: self.ledger[key] for key in ("total", "spent", "left", "largest_epsilon")},
+            "expected_error": {
+                name: None if found is None else dict(zip(("error", "from", "to"), found, strict=True))
+                for name, found in self.expected.items()
+            },
             "test_error": {
-                "from the release": self.test_error,
-                "from the private release": self.private_test_error,
+                **{name: predicted.error for name, predicted in self.predicted.items()},
                 "logistic regression": self.peer_test_error,
             },
             "cross_validated_error": {
@@ -75,6 +94,42 @@ class Demo:
                 "logistic regression": self.errors.peer,
             },
         }
+
+    def beside(self) -> Table:
+        """The plain release and the private one beside each other."""
+        total, share = self.ledger["total"], self.ledger["spent"]["mu_squared"] / self.ledger["total"]["mu_squared"]
+        promise = self.promise
+        rows = [
+            ["promise", "none: epsilon infinite", f"epsilon {EPSILON:g} at delta {promise['delta']:g}"],
+            ["which tables are neighbours", "any two", promise["neighbours"]],
+            ["a guess who was in it is right", "perhaps always", f"at most {100 * promise['best_guess']:.0f} in 100"],
+            ["ledger: total", "", f"epsilon {total['epsilon']:g} at delta {total['delta']:g}"],
+            ["ledger: booked", "nothing to book", f"1 release, {100 * share:.0f} % of the total"],
+            ["ledger: left", "", f"one more of epsilon {self.ledger['largest_epsilon']:g}"],
+            ["error that the model expects", *(_foreseen(self.expected[name]) for name in (PLAIN, PRIVATE))],
+            ["error on patients kept apart", *(_counted(self.predicted[name]) for name in (PLAIN, PRIVATE))],
+        ]
+        note = (
+            "Booked shares are of mu squared, which adds up over releases; epsilon does not. What is left has the same "
+            f"delta and neighbours. Logistic regression on the raw table errs on {100 * self.peer_test_error:.1f} %."
+        )
+        return Table("beside", "Without a promise, and with one", ["", "plain", "private"], rows, note)
+
+
+def _foreseen(found: tuple[float, float, float] | None) -> str:
+    """An expected error, and from where to where it may be; where noise leaves that wide open, that alone."""
+    if found is None:
+        return "it tells none"
+    error, low, high = (100 * number for number in found)
+    return (
+        f"{error:.1f} %, {low:.1f} to {high:.1f}"
+        if high - low < _WIDE
+        else f"{low:.0f} to {high:.0f} %: noise hides it"
+    )
+
+
+def _counted(predicted: Predicted) -> str:
+    return f"{100 * predicted.error:.1f} %, {predicted.n_wrong} of {predicted.n_rows}"
 
 
 def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo:
@@ -87,21 +142,24 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
         f"The table: {len(table)} patients with {table.num_columns - 1} measurements each, and whether the tumour was "
         f"benign or malignant. {len(train)} of them are the hospital's; {len(test)} are kept apart to test on."
     )
-    say(f"\n$ rado craft {files['train']} --label {LABEL} -o {files['release']}")
-    craft(files["train"], label=LABEL, n_rados=N_RADOS).save(files["release"])
+    say(f"\n$ rado craft {files['train']} --label {LABEL} --columns {COLUMNS} -o {files['release']}")
+    craft(files["train"], label=LABEL, n_rados=N_RADOS, columns=COLUMNS).save(files["release"])
     size = files["release"].stat().st_size / 1024
     say(
         f"Crafted {N_RADOS} rados into {files['release']} ({size:.0f} KiB). Each is one row: the sum, over a secret "
-        "random half of the patients, of their standardised measurements, with the sign reversed for benign tumours."
+        "random half of the patients, of their standardised measurements, on a logarithmic scale to either side of the "
+        "mean, with the sign reversed for benign tumours."
     )
     model, predicted = _learn_and_predict(files, "", say, bar)
+    expected: dict[str, tuple[float, float, float] | None] = {PLAIN: _foreseen_plainly(model)}
     peer_test_error = _peer_error(table, train, test)
     say(
         f"{_in_words(predicted)} Logistic regression on the raw table, which had to be handed over for it, has "
         f"{100 * peer_test_error:.1f} %."
     )
-    promise = _craft_privately(files, table, say)
+    promise, ledger = _craft_privately(files, table, say)
     _, privately = _learn_and_predict(files, "private ", say, bar)
+    expected[PRIVATE] = _foreseen_privately(files["private release"])
     say(_in_words(privately))
     errors = _cross_validated(table, bar)
     draw_demo(table.take(train), LABEL, load(files["release"]), errors, files["picture"])
@@ -114,11 +172,37 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
         f"{100 * errors.peer:.1f} % (logistic regression on the raw table)."
     )
     say(f"Drew {files['picture']}: what stays, what leaves, and error against the number of rados.")
-    return Demo(files, model, predicted.error, privately.error, peer_test_error, errors, promise)
+    both = {PLAIN: predicted, PRIVATE: privately}
+    return Demo(files, both, peer_test_error, errors, promise, ledger, expected)
 
 
-def _craft_privately(files: dict[str, Path], table: pa.Table, say: Callable[[str], None]) -> dict[str, Any]:
-    """Craft a release with an epsilon, and say what it promises."""
+def _foreseen_plainly(model: Model) -> tuple[float, float, float]:
+    """The error that rados foresee, and between which ends."""
+    return (float(model.learner["expected_error"]), *expected_between(model))
+
+
+def _foreseen_privately(place: Path) -> tuple[float, float, float] | None:
+    """The error by the noisy counts of a private release, give or take two deviations; None where they tell none."""
+    found = counted_error(load(place))
+    if found is None:
+        return None
+    error, deviation = found
+    return error, max(error - 2 * deviation, 0.0), min(error + 2 * deviation, 1.0)
+
+
+def _new_ledger(place: Path) -> Ledger:
+    """A ledger with nothing booked; that of an earlier demo goes, for its table is public and its release goes too."""
+    if place.exists():
+        if table_names(place) != [TABLE]:
+            raise OutputError(f"{place} is a ledger of other tables; choose another directory with --directory")
+        place.unlink()
+    return Ledger.create(place, TABLE, epsilon=TOTAL, delta=DELTA)
+
+
+def _craft_privately(
+    files: dict[str, Path], table: pa.Table, say: Callable[[str], None]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Craft a release with an epsilon, and say what it promises, and what its ledger has left."""
     columns = {name: Number(0, high) for name, high in _highest(table).items()}
     with replacing(files["schema"]) as draft:
         draft.write_text(json.dumps(Schema(columns, LABEL, CLASSES).to_dict(), indent=2) + "\n", encoding="utf-8")
@@ -126,9 +210,18 @@ def _craft_privately(files: dict[str, Path], table: pa.Table, say: Callable[[str
         f"\nNow with a promise. {files['schema']} declares what each measurement can be, by hand and in round numbers: "
         "nothing in it was computed from the table."
     )
-    output = files["private release"]
-    say(f"\n$ rado craft {files['train']} --epsilon {EPSILON:g} --schema {files['schema']} -o {output}")
-    release = craft(files["train"], mechanism=Moments(EPSILON, DELTA), schema=files["schema"], counts=None)
+    output, place = files["private release"], files["ledger"]
+    say(f"\n$ rado ledger create {place} --table {TABLE} --epsilon {TOTAL:g} --delta {DELTA:g}")
+    ledger = _new_ledger(place)
+    relation = ledger.total.relation.value
+    say(
+        f"The total of all releases of this table is set in advance: epsilon {TOTAL:g} at delta {DELTA:g}, for "
+        f"{relation}. Each is booked before its noise is drawn."
+    )
+    words = f"--epsilon {EPSILON:g} --schema {files['schema']} --ledger {place}"
+    say(f"\n$ rado craft {files['train']} {words} -o {output}")
+    mechanism = Moments(EPSILON, DELTA)
+    release = craft(files["train"], mechanism=mechanism, schema=files["schema"], ledger=ledger, counts=None)
     release.save(output)
     statement = release.statement
     say(
@@ -137,7 +230,14 @@ def _craft_privately(files: dict[str, Path], table: pa.Table, say: Callable[[str
         "anyone who guesses by it whether some patient was in the table is right at most "
         f"{100 * statement.best_guess:.0f} times in 100, whatever else they know."
     )
-    return {"epsilon": statement.epsilon, "delta": statement.delta, "neighbours": statement.neighbours}
+    books = ledger.to_dict()
+    say(
+        f"The ledger has booked it: {100 * books['spent']['mu_squared'] / books['total']['mu_squared']:.0f} % of the "
+        f"total is spent, and what is left is enough for one more release of epsilon {books['largest_epsilon']:g}, at "
+        f"delta {DELTA:g} and for {relation}."
+    )
+    promise = {key: getattr(statement, key) for key in ("epsilon", "delta", "neighbours", "best_guess")}
+    return promise, books
 
 
 def _learn_and_predict(
@@ -147,12 +247,30 @@ def _learn_and_predict(
     from radoboost.estimators import MomentsClassifier
 
     release, learned, scores = (files[f"{which}{name}"] for name in ("release", "model", "scores"))
-    say(f"\n$ rado learn {release} -o {learned}")
+    command = f"rado learn {release} -o {learned}"
+    command += "" if which else f" --report {files['report']} --table {files['test']} --label {LABEL}"
+    say(f"\n$ {command}")
     model = MomentsClassifier().fit_rados(load(release)).model_
     model.save(learned)
     say(f"Learned a classifier from that file alone, and wrote it to {learned}.")
+    if not which:
+        _look_inside(files, model, command, say, bar)
     say(f"\n$ rado predict {learned} {files['test']} --label {LABEL} -o {scores}")
     return model, predict_table(model, files["test"], scores, bar, label=LABEL)
+
+
+def _look_inside(files: dict[str, Path], model: Model, command: str, say: Callable[[str], None], bar: Progress) -> None:
+    """Write the page about the model of the plain release, and say what it expects."""
+    from radoboost.findings.inside import look_inside, write_inside
+
+    inside = look_inside(files["release"], model=model, table=files["test"], label=LABEL, progress=bar)
+    write_inside(inside, files["report"], name=files["model"].name, command=command)
+    low, high = (100 * end for end in expected_between(model))
+    say(
+        f"Without any patient, from rados alone, it expects an error of {100 * model.learner['expected_error']:.1f} %, "
+        f"somewhere between {low:.1f} and {high:.1f}. {files['report']} looks inside: coefficients with intervals, "
+        "what more rados would bring, how right probabilities are, and all learners compared."
+    )
 
 
 def _in_words(predicted: Predicted) -> str:
@@ -184,10 +302,12 @@ def _places(directory: Path) -> dict[str, Path]:
         "model": Path(f"{stem}.model.json"),
         "scores": Path(f"{stem}-test.scores.csv"),
         "schema": Path(f"{stem}.schema.json"),
+        "ledger": Path(f"{stem}.ledger"),
         "private release": Path(f"{stem}-epsilon-1.rado.parquet"),
         "private model": Path(f"{stem}-epsilon-1.model.json"),
         "private scores": Path(f"{stem}-epsilon-1-test.scores.csv"),
         "picture": Path(f"{stem}.png"),
+        "report": Path(f"{stem}.html"),
     }
 
 
@@ -237,7 +357,7 @@ def _cross_validated(table: pa.Table, bar: Progress) -> Errors:
     folds = list(StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(X, y))
     for done, (draw, (train, test)) in enumerate((draw, fold) for draw in range(_DRAWS) for fold in folds):
         bar("drawing the learning curve", done, _DRAWS * _FOLDS)
-        release = craft(X[train], y[train], n_rados=SIZES[-1])
+        release = craft(X[train], y[train], n_rados=SIZES[-1], columns=COLUMNS)
         for place, size in enumerate(SIZES):
             # Rados are drawn independently of each other: the first few are as good as a release of few.
             fewer = replace(release, blocks={RADOS: release.rados[:size]})

@@ -35,12 +35,12 @@ def draw_demo(table: pa.Table, label: str, release: Release, errors: Errors, pat
 
     figure = Figure(figsize=(15, 4.8), layout="constrained")
     stays, leaves, learned = figure.subplots(1, 3)
-    places = [release.feature_names.index(name) for name in _PICTURED]
-    _draw_patients(stays, table, label, [release.columns[k] for k in places])
+    places = [release.feature_names.index(f"log({name})") for name in _PICTURED]
+    _draw_patients(stays, table, label, release, places)
     _draw_rados(leaves, release.rados[:, places])
     for axes in (stays, leaves):
-        axes.set_xlabel(_PICTURED[0])
-        axes.set_ylabel(_PICTURED[1])
+        axes.set_xlabel(f"{_PICTURED[0]}, signed log")
+        axes.set_ylabel(f"{_PICTURED[1]}, signed log")
     _draw_errors(learned, errors)
     for axes in (stays, leaves, learned):
         axes.spines[["top", "right"]].set_visible(False)
@@ -48,8 +48,10 @@ def draw_demo(table: pa.Table, label: str, release: Release, errors: Errors, pat
         figure.savefig(draft, dpi=110, format="png")
 
 
-def _draw_patients(axes: Any, table: pa.Table, label: str, columns: list[Any]) -> None:
-    patients = np.column_stack([column.apply(table.column(column.name).to_numpy()) for column in columns])
+def _draw_patients(axes: Any, table: pa.Table, label: str, release: Release, places: list[int]) -> None:
+    assert release.map is not None
+    rows = release.map.apply(np.column_stack([table.column(name).to_numpy() for name in release.map.input_names]))
+    patients = np.column_stack([release.columns[k].apply(rows[:, k]) for k in places])
     labels = np.array(table[label].to_pylist())
     for name in ("malignant", "benign"):
         points = patients[labels == name]

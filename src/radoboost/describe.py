@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from radoboost.findings.coefficients import INTERVAL, expected_rows
 from radoboost.findings.explained import effect_lines
 from radoboost.learner.explain import explain_model
 from radoboost.learner.joining import SENTENCES
@@ -19,6 +20,7 @@ from radoboost.release.class_facts import class_facts, facts_in_words
 from radoboost.release.holders import AVERAGED, JOINED, ONE_TABLE
 from radoboost.release.maps import FeatureMap
 from radoboost.release.shared import shared_names
+from radoboost.release.tilted import in_short, is_tilted, sizes_in_words
 from radoboost.release.words import (
     epsilon_text,
     figures_in_words,
@@ -30,12 +32,43 @@ from radoboost.release.words import (
 
 if TYPE_CHECKING:
     from radoboost.adversary.audits import Audit
+    from radoboost.learner.reliability import Reliability
 
 _WIDTH = 80
 _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 5
-_NOT_FOR_PEOPLE = ("noise", "noise_std", "noise_on", "rounds", "plan", "grid", "constant", "eta", "score_unit")
-_SAID_APART = ("standard_errors", "empty_chance", "noise_share", "effects", "parts", "on", *SENTENCES)
+_NOT_FOR_PEOPLE = (
+    "noise",
+    "noise_std",
+    "noise_on",
+    "rounds",
+    "plan",
+    "grid",
+    "constant",
+    "eta",
+    "score_unit",
+    "fitting",
+)
+_SAID_APART = (
+    "standard_errors",
+    "empty_chance",
+    "noise_share",
+    "effects",
+    "parts",
+    "on",
+    "used_features",
+    "left_out",
+    "expected_error",
+    "remarks",
+    *SENTENCES,
+)
+_WORDS = {
+    "n_rados": "rados",
+    "r2": "R2",
+    "freedom": "free weights",
+    "identity_weight": "weight of the identity",
+    "held_out_ratio": "mean over deviation on rados held out",
+}
 
 
 def describe(release: Release) -> str:
@@ -46,8 +79,9 @@ def describe(release: Release) -> str:
     >>> print(describe(release).splitlines()[0])
     4 rados of 2 features, from 3 examples
     """
+    n_rados = sum(release.signatures["batches"]) if is_tilted(release) else release.n_rados
     lines = [
-        f"{held_in_words(release.n_rados)} of {len(release.columns):,} features, from {_examples(release.n_examples)}",
+        f"{held_in_words(n_rados)} of {len(release.columns):,} features, from {_examples(release.n_examples)}",
         *_classes(release),
         *_mapped(release.map),
         *_shares(release),
@@ -83,20 +117,17 @@ def describe_model(model: Model) -> str:
         what = f"a classifier, linear in {count} made of {len(model.map.input_names):,}"
     lines = [
         *_speaks(what, model),
-        *_field(
-            "learner",
-            _named({key: value for key, value in model.learner.items() if key not in _SAID_APART and value != []}),
-        ),
+        *_learned(model),
         *_mapped(model.map),
     ]
-    lines += _joined(model.learner)
+    lines += [*_used(model), *_joined(model.learner)]
     if "empty_chance" in model.learner:
         lines += _field("doubt", little_in_words(model.learner["empty_chance"], model.learner["noise_share"]))
     if model.release is None or model.statement is None:
         lines += ["learned from the examples themselves: nothing is promised about them"]
     else:
         lines += [
-            *_field("from", f"{held_in_words(model.release['n_rados'])} of {_people(model)}"),
+            *_field("from", _source(model)),
             *_made_by(
                 model.release["mechanism"], model.release["signatures"] if model.release["n_rados"] else None, model.map
             ),
@@ -106,6 +137,43 @@ def describe_model(model: Model) -> str:
             *_stated(model.statement, model.release.get("n_examples")),
         ]
     return "\n".join([*lines, "", *effect_lines(explain_model(model)), "", *_weights(model)])
+
+
+def measured_lines(found: "Reliability | None") -> list[str]:
+    """What was measured on rows of known classes, as lines for a terminal; none if nothing was."""
+    if found is None:
+        return []
+    return [
+        *_field("measured", f"{found.n_wrong:,} of {found.n_rows:,} rows wrong, {found.in_words()}"),
+        *_field("log-loss", f"{found.log_loss:.4f}; the shares of the classes alone have {found.base_loss:.4f}"),
+    ]
+
+
+def _learned(model: Model) -> list[str]:
+    """The learner with what it chose, the error that it expects, and its remarks."""
+    told = {key: value for key, value in model.learner.items() if key not in _SAID_APART and value not in ([], None)}
+    if isinstance(told.get("batches"), str):
+        del told["batches"]  # `from` says it
+    if "strength_by" in told and "strength" in told:
+        told["strength"] = f"{_value(told['strength'])} by rados {told.pop('strength_by').replace('-', ' ')}"
+    if "batches" in told:
+        told["batches"] = sizes_in_words(told["batches"])
+    lines = _field("learner", _named({_WORDS.get(key, key.replace("_", " ")): value for key, value in told.items()}))
+    if "expected_error" in model.learner:
+        lines += _field("expect", f"{expected_rows(model, None)[0][1]}")
+    for remark in model.learner.get("remarks", ()):
+        lines += _field("beware", str(remark))
+    return lines
+
+
+def _source(model: Model) -> str:
+    """What a model was learned from; boosting takes the first of several batches."""
+    assert model.release is not None
+    people, signatures = _people(model), model.release["signatures"]
+    if isinstance(model.learner.get("batches"), str) and signatures.get("batches"):
+        sizes = signatures["batches"]
+        return f"the first {sizes[0]:,} of {held_in_words(sum(sizes))}, of {people}; the others are tilted"
+    return f"{held_in_words(model.release['n_rados'])} of {people}"
 
 
 def _speaks(what: str, model: Model) -> list[str]:
@@ -119,6 +187,16 @@ def _speaks(what: str, model: Model) -> list[str]:
     ]
 
 
+def _used(model: Model) -> list[str]:
+    """The columns that have a weight, the most important first, and how many have none, where the learner says so."""
+    if "used_features" not in model.learner:
+        return []
+    used, left_out = model.learner["used_features"], model.learner["left_out"]
+    names = ", ".join(_short(name) for name in used[:_SHOWN_COLUMNS]) + (", ..." if len(used) > _SHOWN_COLUMNS else "")
+    said = f"{len(used):,} of {len(used) + left_out:,} columns, the most important first: {names}" if used else "none"
+    return _field("uses", f"{said}; {left_out:,} left out" if left_out else said)
+
+
 def _weights(model: Model) -> list[str]:
     """The largest weights, and the intercept."""
     names, units = model.column_names, "the table"
@@ -129,7 +207,10 @@ def _weights(model: Model) -> list[str]:
     thetas = [theta for theta, column in zip(model.theta, model.columns, strict=True) if column.scale != "constant"]
     by_weight = sorted(range(len(names)), key=lambda k: -abs(thetas[k]))
     errors = model.learner.get("standard_errors")
-    margins = [""] * len(names) if errors is None else [f" ± {error:<9.3g}" for error in errors]
+    margins = [""] * len(names)
+    if errors is not None:
+        own = [error for error, column in zip(errors, model.columns, strict=True) if column.scale != "constant"]
+        margins = [f" ± {INTERVAL * error:<9.3g}" for error in own]
     gap = " " * max(len(text) for text in margins)
     lines = [f"{'column, by weight':<32}{'theta':>14}{gap}{'coefficient':>16}"]
     lines += [
@@ -138,8 +219,11 @@ def _weights(model: Model) -> list[str]:
     ]
     lines += [*_more(len(names)), f"{'intercept':<46}{gap}{model.intercept:>16.5g}"]
     lines += [f"theta weighs scaled columns; coefficients and intercept are in the units of {units}"]
-    if errors is not None:
-        lines += ["± is the standard deviation by the declared noise, given the whitening that was released"]
+    if errors is not None and model.learner.get("from") == "rados":
+        lines += ["± is two standard errors for other rows and rados, not counting shrinkage and scale;"]
+        lines += ["true effects are often outside of it"]
+    elif errors is not None:
+        lines += ["± is two standard errors, by the declared noise, given the whitening that was released"]
     return lines
 
 
@@ -163,6 +247,8 @@ def _class_weights(model: Model) -> list[str]:
 
 def _classes(release: Release) -> list[str]:
     """The classes; of more than two, what the release tells of each."""
+    if release.n_classes == 2 and release.classes == (-1, 1):
+        return _field("classes", "-1 and 1")
     if release.n_classes == 2:
         return _field("classes", f"{release.classes[0]!r} is -1, {release.classes[1]!r} is +1")
     told = class_facts(release)
@@ -363,8 +449,9 @@ def _made_by(
     return [
         *_field("mechanism", _named(made)),
         *(_field("columns", plan_in_words(mechanism["plan"], absent)) if "plan" in mechanism else []),
+        *(_field("fitting", mechanism["fitting"]["why"]) if "fitting" in mechanism else []),
         *(_field("noise", noise) if noise else []),
-        *(_field("signatures", _named(signatures)) if signatures is not None else []),
+        *(_field("signatures", _named(in_short(signatures))) if signatures is not None else []),
     ]
 
 
@@ -429,6 +516,8 @@ def _value(value: object) -> str:
         if len(set(value)) == 1:
             return f"{value[0]} for each class"
         return f"[{', '.join(f'{part:.4g}' for part in value[:4])}{', ...' if len(value) > 4 else ''}]"
+    if isinstance(value, float):
+        return f"{value:.4g}"
     return (
         f"({', '.join(f'{key} {part:.6g}' for key, part in value.items())})"
         if isinstance(value, Mapping)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from radoboost.errors import ArgumentError, NoiseWarning, ReleaseError
 from radoboost.holder.craft import craft
@@ -23,26 +23,28 @@ from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.signatures import SignatureSet
+from radoboost.holder.tilted import Tilted
 from radoboost.learner.averaging import learn_average
+from radoboost.learner.boost import Boosted, Rounds, check_rows
+from radoboost.learner.boost_rados import Restraint, boost_rados
 from radoboost.learner.discriminant import learn_classes
 from radoboost.learner.model import Model
-from radoboost.learner.moments import (
-    learn_moments,
-    learn_released_moments,
-    noise_uncertainty,
-    noise_variance,
-    rado_noise_std,
-)
+from radoboost.learner.moments import learn_released_moments, rado_noise_std
 from radoboost.learner.one_against_others import against_others, comparable
 from radoboost.learner.prior import Prior, class_shares, rough_shares, shares_together
+from radoboost.learner.rado_moments import learn_rados
+from radoboost.learner.stopping import HELD_OUT
+from radoboost.learner.tilted import learn_tilted, next_theta
 from radoboost.learner.uncertainty import LITTLE, little_in_words
-from radoboost.learner.weak import WeakOracle, prudence
+from radoboost.learner.used_features import used_features
+from radoboost.learner.weak import Strongest, WeakOracle, prudence
 from radoboost.privacy.ledger import Ledger
 from radoboost.release import Release, class_block, load
 from radoboost.release.alike import Part, read_parts
 from radoboost.release.blocks import holds_rados
 from radoboost.release.drawn import N_RADOS, draw_rados
-from radoboost.shells import LinearShell, boost_shell, boosted_rows, chosen_oracle, unchanged_by_failure
+from radoboost.release.tilted import batches_of, is_tilted
+from radoboost.shells import LinearShell, boosted_rows, boosting_options, chosen_oracle, unchanged_by_failure
 from radoboost.tables.labels import check_classes
 from radoboost.tables.sparse import NamedMatrix
 from radoboost.tuning import changed_mechanism, chosen_mechanism, mechanism_parameters, note_fit, note_score
@@ -51,6 +53,9 @@ _NEEDS_CLASSES = (
     "a private mechanism needs the two classes declared: give classes=(negative, positive), or all of them where there "
     "are more"
 )
+
+
+_OF_EACH_CLASS = ("kappa", "cap", "rounds", "strength", "weight", "held_out_ratio")  # what boosting says
 
 
 class _RadoShell(LinearShell, ABC):
@@ -146,7 +151,7 @@ class _RadoShell(LinearShell, ABC):
             features=names if private and isinstance(self.bounds, Mapping | str | os.PathLike) else None,
             n_rados=self.n_rados,
             mechanism=mechanism,
-            signatures=self.signatures,
+            signatures=_with_learner(self.signatures),
             columns=self.columns,
             scale=self.scale,
             schema=self.schema,
@@ -261,12 +266,23 @@ class RadoBoostClassifier(_RadoShell):
     """RadoBoost (Algorithm 1 of the paper): a classifier boosted from rados, linear in their columns.
 
     Of more than two classes each is boosted against the others. That masks classes that lie between others, so
-    `MomentsClassifier` is the better choice there.
+    `MomentsClassifier` is the better choice there. With a `penalty`, or a `stop`, it departs from the paper: see
+    `docs/learning.md`.
 
     Parameters
     ----------
     n_rounds : int
         The largest number of rounds.
+    penalty : None, "lasso", "ridge" or "scores"
+        What is added to the risk that boosting lowers: the sum of weights without their signs, which leaves columns
+        out, the sum of squared weights, or the mean of squared scores, which is the most accurate. The parameters
+        `weak`, `kappa`, `update` and `clamp` are for boosting without one.
+    strength : float or "held-out"
+        How much of the penalty the mean logistic risk of the examples would have added to it; or what rados speak for
+        that are held out.
+    stop : None or "held-out"
+        With "held-out", as many rounds are taken, at most `n_rounds`, as rados speak for that are held out: each fifth
+        of them once, by the mean of their margins over its deviation.
     weak : "strongest", "median", "prudential", or an oracle such as `Prudential(0.3)`
         Which feature a round takes. "prudential" computes the paper's cap and kappa from the rados and the noise that
         their release declares.
@@ -313,6 +329,9 @@ class RadoBoostClassifier(_RadoShell):
         Feature, edge, leverage and log(rado-risk) of every round; of more than two classes a list, one for each.
     n_used_ : int
         How many of the rounds the classifier uses; of more than two classes a list.
+    used_features_ : list of str
+        The columns that have a weight, the most important first: by weight times the spread of the column, as the
+        rados tell it. All others are left out.
 
     Examples
     --------
@@ -322,6 +341,9 @@ class RadoBoostClassifier(_RadoShell):
     >>> clf.coef_.shape, len(clf.rounds_)
     ((1, 30), 1000)
     >>> bool(clf.score(X, y) > 0.9)
+    True
+    >>> sparse = RadoBoostClassifier(penalty="lasso", strength=0.1, random_state=0).fit(X, y)
+    >>> 0 < len(sparse.used_features_) < len(clf.used_features_) < 30
     True
     """
 
@@ -334,6 +356,9 @@ class RadoBoostClassifier(_RadoShell):
         update: str = "multiplicative",
         clamp: float = 0.0,
         keep: str = "last",
+        penalty: str | None = None,
+        strength: float | str = HELD_OUT,
+        stop: str | None = None,
         n_rados: int | None = None,
         classes: Sequence[Any] | None = None,
         mechanism: Mechanism | str | None = None,
@@ -347,6 +372,9 @@ class RadoBoostClassifier(_RadoShell):
         random_state: Any = None,
         prior: Prior | None = None,
     ) -> None:
+        self.penalty = penalty
+        self.strength = strength
+        self.stop = stop
         self.n_rounds = n_rounds
         self.weak = weak
         self.kappa = kappa
@@ -368,43 +396,93 @@ class RadoBoostClassifier(_RadoShell):
             prior=prior,
         )
 
+    rounds_: Rounds | list[Rounds]
+    n_used_: int | list[int]
+
+    @property
+    def used_features_(self) -> list[str]:
+        """The columns that have a weight, the most important first."""
+        check_is_fitted(self)
+        return list(self.model_.learner["used_features"])
+
+    @property
+    def expected_error_(self) -> float:
+        """Not told here."""
+        raise AttributeError(
+            "RadoBoostClassifier has no expected_error_; MomentsClassifier has, and compare_learners(release) tells it "
+            "of both"
+        )
+
     def _learn(self, release: Release) -> Model:
-        oracle, kappa, drawn = chosen_oracle(self.weak), self.kappa, {}
+        oracle, drawn = chosen_oracle(self.weak), dict[str, Any]()
+        self._check_penalty(oracle)
         if not release.n_rados:
             release = draw_rados(release, N_RADOS if self.n_rados is None else self.n_rados, self.random_state)
             drawn = {"drawn_rados": release.n_rados}
+        if batches := release.signatures.get("batches"):  # later ones are of other examples than the first
+            drawn = {"batches": f"the first of {len(batches)}"}
         self._check_rados(release)
         if release.n_classes > 2:
             return self._learn_each(release, oracle)
-        if oracle is None:
-            oracle, least = prudence(release.rados, rado_noise_std(release))
+        boosted, learner = self._boost(release, release.rados, oracle)
+        self.rounds_, self.n_used_ = boosted.rounds, boosted.n_used
+        return self._model(release, boosted.theta, {"name": "boost", **drawn, **learner})
+
+    def _model(self, release: Release, theta: NDArray[np.float64], learner: dict[str, Any]) -> Model:
+        """The model, which says which columns have a weight."""
+        used = used_features(release, theta)
+        names = [column.name for column in release.columns if column.scale != "constant"]
+        features = {"used_features": used, "left_out": len(names) - len(used)}
+        return Model.from_release(release, theta, {**learner, **features})
+
+    def _boost(
+        self, release: Release, rows: NDArray[np.float64], oracle: WeakOracle | None
+    ) -> tuple[Boosted, dict[str, Any]]:
+        """Boost over rados of the release, and say what was done."""
+        weak, kappa, restraint = oracle, self.kappa, Restraint(self.penalty, self.strength, self.stop)
+        if weak is None:
+            weak, least = prudence(rows, rado_noise_std(release))
             kappa = max(kappa, least)
-        boosted, learner = boost_shell(self, release.rados, oracle, kappa, self.update)
-        return Model.from_release(release, boosted.theta, {"name": "boost", **drawn, **learner})
+        if restraint.absent:
+            return boosted_rows(self, rows, weak, kappa, self.update)
+
+        def plain(some: NDArray[np.float64], most: int) -> Boosted:
+            return boosted_rows(self, some, weak, kappa, self.update, most)[0]
+
+        check_rows(rows, self.n_rounds)
+        boosted, did = boost_rados(rows, plain, self.n_rounds, restraint, release)
+        own = {} if self.penalty is not None else boosting_options(self, weak, kappa, self.update)
+        return boosted, {**own, "rounds": boosted.n_used, **did}
+
+    def _check_penalty(self, oracle: WeakOracle | None) -> None:
+        """Refuse options of boosting without a penalty where there is one."""
+        if self.penalty is None:
+            return
+        own = {"weak": isinstance(oracle, Strongest), "kappa": self.kappa == 1, "clamp": self.clamp == 0}
+        if others := [name for name, default in own.items() if not default]:
+            raise ArgumentError(f"{others[0]} is for boosting without a penalty; leave it out, or the penalty")
 
     def _learn_each(self, release: Release, oracle: WeakOracle | None) -> Model:
         """One boosting a class, against the others; `rounds_` and `n_used_` have those of each of `classes_`."""
-        fits = []
-        for rows in against_others(release):
-            weak, least = prudence(rows, rado_noise_std(release)) if oracle is None else (oracle, 1.0)
-            fits.append(boosted_rows(self, rows, weak, max(self.kappa, least), self.update))
+        fits = [self._boost(release, rows, oracle) for rows in against_others(release)]
         sorted_places = np.argsort(np.array(release.classes))
         self.rounds_ = [fits[place][0].rounds for place in sorted_places]
         self.n_used_ = [fits[place][0].n_used for place in sorted_places]
-        own = [name for name in ("kappa", "cap", "rounds") if name in fits[0][1]]
+        own = [name for name in _OF_EACH_CLASS if name in fits[0][1]]
         learner: dict[str, Any] = {name: [did[name] for _, did in fits] for name in own}
         theta, lines = comparable(release, np.stack([boosted.theta for boosted, _ in fits]))
         form = {"name": "boost", "form": "one against the others"}
         scaled = {"slopes": lines[:, 0].tolist(), "offsets": lines[:, 1].tolist()}
-        return Model.from_release(release, theta, {**form, **fits[0][1], **learner, **scaled})
+        return self._model(release, theta, {**form, **fits[0][1], **learner, **scaled})
 
 
 class MomentsClassifier(_RadoShell):
-    """A classifier from the mean and the shrunk covariance of rados, or from released moments; linear in their columns.
+    """A classifier from the mean and the covariance of rados, or from released moments; linear in their columns.
 
-    For many examples the rados' first two moments are nearly all that they tell. This is the default of `rado learn`,
-    and on most tables it is the more accurate of the two learners. Of more than two classes it is a linear
-    discriminant, refined by how each class scatters.
+    It is least squares, with as much shrinkage as rados held out ask for, and a ridge; scores are log odds. For many
+    examples the rados' first two moments are nearly all that they tell. This is the default of `rado learn`, and on
+    most tables it is the more accurate of the two learners. Of more than two classes it is a linear discriminant,
+    refined by how each class scatters.
 
     Parameters
     ----------
@@ -440,8 +518,15 @@ class MomentsClassifier(_RadoShell):
     shrinkage_ : float
         How far the covariance was shrunk: 0 is not at all, 1 is to the identity.
     standard_errors_ : array or None
-        Of the model's theta, for releases of the mechanism `moments`: how far the declared noise moves it, given the
-        whitening that was released. None for other releases.
+        Of the model's theta. For rados of two classes: how far other examples and other rados of the same kind would
+        move it, given the shrinkage and the scale of log odds. For releases of the mechanism `moments`: how far the
+        declared noise moves it, given the whitening that was released. None for rados of more classes.
+    coef_standard_errors_ : array or None
+        The same for `coef_`, in the units of X.
+    expected_error_ : float or None
+        The share of new rows that will be classified wrongly, for rados of two classes: estimated without any example.
+    r2_ : float or None
+        The share of the labels' second moment that scores explain on the holder's own rows, for rados of two classes.
 
     Examples
     --------
@@ -452,11 +537,24 @@ class MomentsClassifier(_RadoShell):
     (True, (2, 2))
     """
 
+    @property
+    def coef_standard_errors_(self) -> NDArray[np.float64] | None:
+        """The standard errors of `coef_`, in its shape; None where there are none of theta."""
+        check_is_fitted(self)
+        if self.standard_errors_ is None:
+            return None
+        pairs = zip(self.standard_errors_, self.model_.columns, strict=True)
+        errors = [
+            abs(error * column.constants[3] / column.constants[4])
+            for error, column in pairs
+            if column.scale != "constant"
+        ]
+        return np.array(errors).reshape(self.coef_.shape)
+
     def _learn_several(self, parts: Sequence[Part], one_holder: bool) -> Model:
         model = learn_average(parts, one_holder=one_holder)
         told = model.learner
-        self.shrinkage_ = 0.0
-        self.standard_errors_: NDArray[np.float64] | None = np.array(told["standard_errors"])
+        self._tell(0.0, np.array(told["standard_errors"]))
         if told["left_out"]:
             names = ", ".join(told["left_out"])
             warnings.warn(
@@ -473,8 +571,7 @@ class MomentsClassifier(_RadoShell):
     def _learn(self, release: Release) -> Model:
         if "moment:b" in release.blocks:
             fit = learn_released_moments(release)
-            self.shrinkage_, self.standard_errors_ = 0.0, fit.standard_errors
-            assert fit.uncertainty is not None
+            self._tell(0.0, fit.standard_errors)
             doubt = fit.uncertainty
             if doubt.empty_chance > LITTLE:
                 warnings.warn(little_in_words(doubt.empty_chance, doubt.noise_share), NoiseWarning, stacklevel=4)
@@ -489,15 +586,24 @@ class MomentsClassifier(_RadoShell):
         self._check_rados(release)
         if release.n_classes > 2:
             return self._learn_classes(release)
-        noise = noise_variance(release)
-        fit = learn_moments(release.rados, noise, noise_uncertainty(release))
-        self.shrinkage_, self.standard_errors_ = fit.shrinkage, None
-        treatment = {"noise_variance": noise, "floor": fit.floor} if noise else {"shrinkage": fit.shrinkage}
-        return Model.from_release(release, fit.theta, {"name": "moments", **treatment})
+        batches = {"batches": list(release.signatures["batches"])} if is_tilted(release) else {}
+        rado_fit = learn_tilted(release) if len(batches_of(release)) > 1 else learn_rados(release)
+        self._tell(rado_fit.identity_weight, rado_fit.standard_errors, rado_fit.expected_error, rado_fit.r2)
+        return Model.from_release(release, rado_fit.theta, {**rado_fit.to_dict(), **batches})
+
+    def _tell(
+        self,
+        shrinkage: float,
+        standard_errors: NDArray[np.float64] | None = None,
+        expected_error: float | None = None,
+        r2: float | None = None,
+    ) -> None:
+        self.shrinkage_, self.standard_errors_ = shrinkage, standard_errors
+        self.expected_error_, self.r2_ = expected_error, r2
 
     def _learn_classes(self, release: Release) -> Model:
         fit = learn_classes(release)
-        self.shrinkage_, self.standard_errors_ = fit.shrinkage, None
+        self._tell(fit.shrinkage)
         if fit.absent:
             names = ", ".join(repr(release.classes[place]) for place in fit.absent)
             warnings.warn(
@@ -508,6 +614,13 @@ class MomentsClassifier(_RadoShell):
             )
         form = {"form": "first step"} if fit.sizes is None else {"form": "discriminant", "sizes": fit.sizes.tolist()}
         return Model.from_release(release, fit.theta, {"name": "moments", **form, "shrinkage": fit.shrinkage})
+
+
+def _with_learner(signatures: SignatureSet | None) -> SignatureSet | None:
+    """The signature set; for tilted rados with our own learner between their batches, unless there is another."""
+    if not isinstance(signatures, Tilted) or signatures.learner is not None:
+        return signatures
+    return replace(signatures, learner=next_theta)
 
 
 def _with_classes(release: Release, classes: tuple[Any, ...]) -> Release:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 Progress = Callable[[str, int, int | None], None]
 _PATIENCE = 1.0  # seconds before a bar appears: most crafts are over by then
@@ -17,6 +17,18 @@ def silent(task: str, done: int, total: int | None) -> None:
 def no_progress() -> Iterator[Progress]:
     """`silent` as a context manager, in place of `show_progress`."""
     yield silent
+
+
+def bar_for(progress: bool | Progress) -> AbstractContextManager[Progress]:
+    """A bar where it is wanted (True), none (False), or the caller's own: a callable, which may raise to end the work.
+
+    >>> with bar_for(lambda task, done, total: print(task, done)) as bar:
+    ...     bar("summing rows", 10, 100)
+    summing rows 10
+    """
+    if callable(progress):
+        return nullcontext(progress)
+    return show_progress() if progress else no_progress()
 
 
 @contextmanager

@@ -141,22 +141,27 @@ def boost_shell(
 
 
 def boosted_rows(
-    shell: Any, rows: ArrayLike, oracle: WeakOracle, kappa: float, update: str
+    shell: Any, rows: ArrayLike, oracle: WeakOracle, kappa: float, update: str, n_rounds: int | None = None
 ) -> tuple[Boosted, dict[str, Any]]:
-    """Boost with a shell's parameters, and say what was done."""
+    """Boost with a shell's parameters, for its number of rounds or another one, and say what was done."""
     boosted = boost(
         rows,
-        n_rounds=shell.n_rounds,
+        n_rounds=shell.n_rounds if n_rounds is None else n_rounds,
         weak=oracle,
         kappa=kappa,
         update=update,
         clamp=shell.clamp,
         keep=shell.keep,
     )
+    return boosted, {**boosting_options(shell, oracle, kappa, update), "rounds": boosted.n_used}
+
+
+def boosting_options(shell: Any, oracle: WeakOracle, kappa: float, update: str) -> dict[str, Any]:
+    """The options of boosting without a penalty, as a model says them."""
     learner = {"weak": oracle.name, "kappa": float(kappa), "update": update, "clamp": float(shell.clamp)}
     if isinstance(oracle, Prudential):
         learner["cap"] = oracle.cap
-    return boosted, {**learner, "keep": shell.keep, "rounds": boosted.n_used}
+    return {**learner, "keep": shell.keep}
 
 
 def chosen_oracle(weak: str | WeakOracle) -> WeakOracle | None:

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.holder.grid import edge_integers
 from radoboost.holder.keystream import TILE_ROWS, make_key
-from radoboost.holder.signatures import SIGNATURE_SETS, Prepared
+from radoboost.holder.signatures import SIGNATURE_SETS, AllSignatures, Prepared
 from radoboost.release import Release, class_block
 from radoboost.release.columns import CONSTANT
 from radoboost.release.holders import MERGED
 from radoboost.release.merging import one_numbering
-from radoboost.tables import open_table
+from radoboost.release.tilted import is_tilted
+from radoboost.tables import open_table, table_types
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.mapped import mapped
 
@@ -102,6 +103,26 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
     return np.concatenate(parts)
 
 
+def label_of(release: Release, table: Any) -> str:
+    """The table's column of classes: the one that the schema of a release names, or the only one that is no feature.
+
+    >>> import radoboost as rb, pyarrow as pa
+    >>> table = pa.table({"age": [1.0, 2.0, 3.0], "ill": [0, 1, 1]})
+    >>> label_of(rb.craft(table, label="ill", n_rados=4), table)
+    'ill'
+    """
+    schema = release.schema
+    if schema is not None and schema.label is not None:
+        return schema.label
+    columns = release.feature_names if release.map is None else release.map.input_names
+    columns = columns if schema is None else schema.used
+    others = [name for name in table_types(table) if name not in columns]
+    if len(others) != 1:
+        names = ", ".join(map(repr, others[:5])) or "none"
+        raise ArgumentError(f"name the table's column of classes with --label; beside the features it has {names}")
+    return others[0]
+
+
 def _in_slots(rows: NDArray[Any], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
     """Rows in the slots of their classes."""
     slots = np.zeros((len(rows), n_classes, rows.shape[1]), np.int64)
@@ -135,6 +156,8 @@ def _check_reach(release: Release, values: NDArray[Any], name: str) -> None:
 def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
     """Whether example i is in rado j under a seed, shape (n_rados, rows); of a feature band, whether it is in F.
 
+    Of tilted rados, those of the first batch.
+
     >>> import radoboost as rb
     >>> X, y = np.array([[1.0], [2.0], [3.0]]), [0, 1, 1]
     >>> release = rb.craft(X, y, n_rados=4, scale=None, intercept=False, seed=0)
@@ -153,6 +176,8 @@ def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
         raise ArgumentError("the parts of this merged release do not have one seed; attack the release of one part")
     parameters = {key: value for key, value in release.signatures.items() if key not in ("name", "first_row")}
     first_row = int(release.signatures.get("first_row", 0))
+    if is_tilted(release):  # the block `rados` is the first batch, by fair coins
+        return member_bits(AllSignatures().prepare(make_key(seed), n, rows), n, rows)
     kind = SIGNATURE_SETS.get(release.signatures["name"])
     if kind is None:
         raise ReleaseError(f"the signature set {release.signatures['name']!r} is not known here; upgrade radoboost")
@@ -190,12 +215,16 @@ def check_same_width(edges: NDArray[Any], rados: NDArray[Any]) -> None:
         )
 
 
+class NeedsExtra(ArgumentError):
+    """An attack for which a package of an extra is missing."""
+
+
 def needed(module: str) -> Any:
     """Import a module of the extra `attacks`; if it is missing, the error says what to install."""
     try:
         return import_module(module)
     except ImportError:
-        raise ArgumentError(
+        raise NeedsExtra(
             f"this attack needs {module.split('.')[0]}; install it with: pip install 'radoboost[attacks]'"
         ) from None
 

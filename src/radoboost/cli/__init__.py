@@ -24,6 +24,8 @@ from radoboost.cli.score import score
 from radoboost.cli.share import share
 from radoboost.cli.shell import in_one_line
 from radoboost.cli.show import show
+from radoboost.cli.sign_off import sign_off
+from radoboost.cli.studio import studio
 
 app = typer.Typer(
     name="rado",
@@ -33,10 +35,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    *(craft, learn, merge, join, share, predict, score, show, export),
-    *(schema, check, account, audit, reproduce, demo),
+    *(craft, learn, merge, join, share, predict, score, show, sign_off, export),
+    *(schema, check, account, audit, reproduce, demo, studio),
 ):
-    app.command()(in_one_line(command))
+    app.command(command.__name__.replace("_", "-"))(in_one_line(command))
 app.command(hidden=True, context_settings={"ignore_unknown_options": True})(in_one_line(bounds))
 app.add_typer(ledger.app)
 app.add_typer(attack.app)

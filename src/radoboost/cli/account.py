@@ -66,6 +66,19 @@ def account(
         int | None,
         typer.Option(metavar="K", help="What do K rows of one person pay together? For 2, 5 and 10 by default."),
     ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The table as a schema declares it, for moments, in place of --columns and --n-classes.",
+        ),
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option(metavar="COL", help="With --schema: the column that says whose row it is.")
+    ] = None,
+    max_rows: Annotated[
+        int | None, typer.Option(metavar="K", help="With --person: how many rows of each contribute at most.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Say what an epsilon costs in noise, or what noise buys, without any data; or what releases amount to together.
@@ -80,6 +93,7 @@ def account(
       rado account --epsilon 1 --rows 19000 --columns 10 --columns-word quadratic
       rado account --epsilon 1 --rows 5000 --columns 10 --n-classes 5
       rado account --epsilon 1 --rows 5000 --columns 20 --bounds private --no-sharpen
+      rado account --epsilon 1 --rows 5000 --schema patients.schema.json
       rado account --mechanism noisy-rados --epsilon 1 -n 300
       rado account --mechanism noisy-rados --noise 18.75 -n 100 --delta 1e-5
       rado account --mechanism noisy-examples --epsilon 1 --group 40
@@ -94,7 +108,7 @@ def account(
         from radoboost.release.chain import account_for_releases
 
         if (
-            any(option is not None for option in (epsilon, noise, rows, columns, bounds))
+            any(option is not None for option in (epsilon, noise, rows, columns, bounds, schema))
             or not sharpen
             or n_classes != 2
         ):
@@ -102,6 +116,23 @@ def account(
         together = account_for_releases(releases, delta, SHOWN_DELTAS)
         print(json.dumps(together, indent=2, ensure_ascii=False) if as_json else describe_chain(together))
         return
+    if schema is not None:
+        if any(option is not None for option in (noise, columns, bounds)) or n_classes != 2 or columns_word != "auto":
+            raise ArgumentError("a schema says itself what the columns and classes are; leave options about them out")
+        from radoboost.cli.protection import chosen_mechanism
+        from radoboost.holder.costs import account_for_schema
+
+        usual = {"unit": "record", "relation": "add", "sharpen": True}  # which not every mechanism has
+        given = {"unit": unit, "relation": relation, "sharpen": sharpen}
+        options = {name: None if value == usual[name] else value for name, value in given.items()}
+        options |= {"epsilon": epsilon, "delta": delta}
+        declared = account_for_schema(
+            chosen_mechanism(mechanism, options), schema, rows=rows, person=person, max_rows=max_rows, group=group
+        )
+        print(json.dumps(declared, indent=2, ensure_ascii=False) if as_json else describe_account(declared))
+        return
+    if person is not None or max_rows is not None:
+        raise ArgumentError("what rows of persons cost depends on the table's columns; give --schema FILE with them")
     if bounds not in (None, "private"):
         raise ArgumentError("declared bounds cost nothing, whatever they are; give --bounds private, or leave it out")
     answer = account_for(

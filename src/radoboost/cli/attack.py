@@ -61,19 +61,19 @@ def reconstruct(
       rado attack reconstruct patients.rado.parquet --seed 7
       rado attack reconstruct patients.rado.parquet --seed 7 --rows 500 -o back.csv
     """
-    import radoboost as rb
     from radoboost.adversary.reconstruction import ASSUMES
     from radoboost.adversary.reconstruction import reconstruct as attack
 
     place = output or default_output(str(release), "reconstructed.csv")
     check_output(place, [str(release)])
     keep_files(place, RECORDS, force)
-    result = attack(rb.load(release), seed, rows, seconds=seconds)
+    loaded = _load(release)
+    result = attack(loaded, seed, rows, seconds=seconds)
     records = result.to_table()
     if records.num_rows:
         _write_csv(place, records)
         say(f"rado: wrote {place}")
-    _print(result, ASSUMES, as_json, path=str(place) if records.num_rows else None)
+    _print(loaded, result, ASSUMES, as_json, path=str(place) if records.num_rows else None)
 
 
 @app.command()
@@ -106,18 +106,18 @@ def linear(
     """
     import pyarrow as pa
 
-    import radoboost as rb
     from radoboost.adversary.linear import ASSUMES
     from radoboost.adversary.linear import linear as attack
 
     if output is not None:
         check_output(output, [str(release)])
         keep_files(output, RECORDS, force)
-    result = attack(rb.load(release), seed, rows, column, method=method, values=_numbers(values), seconds=seconds)
+    loaded = _load(release)
+    result = attack(loaded, seed, rows, column, method=method, values=_numbers(values), seconds=seconds)
     if output is not None and result.status == "found":
         _write_csv(output, pa.table({column: result.values}))
         say(f"rado: wrote {output}")
-    _print(result, ASSUMES, as_json)
+    _print(loaded, result, ASSUMES, as_json)
 
 
 @app.command()
@@ -164,7 +164,7 @@ def probe(
     if output is not None:
         _write_csv(output, pa.table({"row": list(range(len(result.rows))), "status": list(result.rows)}))
         say(f"rado: wrote {output}")
-    _print(result, ASSUMES, as_json)
+    _print(loaded, result, ASSUMES, as_json)
     if not as_json and result.members:
         print(f"rows in it, the first of the table being 0: {_ranges(result.members)}")
 
@@ -194,7 +194,7 @@ def leak(
     loaded, files, label = _with_table(release, table, label)
     with show_progress("rados") as bar:
         result = attack(loaded, files, label=label, row=row, seconds=seconds, bar=bar)
-    _print(result, ASSUMES, as_json)
+    _print(loaded, result, ASSUMES, as_json)
 
 
 @app.command()
@@ -215,14 +215,14 @@ def membership(
       rado attack membership patients.rado.parquet
       rado attack membership patients.rado.parquet --runs 20000 --seconds 600 --json
     """
-    import radoboost as rb
     from radoboost.adversary.membership import ASSUMES, membership_of
     from radoboost.errors import ReleaseError
     from radoboost.progress import show_progress
 
     with show_progress("runs") as bar:
-        result = membership_of(rb.load(release), runs=runs, seconds=seconds, bar=bar)
-    _print(result, f"{ASSUMES} Granted here: {'; '.join(result.granted)}.", as_json)
+        loaded = _load(release)
+        result = membership_of(loaded, runs=runs, seconds=seconds, bar=bar)
+    _print(loaded, result, f"{ASSUMES} Granted here: {'; '.join(result.granted)}.", as_json)
     if result.beats_claim:
         raise ReleaseError(f"the attack gets more than the statement of {release} allows; do not trust it")
 
@@ -266,7 +266,7 @@ def confounder(
     if output is not None:
         _write_csv(output, pa.table(dict(zip(loaded.feature_names, result.edge_vectors.T, strict=True))))
         say(f"rado: wrote {output}")
-    _print(result, ASSUMES, as_json)
+    _print(loaded, result, ASSUMES, as_json)
 
 
 def _complete_study(incomplete: str) -> list[str]:
@@ -342,10 +342,11 @@ def report(
       rado attack report patients.rado.parquet
       rado attack report patients.rado.parquet --table patients.csv --label readmitted --seed 7
     """
-    import radoboost as rb
-    from radoboost.adversary.page import Given
+    from radoboost.adversary.attempts import Given
     from radoboost.adversary.page import report as write
+    from radoboost.errors import ReleaseError
     from radoboost.progress import show_progress
+    from radoboost.release.plain_words import WRONG
 
     place = output or default_output(str(release), "attacks.html")
     check_output(place, [str(release), *(table or [])])
@@ -353,46 +354,49 @@ def report(
     if table or label:
         loaded, table, label = _with_table(release, table, label)
     else:
-        loaded = rb.load(release)
+        loaded = _load(release)
     inputs = Given(loaded, str(release), table, label, seed, rows, row)
     with show_progress("attacks") as bar:
-        answers = write(inputs, place, seconds=seconds, bar=bar)
+        made = write(inputs, place, seconds=seconds, bar=bar)
     if as_json:
-        print(json.dumps({"path": str(place), "attacks": answers}, indent=2, ensure_ascii=False))
+        verdict = {"tone": made.verdict.tone, "headline": made.verdict.headline, "more": made.verdict.sentences}
+        document = {"path": str(place), "verdict": verdict, "attacks": made.to_dict()}
+        print(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    print(f"wrote {place}")
-    for name, entry in answers.items():
-        print(
-            f"\n{name}\n"
-            + "\n".join(
-                textwrap.fill(f"{word}: {text}", 100, initial_indent="  ", subsequent_indent="  ")
-                for word, text in entry.items()
+    print(textwrap.fill(f"{made.verdict.headline}.", 80))
+    for sentence in made.verdict.sentences:
+        print(textwrap.fill(sentence, 80, initial_indent="  ", subsequent_indent="  "))
+    for group in (group for group in made.groups if group.attempts):
+        print(f"\n{group.title}")
+        for attempt in group.attempts:
+            print(
+                textwrap.fill(f"{attempt.name}: {attempt.sentence}", 80, initial_indent="  ", subsequent_indent="    ")
             )
-        )
+    say(f"\nwrote {place}")
+    if made.verdict.tone == WRONG:
+        raise ReleaseError(made.verdict.headline[0].lower() + made.verdict.headline[1:])
 
 
 def _with_table(release: Path, table: list[str] | None, label: str | None) -> tuple["Release", list[str], str]:
-    """A release, the table to compare it with, and the table's column of classes.
-
-    That is the one that the schema of the release names, or else the only one that the release is not made of.
-    """
-    from radoboost.release import load
-    from radoboost.tables import table_types
+    """A release, the table to compare it with, and the table's column of classes."""
+    from radoboost.adversary.known import label_of
 
     if not table:
         raise ArgumentError("this attack compares a release with a table; name one with --table")
-    loaded = load(release)
-    schema = loaded.schema
-    label = schema.label if label is None and schema is not None else label
-    if label is None:
-        columns = loaded.feature_names if loaded.map is None else loaded.map.input_names
-        columns = columns if schema is None else schema.used
-        others = [name for name in table_types(table) if name not in columns]
-        if len(others) != 1:
-            names = ", ".join(map(repr, others[:5])) or "none"
-            raise ArgumentError(f"name the table's column of classes with --label; beside the features it has {names}")
-        (label,) = others
+    loaded = _load(release)
+    label = label or label_of(loaded, table)
     return loaded, table, label
+
+
+def _load(path: Path) -> "Release":
+    """The release, with a word on what attacks leave out of it."""
+    from radoboost.release import load
+    from radoboost.release.tilted import first_batch_notice
+
+    release = load(path)
+    if (notice := first_batch_notice(release)) is not None:
+        say(f"rado: {notice}")
+    return release
 
 
 def _numbers(text: str | None) -> list[float] | None:
@@ -417,9 +421,11 @@ def _ranges(places: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, run)) for run in runs)
 
 
-def _print(result: Any, assumes: str, as_json: bool, **more: Any) -> None:
+def _print(release: "Release", result: Any, assumes: str, as_json: bool, **more: Any) -> None:
     """Print what an attack assumed, and then what it found."""
-    sentence = result.sentence()
+    from radoboost.release.tilted import of_first_batch
+
+    sentence = of_first_batch(release, result.sentence())
     if as_json:
         print(
             json.dumps(

@@ -9,7 +9,13 @@ import typer
 
 from radoboost.cli.keeping import COUNTS, RELEASE, ForceFlag, keep_files
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
-from radoboost.cli.protection import chosen_mechanism, chosen_signatures, complete_columns, complete_mechanism
+from radoboost.cli.protection import (
+    check_together,
+    chosen_mechanism,
+    chosen_signatures,
+    complete_columns,
+    complete_mechanism,
+)
 from radoboost.cli.share import KeyOption, NewKeyOption, are_shares, craft_from_shares, refuse_keys
 from radoboost.cli.shell import (
     BoundsOption,
@@ -119,13 +125,22 @@ def craft(
     support: Annotated[
         str | None, typer.Option(metavar="S", help="Let every rado sum S examples, or a fraction S such as 0.5.")
     ] = None,
+    tilted: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Make the rados in N batches, such as 2: later ones have few of the examples that are easy by what "
+            "was learned from those before. More accurate, and easy examples hide the others less. Not with --epsilon.",
+        ),
+    ] = None,
     columns: Annotated[
         str,
         typer.Option(
             metavar="WORD",
             autocompletion=complete_columns,
             help="Which columns the release has: linear (the table's own), signed-log, quadratic, hats or fourier, and "
-            "for moments also ranks or both. auto is what the schema says, and else what the mechanism prescribes: "
+            "for moments also ranks or both. fitting is, of plain rados, one of the first three, by the numbers of "
+            "rows and columns. auto is what the schema says, and else what the mechanism prescribes: "
             "linear, and for moments what the table carries.",
         ),
     ] = "auto",
@@ -174,7 +189,12 @@ def craft(
         ),
     ] = None,
     i_know: Annotated[
-        bool, typer.Option("--i-know", help="Allow a seed with a private mechanism; its epsilon is then infinite.")
+        bool,
+        typer.Option(
+            "--i-know",
+            help="Allow a seed with a private mechanism, whose epsilon is then infinite; or tilted rados that hand out "
+            "rows as they are.",
+        ),
     ] = False,
     compose: Annotated[
         list[Path] | None,
@@ -233,7 +253,9 @@ def craft(
       rado craft wine.csv --label grade --class low --class middle --class high
       rado craft patients.csv --label readmitted --missing drop --separator ';' --decimal ,
       rado craft patients.csv --label readmitted --unlabelled drop
+      rado craft patients.csv --label readmitted --columns fitting
       rado craft patients.csv --label readmitted --share age,region
+      rado craft patients.csv --label readmitted --columns quadratic --tilted 2
       rado craft patients.csv --epsilon 1 --schema patients.schema.json
       rado craft patients.csv --epsilon 1 --schema patients.schema.json --ledger clinic.ledger
       rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
@@ -252,6 +274,8 @@ def craft(
     protection = chosen_mechanism(
         mechanism, {**options, "unit": unit, "relation": relation, "sharpen": sharpen, "bounds_share": bounds_share}
     )
+    signatures = chosen_signatures(support, tilted)
+    check_together(protection, signatures, columns)
     if protection.private and schema is None and bounds is None:
         raise ArgumentError(
             "a promise about records needs a declared schema, because one read off the table reveals some of it; run: "
@@ -276,7 +300,7 @@ def craft(
             drop=drop or (),
             n_rados=n_rados,
             mechanism=protection,
-            signatures=chosen_signatures(support),
+            signatures=signatures,
             columns=columns,
             share=None if share is None else split_names(share),
             scale=None if scale == "none" else scale,
@@ -307,6 +331,8 @@ def craft(
     for warning in () if quiet else notices:
         for line in getattr(warning.message, "lines", (warning.message,)):
             say(f"rado: {' '.join(str(line).split())}")
+    if "fitting" in release.mechanism and not quiet:
+        say(f"rado: columns: {release.mechanism['fitting']['why']}")
     advice = None if declared_classes or schema or quiet else class_advice(label or "", release.classes)
     if advice:
         say(f"rado: {advice}")

@@ -1,12 +1,13 @@
 """rado demo: the whole flow, on data that ships with scikit-learn."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, print_model, say
+from radoboost.cli.shell import JsonFlag, say
 
 
 def demo(
@@ -23,7 +24,9 @@ def demo(
 ) -> None:
     """Run the whole flow on scikit-learn's breast-cancer data, without a promise and with one.
 
-    The promise is epsilon 1 for one record added or removed, with bounds that are declared by hand.
+    The promise is epsilon 1 for one record added or removed, with bounds that are declared by hand, and booked on a
+    ledger. In the end both releases stand beside each other: what is promised, what is left, and which error their
+    models expect and have.
 
     With --hospital it runs nothing, and writes two raw tables: hospital.csv, with 20,000 patients, and colleague.csv,
     with 2,000 of another hospital. They have ids, gaps, text and dates. A third file, code-book.schema.json, says what
@@ -41,6 +44,7 @@ def demo(
         _write_tables(directory, hospitals, as_json)
         return
     from radoboost.demo import run_demo
+    from radoboost.findings.screen import show_table
     from radoboost.progress import show_progress
 
     with show_progress("steps") as bar:
@@ -48,12 +52,20 @@ def demo(
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
         return
-    say(f"\n$ rado show {result.files['model']}")
-    print_model(result.model, result.files["model"], False, str(result.files["model"]))
-    say(
-        f"\nLook at {result.files['picture']}, and at what was released and promised with: "
-        f"rado show {result.files['private release']}"
+    print(f"\n{show_table(result.beside())}")
+    files = result.files
+    print(
+        f"\nOpen {files['report']} to look inside the plain model, and {files['picture']}. What was released and "
+        f"promised: rado show {files['private release']}\nAll of it on pages: "
+        f"{_studio(directory, files['private release'])}"
     )
+
+
+def _studio(directory: Path, file: Path) -> str:
+    """The command that opens a file in the studio, which shows the folder that it is started in."""
+    if directory.resolve().is_relative_to(Path.cwd()):
+        return shlex.join(["rado", "studio", str(file)])
+    return f"cd {shlex.quote(str(directory))} && {shlex.join(['rado', 'studio', file.name])}"
 
 
 def _write_tables(directory: Path, several: bool, as_json: bool) -> None:

@@ -12,13 +12,22 @@ from radoboost.errors import OutputError, RadoError
 
 RELEASE, MODEL, SHARE, PARTIAL = "a release", "a model", "a share of rows", "partial sums"
 COUNTS, RECORDS = "counts of rows", "records that an attack got"
-SCORES, PROGRAM, SCHEMA, PAGE, OTHER = "a table of scores", "a program", "a schema", "a page", "another file"
+SCORES, PROGRAM, SCHEMA, PAGE, SIGNED, OTHER = (
+    "a table of scores",
+    "a program",
+    "a schema",
+    "a page of radoboost",
+    "a sign-off",
+    "another file",
+)
 _KEYS = {"radoboost": RELEASE, "radoboost_model": MODEL, "radoboost_schema": SCHEMA, "radoboost_bounds": SCHEMA}
 _COUNTED = "spoiled_by_this_alone"
 _SHARES = {"share": SHARE, "partial": PARTIAL}
 _HEAD = 1 << 16
 _CRAFTED = "crafting again spends more; choose another place with -o, and --compose to count both"
 _MOST_JSON = 1 << 28
+_OWN_PAGE = b'<meta name="generator" content="radoboost">'
+_SIGNED_PAGE = b'<meta name="radoboost-kind" content="sign-off">'
 _SCORES = re.compile(r'(?:^|,)"?(?:score"?,"?probability"?,"?prediction|prediction"?,"?probability:)')
 
 ForceFlag = Annotated[
@@ -54,8 +63,11 @@ def keep_files(place: Path, kind: str, force: bool = False, option: str = "-o", 
         _keep_spent(place, advice)
 
 
-def kind_of(place: Path) -> str:
-    """What a file is, by what is in it; of records that an attack got, by its name."""
+def kind_of(place: Path, most: int = _MOST_JSON) -> str:
+    """What a file is, by what is in it; of records that an attack got, by its name.
+
+    JSON of more than `most` bytes is not looked into.
+    """
     try:
         with place.open("rb") as file:
             head = file.read(_HEAD)
@@ -64,9 +76,9 @@ def kind_of(place: Path) -> str:
     if head[:4] == b"PAR1":
         return _kind_of_parquet(place)
     if head.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
-        return PAGE
+        return OTHER if _OWN_PAGE not in head else SIGNED if _SIGNED_PAGE in head else PAGE
     if head.lstrip()[:1] == b"{":
-        return _kind_of_json(place)
+        return _kind_of_json(place, most)
     if _SCORES.search(head.partition(b"\n")[0].decode("utf-8", "replace")):
         return SCORES
     if place.name.endswith(".reconstructed.csv"):
@@ -88,12 +100,21 @@ def _kind_of_parquet(place: Path) -> str:
         documents = parquet.metadata.metadata or {}
         names = ",".join(parquet.schema_arrow.names)
     if SHARE_KEY.encode() in documents:
-        return _SHARES.get(json.loads(documents[SHARE_KEY.encode()]).get("kind"), OTHER)
+        return _kind_of_share(documents[SHARE_KEY.encode()])
     return RELEASE if b"radoboost" in documents else SCORES if _SCORES.search(names) else OTHER
 
 
-def _kind_of_json(place: Path) -> str:
-    if place.stat().st_size > _MOST_JSON:
+def _kind_of_share(text: bytes) -> str:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return OTHER
+    kind = document.get("kind") if isinstance(document, dict) else None
+    return _SHARES.get(kind, OTHER) if isinstance(kind, str) else OTHER
+
+
+def _kind_of_json(place: Path, most: int) -> str:
+    if place.stat().st_size > most:
         return OTHER
     try:
         document = json.loads(place.read_bytes())

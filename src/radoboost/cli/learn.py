@@ -1,16 +1,31 @@
 """rado learn: a release, or several of different holders, become a model."""
 
 import shlex
+import time
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from radoboost.cli.keeping import MODEL, ForceFlag, keep_files
-from radoboost.cli.shell import JsonFlag, check_output, check_page, default_output, print_model, say
+from radoboost.cli.shell import (
+    JsonFlag,
+    check_output,
+    check_page,
+    chosen_table,
+    default_output,
+    print_model,
+    say,
+    shown_table,
+)
 from radoboost.errors import ArgumentError, OutputError, RadoError
 
+if TYPE_CHECKING:
+    from radoboost.findings.inside import Inside
+
+_HELD_OUT = "held-out"
+_PENALTIES = ("lasso", "ridge", "scores")
 _LEARNERS = {"moments": "MomentsClassifier", "boost": "RadoBoostClassifier"}
 
 
@@ -20,6 +35,14 @@ def _complete_learner(incomplete: str) -> list[str]:
 
 def _complete_weak(incomplete: str) -> list[str]:
     return [name for name in ("strongest", "median") if name.startswith(incomplete)]
+
+
+def _complete_penalty(incomplete: str) -> list[str]:
+    return [name for name in _PENALTIES if name.startswith(incomplete)]
+
+
+def _complete_held_out(incomplete: str) -> list[str]:
+    return [name for name in (_HELD_OUT,) if name.startswith(incomplete)]
 
 
 def learn(
@@ -34,6 +57,29 @@ def learn(
     weak: Annotated[
         str | None,
         typer.Option(autocompletion=_complete_weak, help="Which feature boosting takes: strongest or median."),
+    ] = None,
+    penalty: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=_complete_penalty,
+            help="Of boosting: lasso, which leaves columns out, ridge, or scores, the most accurate.",
+        ),
+    ] = None,
+    strength: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=_complete_held_out,
+            metavar="NUMBER",
+            help="Of the penalty; held-out, the default, lets rados that are held out choose.",
+        ),
+    ] = None,
+    stop: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=_complete_held_out,
+            metavar=_HELD_OUT,
+            help="As many rounds as rados speak for that are held out, --rounds at most.",
+        ),
     ] = None,
     seed: Annotated[
         int | None,
@@ -63,8 +109,22 @@ def learn(
     report: Annotated[
         Path | None,
         typer.Option(
-            metavar="PAGE", help="A page that shows what the model does: effects of columns, pairs, the rest."
+            metavar="PAGE",
+            help="A page that looks inside: coefficients with intervals, effects, the error to expect, what more rados "
+            "would bring, and all learners compared.",
         ),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            metavar="FILE",
+            help="Rows of known classes for the page to measure on, exactly; files, a pattern, or - as for rado "
+            "predict. Repeatable.",
+        ),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option("--label", "-l", metavar="COL", help="The column of true classes of --table.")
     ] = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
@@ -79,40 +139,102 @@ def learn(
     Examples:
       rado learn patients.rado.parquet
       rado learn patients.rado.parquet --report patients.html
+      rado learn patients.rado.parquet --report patients.html --table test.csv --label readmitted
       rado learn patients.rado.parquet --learner boost --rounds 200 -o boosted.model.json
+      rado learn patients.rado.parquet --learner boost --penalty scores --stop held-out
+      rado learn patients.rado.parquet --learner boost --penalty lasso --strength 0.01
       rado learn patients.rado.parquet --prior 0.02
       rado learn patients.rado.parquet --prior yes=0.02
       rado learn north.rado.parquet south.rado.parquet west.rado.parquet -o joint.model.json
     """
     import radoboost as rb
+    from radoboost.describe import measured_lines
 
-    if learner not in _LEARNERS:
-        raise ArgumentError(f"there is no learner {learner!r}; choose one of {', '.join(_LEARNERS)}")
-    chosen: dict[str, Any] = {"n_rounds": rounds, "weak": weak, "random_state": seed}
-    options = {name: value for name, value in chosen.items() if value is not None}
-    if options and learner != "boost":
-        raise ArgumentError("--rounds, --weak and --seed are for boosting; add --learner boost")
+    shell = chosen_learner(
+        learner, rounds=rounds, weak=weak, penalty=penalty, strength=strength, stop=stop, seed=seed, prior=prior
+    )
     sources = [str(path) for path in releases]
+    _check_rows(report, table, label)
     if one_holder and len(sources) == 1:
         raise ArgumentError("--one-holder is about several releases; give them, or leave it out")
     place = output or (default_output(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json"))
-    check_output(place, sources)
+    read = [*sources, *(word for word in table or () if word != "-")]
+    check_output(place, read)
     keep_files(place, MODEL, force)
     if report is not None:
-        check_page(report, sources, "--report", place, force)
+        check_page(report, read, "--report", place, force)
+    if table and label is not None:
+        _check_label(table, label)
+    start = time.monotonic()
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", rb.NoiseWarning)
-        shell = getattr(rb, _LEARNERS[learner])(**options, prior=_read_prior(prior))
         given = releases[0] if len(releases) == 1 else releases
         model = shell.fit_rados(given, one_holder=one_holder).model_
+    took = time.monotonic() - start
     model.save(place)
     for notice in notices:
         say(f"rado: {notice.message}")
+    if model.learner.get("used_features") == []:
+        say("rado: no column has a weight, so all rows have one score; a smaller --strength lets columns in")
+    heading, inside = [f"wrote {place}"], {}
     if report is not None:
-        _write_report(model, place, report, shlex.join(["rado", "learn", *sources]))
+        source = shell.release_ if len(releases) == 1 else None
+        found = _write_report(model, source, place, report, sources, table, label, took)
+        heading += measured_lines(found.reliability)
+        inside = {"inside": found.to_dict()}
     if "drawn_rados" in model.learner:
         say(f"rado: the release has no rados, so {model.learner['drawn_rados']:,} were drawn from its moments")
-    print_model(model, place, as_json, f"wrote {place}")
+    print_model(model, place, as_json, "\n".join(heading), inside)
+
+
+def chosen_learner(
+    learner: str,
+    *,
+    rounds: int | None = None,
+    weak: str | None = None,
+    penalty: str | None = None,
+    strength: str | None = None,
+    stop: str | None = None,
+    seed: int | None = None,
+    prior: list[str] | None = None,
+) -> Any:
+    """The classifier, not yet fitted, that the options of `rado learn` ask for.
+
+    >>> chosen_learner("boost", rounds=200, penalty="lasso", strength="0.01", prior=["yes=0.02"])
+    RadoBoostClassifier(n_rounds=200, penalty='lasso', prior={'yes': 0.02},
+                        strength=0.01)
+    """
+    import radoboost as rb
+
+    if learner not in _LEARNERS:
+        raise ArgumentError(f"there is no learner {learner!r}; choose one of {', '.join(_LEARNERS)}")
+    chosen: dict[str, Any] = {"n_rounds": rounds, "weak": weak, "penalty": penalty, "stop": stop, "random_state": seed}
+    options = {name: value for name, value in chosen.items() if value is not None}
+    if strength is not None:
+        options["strength"] = _read_strength(strength, penalty)
+    _check_words(penalty, stop)
+    if options and learner != "boost":
+        names = "--rounds, --weak, --penalty, --strength, --stop and --seed"
+        raise ArgumentError(f"{names} are for boosting; add --learner boost")
+    return getattr(rb, _LEARNERS[learner])(**options, prior=_read_prior(prior))
+
+
+def _check_words(penalty: str | None, stop: str | None) -> None:
+    """Refuse a penalty or a stop that there is not, by its option."""
+    if penalty is not None and penalty not in _PENALTIES:
+        raise ArgumentError(f"there is no penalty {penalty!r}; choose one of {', '.join(_PENALTIES)} with --penalty")
+    if stop not in (None, _HELD_OUT):
+        raise ArgumentError(f"--stop takes {_HELD_OUT}; it got {stop!r}")
+
+
+def _read_strength(given: str, penalty: str | None) -> float | str:
+    """A number, or held-out."""
+    if penalty is None:
+        raise ArgumentError("--strength is that of a penalty; add --penalty lasso, ridge or scores")
+    try:
+        return given if given == _HELD_OUT else float(given)
+    except ValueError:
+        raise ArgumentError(f"--strength takes a number, such as 0.01, or {_HELD_OUT}; it got {given!r}") from None
 
 
 def _read_prior(given: list[str] | None) -> float | dict[str, float] | None:
@@ -131,12 +253,57 @@ def _read_prior(given: list[str] | None) -> float | dict[str, float] | None:
     return shares
 
 
-def _write_report(model: Any, place: Path, report: Path, command: str) -> None:
-    """The page on a model that is saved; a failure says that the model is there."""
-    from radoboost.findings.explained import write_page
+def _check_rows(report: Path | None, table: list[str] | None, label: str | None) -> None:
+    """Refuse rows to measure on without a page, and one of --table and --label without the other."""
+    if (table or label) and report is None:
+        raise ArgumentError("--table and --label are for the page of --report; add it, or use rado predict --label")
+    if bool(table) != bool(label):
+        raise ArgumentError("give both --table FILE and --label COL, the column of true classes, or neither")
 
+
+def _check_label(table: list[str], label: str) -> None:
+    """Refuse a table without the column of classes before anything is learned; standard input cannot be read twice."""
+    from radoboost.tables import table_types
+    from radoboost.tables.columns import listed
+
+    if "-" in table:
+        return
+    names = list(table_types(chosen_table(table, None, None)))
+    if not any(label in name for name in names):  # in one, if another sign than a comma separates them
+        raise ArgumentError(
+            f"{shown_table(table)} has no column {label!r} for the label; its columns are {listed(names)}"
+        )
+
+
+def _write_report(
+    model: Any,
+    release: Any,
+    place: Path,
+    report: Path,
+    sources: list[str],
+    table: list[str] | None,
+    label: str | None,
+    took: float,
+) -> "Inside":
+    """The page on a model that is saved, and what it shows as data; a failure says that the model is there."""
+    from radoboost.findings.inside import look_inside, write_inside
+    from radoboost.progress import show_progress
+    from radoboost.tables.addresses import masked
+
+    words = ["rado", "learn", *sources, "--report", str(report)]
+    for word in table or ():
+        words += ["--table", masked(word)]
+    words += [] if label is None else ["--label", label]
     try:
-        write_page(model, report, name=place.name, command=command)
+        rows = None if not table else chosen_table(table, None, None)
+        with show_progress("steps") as bar:
+            inside = look_inside(release, model=model, table=rows, label=label, progress=bar)
+        inside.seconds["learned"] += took
+        write_inside(inside, report, name=place.name, command=shlex.join(words))
     except RadoError as error:
         raise OutputError(f"{error}; the model itself is in {place}") from None
+    except KeyboardInterrupt:
+        say(f"rado: there is no page, but the model itself is in {place}")
+        raise
     say(f"wrote {report}")
+    return inside

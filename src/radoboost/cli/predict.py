@@ -100,11 +100,11 @@ def predict(
     if predicted.n_judged:
         them = "them" if predicted.n_judged == predicted.n_rows else f"{predicted.n_judged:,} that have a known label"
         print(f"{predicted.n_wrong:,} of {them} wrong: an error of {100 * predicted.error:.2f} %")
-    for line in _confusion_lines(predicted):
+    for line in confusion_lines(predicted):
         print(line)
 
 
-def _confusion_lines(predicted: "Predicted") -> list[str]:
+def confusion_lines(predicted: "Predicted") -> list[str]:
     """Rows by their true and their predicted class; of many classes, those that are taken for others most often."""
     import numpy as np
 

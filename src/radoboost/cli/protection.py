@@ -15,9 +15,9 @@ def complete_mechanism(incomplete: str) -> list[str]:
 
 def complete_columns(incomplete: str) -> list[str]:
     """Words for the columns of a release that begin with `incomplete`."""
-    from radoboost.holder.feature_maps import PLANNED, WORDS
+    from radoboost.holder.feature_maps import ALL_WORDS
 
-    return [word for word in (*WORDS, *PLANNED) if word.startswith(incomplete)]
+    return [word for word in ALL_WORDS if word.startswith(incomplete)]
 
 
 def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
@@ -43,10 +43,14 @@ def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
     return MECHANISMS[name](**values)
 
 
-def chosen_signatures(support: str | None) -> Any:
-    """The signature set that --support asks for; None for all signatures."""
-    from radoboost import FixedSupport
+def chosen_signatures(support: str | None, tilted: int | None = None) -> Any:
+    """The signature set that --support or --tilted asks for; None for all signatures."""
+    from radoboost import FixedSupport, Tilted, next_theta
 
+    if tilted is not None:
+        if support is not None:
+            raise ArgumentError("tilted rados have no prescribed support; leave --support or --tilted out")
+        return Tilted(tilted, next_theta)
     if support is None:
         return None
     try:
@@ -55,3 +59,26 @@ def chosen_signatures(support: str | None) -> Any:
         if isinstance(error, RadoError):
             raise
         raise ArgumentError(f"--support must be a count, or a fraction such as 0.5; it is {support!r}") from None
+
+
+def check_together(mechanism: Any, signatures: Any, columns: str) -> None:
+    """Refuse what no schema would help: tilted rados, or columns by the number of rows, with a promise.
+
+    >>> import radoboost as rb
+    >>> check_together(rb.Moments(1.0), None, "fitting")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    radoboost.errors.ArgumentError: --columns fitting goes by the exact number of rows, ...
+    """
+    from radoboost import Tilted
+    from radoboost.holder.feature_maps import FITTING
+
+    if isinstance(signatures, Tilted) and not getattr(mechanism, "may_tilt", False):
+        raise ArgumentError(
+            f"no promise is proved for tilted rados, and the mechanism {mechanism.name} cannot have them; leave "
+            "--tilted out, or craft plain rados"
+        )
+    if columns == FITTING and mechanism.private:
+        raise ArgumentError(
+            "--columns fitting goes by the exact number of rows, which a promise about records covers; leave it out, "
+            "for what the mechanism prescribes, or name columns"
+        )

@@ -1,24 +1,32 @@
 """rado schema: what the columns of a table mean, as a file to fill in."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from radoboost.cli.keeping import SCHEMA, ForceFlag, keep_files
 from radoboost.cli.shell import (
     TABLE_HELP,
+    ClassesOption,
+    ClassOption,
+    DecimalOption,
     FormatOption,
     JsonFlag,
     LabelOption,
     QueryOption,
     SeparatorOption,
     check_output,
+    chosen_classes,
     chosen_table,
     default_output,
 )
 from radoboost.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from radoboost.tables.schema import Schema
 
 
 def schema(
@@ -35,7 +43,18 @@ def schema(
             "--from-data", help="Propose everything from the table, for plain releases; promises refuse such a schema."
         ),
     ] = False,
+    classes: ClassesOption = None,
+    class_: ClassOption = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="NAME=JSON",
+            help='What a column is, as the file has it: \'age={"kind": "number", "low": 0, "high": 120}\'; repeat it.',
+        ),
+    ] = None,
     separator: SeparatorOption = None,
+    decimal: DecimalOption = None,
     editor: Annotated[
         bool,
         typer.Option("--editor", help="Only print the JSON Schema of such files, for editors; no table is needed."),
@@ -59,6 +78,7 @@ def schema(
     Examples:
       rado schema patients.csv --label readmitted
       rado schema patients.csv --label readmitted --from-data -o seen.schema.json
+      rado schema patients.csv --label readmitted --column 'age={"kind": "number", "low": 0, "high": 120}'
       rado schema --editor > radoboost-schema.json
     """
     if editor:
@@ -77,12 +97,12 @@ def schema(
     check_output(place, table)
     keep_files(place, SCHEMA, force)
     proposal = propose(chosen, label, separator=separator) if from_data else None
-    result = schema_template(chosen, label, separator) if proposal is None else proposal.schema
-    text = json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
+    first = schema_template(chosen, label, separator) if proposal is None else proposal.schema
+    result = decided(first, named_columns(column or (), first), chosen_classes(classes, class_, table), decimal)
     with replacing(place) as draft:
-        draft.write_text(text + "\n", encoding="utf-8")
+        draft.write_text(schema_text(result), encoding="utf-8")
     if as_json:
-        print(text)
+        print(schema_text(result), end="")
         return
     print(f"wrote {place}")
     for line in _table(result):
@@ -96,6 +116,56 @@ def schema(
     advice = class_advice(label or "", result.classes or ())
     for line in [*proposal.in_words(), *([advice] if advice else [])]:
         print(f"  {' '.join(line.split())}")
+
+
+def schema_text(schema: "Schema") -> str:
+    """A schema as the text of its file."""
+    return json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+
+def decided(
+    schema: "Schema", columns: Mapping[str, Any], classes: Sequence[Any] | None = None, decimal: str | None = None
+) -> "Schema":
+    """A schema with what somebody decided of it: columns as JSON data, classes, and the decimal mark of a CSV file.
+
+    >>> from radoboost.tables.schema import Schema
+    >>> from radoboost.tables.kinds import Number
+    >>> decided(Schema({"age": Number()}), {"age": {"kind": "number", "low": 0, "high": 120}}).columns["age"].high
+    120
+    """
+    from radoboost.tables.schema import Schema
+
+    document = schema.to_dict()
+    document["columns"] |= columns
+    if classes is not None:
+        document["classes"] = list(classes)
+    if decimal is not None:
+        document["decimal"] = decimal
+    return Schema.from_dict(document)
+
+
+def named_columns(words: Sequence[str], schema: "Schema") -> dict[str, Any]:
+    """Columns by NAME=JSON; a name may hold any sign, so it is the one that the schema has.
+
+    >>> from radoboost.tables.schema import Schema
+    >>> from radoboost.tables.kinds import Number
+    >>> named_columns(['a={="={"kind": "id"}'], Schema({'a={="': Number()}))
+    {'a={="': {'kind': 'id'}}
+    """
+    columns = {}
+    for word in words:
+        places = [place for place in range(len(word)) if word.startswith("={", place)]
+        place = next((place for place in places if word[:place] in schema.columns), None)
+        if place is None:
+            raise ArgumentError(
+                f"--column {word[:60]!r} names no column of the table, or is not NAME=JSON, such as "
+                '\'age={"kind": "number", "low": 0, "high": 120}\''
+            )
+        try:
+            columns[word[:place]] = json.loads(word[place + 1 :])
+        except (ValueError, RecursionError) as error:
+            raise ArgumentError(f"--column {word[:60]!r} is no JSON after the name: {error}") from None
+    return columns
 
 
 def bounds(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:

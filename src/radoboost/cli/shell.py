@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
@@ -220,12 +220,12 @@ def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None
         print(f"{heading}\n{describe(release)}")
 
 
-def print_model(model: Any, path: Path, as_json: bool, heading: str) -> None:
-    """Print what a model is, in words or as JSON."""
+def print_model(model: Any, path: Path, as_json: bool, heading: str, more: Mapping[str, Any] | None = None) -> None:
+    """Print what a model is, in words or as JSON, there with whatever `more` there is."""
     from radoboost.describe import describe_model
 
     if as_json:
-        document = {"path": str(path), **model.to_dict(), **_figures(model.statement)}
+        document = {"path": str(path), **model.to_dict(), **_figures(model.statement), **(more or {})}
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe_model(model)}")

@@ -19,7 +19,7 @@ def show(
         Path | None,
         typer.Option(
             metavar="PAGE",
-            help="Write a page that shows what a model does; from a release, the model that it gives.",
+            help="Write a page: what a release promises and holds, or what a model does.",
         ),
     ] = None,
     event: Annotated[
@@ -36,6 +36,7 @@ def show(
     \b
     Examples:
       rado show patients.rado.parquet
+      rado show patients.rado.parquet --html patients.html
       rado show patients.model.json --json
       rado show patients.model.json --html patients.html
       rado show patients.rado.parquet --event dp-accounting
@@ -54,11 +55,14 @@ def show(
 
 
 def _write_page(content: Any, file: Path, place: Path, force: bool) -> None:
-    """One page on what a model does, or the one that a release gives."""
-    from radoboost.findings.explained import model_of, write_page
+    """One page on what a release promises and holds, or on what a model does."""
+    from radoboost.findings.about_release import write_release_page
+    from radoboost.findings.explained import write_page
+    from radoboost.release import Release
 
     check_page(place, [str(file)], "--html", force=force)
-    write_page(model_of(content), place, name=file.name, command=shlex.join(["rado", "show", str(file)]))
+    write: Any = write_release_page if isinstance(content, Release) else write_page
+    write(content, place, name=file.name, command=shlex.join(["rado", "show", str(file), "--html", str(place)]))
     say(f"wrote {place}")
 
 

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from radoboost.learner.model import Model
 from radoboost.learner.uncertainty import little_in_words
 from radoboost.release import Release, load, replacing
 
+if TYPE_CHECKING:
+    from radoboost.findings.documents import Document
+    from radoboost.findings.pages import Cover
+
 DRAWN = 12  # curves and bars in a picture
 _PAIRS = 10  # in a table
 _LINES, _PAIR_LINES = 8, 3  # on a terminal
@@ -25,16 +29,23 @@ MARGINS = "± is the widest band, two standard errors; ? where 0 is within the b
 _SCORE = "effect on the score"
 _ABOUT = (
     "A score is a sum of effects: what each column adds, what pairs of columns add together, and the rest. 0 is what "
-    "an average row has. Scores near 0 are log odds; probabilities level off further out, as the model's link says. "
-    "Bands are two standard errors by the declared noise. They do not say what another sample of people would change, "
-    "and an effect is no cause."
+    "an average row has. {scores} {bands} An effect is no cause."
+)
+_LINKED = "Scores near 0 are log odds; probabilities level off further out, as the model's link says."
+_LOG_ODDS = "Scores are log odds, as nearly as the learner can make them so."
+_TAKEN = "Scores are taken for log odds."
+_BY_NOISE = (
+    "Bands are two standard errors by the declared noise. They do not say what another sample of people would change."
+)
+_BY_ROWS = (
+    "Bands are two standard errors: by the rows, had others been drawn, and by the draw of the rados. A curve that "
+    "several weights make has none."
 )
 _ABOUT_CLASSES = (
     "Each class has a score, and the largest says which class a row is of. A score is a sum of effects: what each "
     "column adds, what pairs of columns add together, and the rest, less the mean over classes of what they add to all "
     "scores. 0 is what an average row has. An effect of 0.7 on a class doubles its odds beside the geometric mean of "
-    "all classes. Bands are two standard errors by the declared noise. They do not say what another sample of people "
-    "would change, and an effect is no cause."
+    "all classes. {bands} An effect is no cause."
 )
 
 
@@ -99,8 +110,8 @@ def findings_of(explanation: Explanation | Explanations) -> Findings:
     figures = []
     if shown:
         caption = (
-            f"What each column adds to the score for {positive!r}, by its value, less the mean over rows. Bands are "
-            f"two standard errors by the declared noise. The {len(shown[:DRAWN])} columns of the largest importance."
+            f"What each column adds to the score for {positive!r}, by its value, less the mean over rows. "
+            f"{bands_in_words(shown[:DRAWN])} The {len(shown[:DRAWN])} columns of the largest importance."
         )
         panels = [_panel(item) for item in shown[:DRAWN]]
         figures.append(Figure("effects", "Effects of columns", caption, panels))
@@ -114,28 +125,74 @@ def findings_of(explanation: Explanation | Explanations) -> Findings:
     return Findings("effects", "What the model does", tables, figures, notes=notes)
 
 
+def bands_in_words(shown: Sequence[Curve | Bars]) -> str:
+    """What bands there are, and how far curves are drawn where a release has no bounds.
+
+    >>> curve = Curve("age", 0.5, (20.0, 80.0), (-1.0, 1.0), None)
+    >>> bands_in_words([curve])
+    'There are no bands: the model does not say how sure curves are that several weights make.'
+    """
+    without = [item for item in shown if item.band is None]
+    if len(without) == len(shown):
+        words = "There are no bands: the model does not say how sure curves are that several weights make."
+    else:
+        words = "Bands are two standard errors."
+        if without:
+            words += " Curves that several weights make have none, for only the errors of single weights are known."
+    if any(isinstance(item, Curve) and not item.bounded for item in shown):
+        words += (
+            " The release has no bounds for values: curves are drawn to two deviations on either side of the mean, "
+            "which may be further than values go."
+        )
+    return words
+
+
+def explain_findings(model: Model) -> Findings:
+    """The effects of a model as tables and figures."""
+    return findings_of(explain_model(model))
+
+
 def write_page(model: Model, place: Path, *, name: str, command: str) -> None:
-    """One HTML page about a model, which holds everything that it shows; `name` is that of its file."""
-    from radoboost.findings import pages
+    """One HTML page about what a model does, which holds everything that it shows; `name` is that of its file."""
     from radoboost.findings.documents import document
-    from radoboost.release.words import statement_in_words
 
     start = time.monotonic()
-    explanation = explain_model(model)
-    findings = findings_of(explanation)
-    made = document(command, time.monotonic() - start, {}, findings)
+    findings = explain_findings(model)
+    write_documents(model, [document(command, time.monotonic() - start, {}, findings)], place, name=name)
+
+
+def write_documents(
+    model: Model, documents: Sequence["Document"], place: Path, *, name: str, more: Sequence[Sequence[str]] = ()
+) -> None:
+    """One HTML page of documents about a model, after what it is and the statement of the release behind it.
+
+    `more` are rows of what stands first, after what the model is.
+    """
+    from radoboost.findings import pages
+
+    with replacing(place) as draft:
+        draft.write_text(pages.page(documents, cover_of(model, name, more)), "utf-8")
+
+
+def cover_of(model: Model, name: str, more: Sequence[Sequence[str]] = ()) -> "Cover":
+    """What a page about a model begins with: what it is, `more` rows of that, and the statement of its release."""
+    from radoboost.findings.pages import Cover
+    from radoboost.release.words import statement_in_words
+
     said = {}
     if model.statement is not None:
         said = statement_in_words(model.statement)
-    cover = pages.Cover(
+    by_rows = model.learner.get("from") == "rados"
+    return Cover(
         f"What {name} does",
-        _ABOUT if model.n_classes == 2 else _ABOUT_CLASSES,
-        _overview(model),
+        (_ABOUT if model.n_classes == 2 else _ABOUT_CLASSES).format(
+            scores=_LINKED if model.link is not None else _LOG_ODDS if by_rows else _TAKEN,
+            bands=_BY_ROWS if by_rows else _BY_NOISE,
+        ),
+        _overview(model, more),
         "The statement of the release behind it" if said else "",
         said,
     )
-    with replacing(place) as draft:
-        draft.write_text(pages.page([made], cover), "utf-8")
 
 
 def effect_lines(explanation: Explanation | Explanations) -> list[str]:
@@ -153,12 +210,14 @@ def effect_lines(explanation: Explanation | Explanations) -> list[str]:
     if not shown:
         return []
     lines = [HEADING, *(line for item in shown[:_LINES] for line in item_lines(item))]
-    lines += _pair_lines([pair for pair in explanation.pairs if any(pair.corners)][:_PAIR_LINES])
+    pairs = [pair for pair in explanation.pairs if any(pair.corners)][:_PAIR_LINES]
+    lines += _pair_lines(pairs)
     lines += [f"the rest: {percent(rest.share)} in {rest.n_columns:,} {rest.kind}" for rest in explanation.rest]
-    if any(item.band is not None for item in shown):
+    if any(item.band is not None for item in [*shown[:_LINES], *pairs]):
         lines.append(MARGINS)
     hidden = len(shown) - _LINES
-    return lines + ([f"... and {hidden:,} columns more; --html PAGE shows pictures of effects"] if hidden > 0 else [])
+    columns = "column" if hidden == 1 else "columns"
+    return lines + ([f"... and {hidden:,} {columns} more; --html PAGE shows pictures of effects"] if hidden > 0 else [])
 
 
 def item_lines(item: Curve | Bars) -> list[str]:
@@ -206,7 +265,7 @@ def by_importance(explanation: Explanation) -> list[Curve | Bars]:
     return sorted((item for item in items if any(item.effects)), key=lambda item: -item.importance)
 
 
-def _overview(model: Model) -> Table:
+def _overview(model: Model, more: Sequence[Sequence[str]]) -> Table:
     speaks = ["speaks for, where the score is above 0", str(model.classes[1])]
     if model.n_classes > 2:
         speaks = ["classes", f"{model.n_classes:,}: {', '.join(map(str, model.classes))}"]
@@ -224,7 +283,7 @@ def _overview(model: Model) -> Table:
         rows.append(["epsilon", promise])
     if "empty_chance" in model.learner:
         rows.append(["noise", little_in_words(model.learner["empty_chance"], model.learner["noise_share"])])
-    return Table("overview", "The model", ["what", "it is"], rows)
+    return Table("overview", "The model", ["what", "it is"], [*rows, *more])
 
 
 def _columns_table(shown: list[Curve | Bars]) -> Table:

@@ -20,7 +20,7 @@ from radoboost.release import replacing
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["REPORT", "Cover", "page", "show", "write"]
+__all__ = ["REPORT", "Cover", "drawn", "page", "rendered", "show", "templates", "write", "written"]
 
 REPORT = "report.html"
 _SIGNS = {True: "✓", False: "✗", None: "?"}
@@ -74,6 +74,24 @@ def page(documents: Sequence[Document], cover: Cover) -> str:
     return _page(documents, _draw_all(documents), cover)
 
 
+def written(place: Path, template: str, documents: Sequence[Document] = (), **values: Any) -> None:
+    """Write one page from a template, with the pictures of all documents; whole or not at all."""
+    text = rendered(template, documents, **values)
+    with replacing(place) as draft:
+        draft.write_text(text, "utf-8")
+
+
+def rendered(template: str, documents: Sequence[Document] = (), **values: Any) -> str:
+    """A page from a template, which holds everything that it shows."""
+    pictures = drawn(documents)
+    return templates().get_template(template).render(documents=documents, pictures=pictures, **values)
+
+
+def drawn(documents: Sequence[Document]) -> dict[str, Picture]:
+    """The pictures of documents, by the names of their findings and figures."""
+    return _draw_all(documents) if documents else {}
+
+
 def _draw_all(documents: Sequence[Document]) -> dict[str, Picture]:
     if not documents:
         raise ArgumentError("there are no results to report; run an experiment first")
@@ -90,16 +108,20 @@ def _draw_all(documents: Sequence[Document]) -> dict[str, Picture]:
 
 def _page(documents: Sequence[Document], pictures: dict[str, Picture], cover: Cover) -> str:
     overview = cover.overview or _statements(documents)
-    template = _templates().get_template("page.html")
+    template = templates().get_template("page.html")
     return template.render(cover=cover, overview=overview, documents=documents, pictures=pictures)
 
 
 @functools.cache
-def _templates() -> "jinja2.Environment":
-    """The templates beside this module; they escape whatever is put into them."""
+def templates() -> "jinja2.Environment":
+    """The templates beside this module; they escape whatever is put into them.
+
+    >>> templates().from_string("{{ name }}").render(name="<b>")
+    '&lt;b&gt;'
+    """
     import jinja2
 
-    templates = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("radoboost.findings"),
         autoescape=True,
         finalize=_without_controls,
@@ -108,7 +130,7 @@ def _templates() -> "jinja2.Environment":
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters |= {
+    environment.filters |= {
         "caption": _caption,
         "csv_link": lambda table: _link("text/csv", _csv(table)),
         "duration": _duration,
@@ -120,8 +142,8 @@ def _templates() -> "jinja2.Environment":
         "shown": shown,
         "svg_link": lambda svg: _link("image/svg+xml", svg),
     }
-    templates.globals |= {"ours": OURS, "signs": _SIGNS, "verdicts": VERDICTS}
-    return templates
+    environment.globals |= {"ours": OURS, "signs": _SIGNS, "verdicts": VERDICTS}
+    return environment
 
 
 def _without_controls(value: object) -> object:

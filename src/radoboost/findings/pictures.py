@@ -3,6 +3,7 @@
 import io
 import math
 import textwrap
+import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 from radoboost.findings import Figure, Panel, Series, Values
 from radoboost.findings.screen import printable
 
+_ONE_AT_A_TIME = threading.Lock()  # settings of matplotlib and filters of warnings are those of the whole process
 # The colours of Okabe and Ito that stand out from white; each has a shape, too, so that nobody needs colour alone.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X")
@@ -112,7 +114,7 @@ def _settings(sheet: Sheet) -> Iterator[None]:
     """Give the same look whatever the user's own settings, and take no name with a dollar sign for mathematics."""
     import matplotlib
 
-    with matplotlib.rc_context(), warnings.catch_warnings():
+    with _ONE_AT_A_TIME, matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(

@@ -36,6 +36,11 @@ def show(findings: Findings, width: int = 100) -> str:
     return "\n\n".join("\n".join(printable(line) for line in lines) for lines in blocks)
 
 
+def show_table(table: Table, width: int = 100) -> str:
+    """One table as text for a terminal."""
+    return "\n".join(printable(line) for line in _table(table, width))
+
+
 def shown(value: Any, digits: int | None = None) -> str:
     """A cell of a table as text; a number above 0 that would be rounded to 0 is shown as less than the last digit.
 

@@ -3,10 +3,14 @@
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.mechanisms import MECHANISMS, Question
+from radoboost.holder.declared import Bounds, declaration
+from radoboost.holder.feature_maps import check_columns
+from radoboost.holder.mechanisms import MECHANISMS, Asked, Mechanism, Question
 from radoboost.holder.mechanisms.claims import SHOWN_DELTAS
+from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
+from radoboost.holder.mechanisms.records import check_person
 from radoboost.holder.signatures import check_n_rados
-from radoboost.privacy import accountant_name, best_guess, delta_advice, epsilon_at, figures
+from radoboost.privacy import Event, accountant_name, best_guess, delta_advice, epsilon_at, figures
 from radoboost.privacy.figures import GROUPS
 from radoboost.release import finite_or_word
 
@@ -27,16 +31,88 @@ def account_for(mechanism: str, *, group: int | None = None, **fields: Any) -> d
     if mechanism not in kinds:
         raise ArgumentError(f"there is no account for the mechanism {mechanism!r}; choose one of {', '.join(kinds)}")
     event, details = kinds[mechanism].account(question)
+    return _answer(mechanism, event, details, question.delta, question.n_examples, group)
+
+
+def account_for_schema(
+    mechanism: Mechanism,
+    schema: Bounds,
+    *,
+    rows: int | None = None,
+    person: str | None = None,
+    max_rows: int | None = None,
+    group: int | None = None,
+) -> dict[str, Any]:
+    """As `account_for`, of a table as a schema declares it: with its categories, its classes, and persons.
+
+    No table is opened. `rows` is about how many there are, from public knowledge: with it the answer says what error to
+    expect, and whether so many carry the epsilon.
+
+    >>> from radoboost import Moments
+    >>> schema = {"radoboost_schema": 1, "label": "ill", "classes": ["no", "yes"],
+    ...           "columns": {"age": {"kind": "number", "low": 0, "high": 120}, "id": {"kind": "id"}}}
+    >>> answer = account_for_schema(Moments(1.0), schema, rows=5000, person="id", max_rows=2)
+    >>> answer["neighbours"], answer["expected"]["columns"], answer["expected"]["carries"]
+    ('one person added or removed', 1, True)
+    """
+    asked = _declared(mechanism, schema, rows, person, max_rows)
+    account = getattr(mechanism, "account_declared", None)
+    if account is None:
+        raise ArgumentError(f"there is no account of a schema for the mechanism {mechanism.name}; leave the schema out")
+    event, details = account(asked)
+    return _answer(mechanism.name, event, details, getattr(mechanism, "delta", 0.0), rows, group)
+
+
+def foreseen_bookings(
+    mechanism: Mechanism, schema: Bounds, *, person: str | None = None, max_rows: int | None = None
+) -> tuple[Event, ...]:
+    """What a release of a table that a schema declares would book on a ledger; no table is opened.
+
+    >>> from radoboost import Moments
+    >>> schema = {"radoboost_schema": 1, "label": "ill", "classes": ["no", "yes"],
+    ...           "columns": {"age": {"kind": "number", "low": 0, "high": 120}}}
+    >>> len(foreseen_bookings(Moments(1.0), schema))
+    2
+    """
+    foreseen = getattr(mechanism, "foreseen_bookings", None)
+    if foreseen is None:
+        raise ArgumentError(f"what the mechanism {mechanism.name} books is known when it crafts; leave the ledger out")
+    asked = _declared(mechanism, schema, None, person, max_rows)
+    mechanism.check(asked)
+    events: tuple[Event, ...] = foreseen(asked)
+    return events
+
+
+def _declared(
+    mechanism: Mechanism, schema: Bounds, rows: int | None, person: str | None, max_rows: int | None
+) -> Asked:
+    """What `craft` would be asked for, by a schema and nothing else that matters to the cost."""
+    declared = declaration(schema, None, None, None, None, None, ())
+    return Asked(
+        **declared,
+        columns=check_columns("auto", declared["declared"].terms),
+        n_rados=getattr(mechanism, "default_rados", DEFAULT_RADOS),
+        signature_key=b"",  # nothing is drawn
+        rows=rows,
+        person=person,
+        max_rows=check_person(person, max_rows),
+    )
+
+
+def _answer(
+    mechanism: str, event: Event, details: dict[str, Any], delta: float, rows: int | None, group: int | None
+) -> dict[str, Any]:
+    """What an event amounts to, as JSON data."""
     assert event.relation is not None
-    epsilon, advice = epsilon_at(event, question.delta), delta_advice(question.delta, question.n_examples)
+    epsilon, advice = epsilon_at(event, delta), delta_advice(delta, rows)
     return {
         "mechanism": mechanism,
         "neighbours": event.relation.value,
         "epsilon": finite_or_word(epsilon),
-        "delta": question.delta,
+        "delta": delta,
         **details,
         "epsilon_at": [{"delta": other, "epsilon": finite_or_word(epsilon_at(event, other))} for other in SHOWN_DELTAS],
-        "figures": figures(event, question.delta, GROUPS if group is None else (group,)),
+        "figures": figures(event, delta, GROUPS if group is None else (group,)),
         "best_guess": best_guess(event),
         "accountant": accountant_name(event),
         **({} if advice is None else {"advice": advice}),

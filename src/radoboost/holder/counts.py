@@ -6,7 +6,7 @@ They are part of no release and of no warning, since a saved notebook or a log w
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from radoboost.release import replacing
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
 
-Where = Literal["terminal"] | str | os.PathLike[str] | None
+Where = Literal["terminal"] | str | os.PathLike[str] | Callable[[list[str]], None] | None
 _SHOWN = 8  # columns in a line on the terminal
 
 
@@ -195,15 +195,18 @@ class _OnlyTried(Exception):
 
 def check_where(where: Where) -> None:
     """Refuse a place that cannot be written to, before anything is spent on a release that would then be lost."""
-    if where is not None and where != "terminal":
+    if where is not None and where != "terminal" and not callable(where):
         with suppress(_OnlyTried), replacing(Path(where)) as draft:
             draft.write_text("")
             raise _OnlyTried  # so that the draft is removed, and what is there stays
 
 
 def tell_holder(counts: RowCounts, features: Sequence[str], label: str, where: Where, raw: Sequence[str] = ()) -> None:
-    """Show the counts to the holder: on a terminal, or in a file; nowhere if there is neither."""
+    """Show the counts to the holder: on a terminal, in a file, or as lines to a callable; else nowhere."""
     if where is None:
+        return
+    if callable(where):
+        where(counts.in_words(features, label, raw))
         return
     if where == "terminal":
         if sys.stderr is not None and sys.stderr.isatty():

@@ -30,9 +30,10 @@ from radoboost.holder.runners import Runner
 from radoboost.holder.runners.clusters import ClusterRunner, check_reach, cluster_runner
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.holder.signatures import SignatureSet, check_first_row, check_n_rados
+from radoboost.holder.tilted import refuse_tilted
 from radoboost.privacy import Event, delta_advice, event_from_dict
 from radoboost.privacy.ledger import Ledger, as_ledger
-from radoboost.progress import no_progress, show_progress
+from radoboost.progress import Progress, bar_for
 from radoboost.release import Release
 from radoboost.release.chain import chain
 from radoboost.release.drawn import draw_rados
@@ -78,7 +79,7 @@ def craft(
     threads: int | None = None,
     cluster: Any = None,
     trust_network: bool = False,
-    progress: bool = False,
+    progress: bool | Progress = False,
 ) -> Release:
     """Craft rados from a table (Definition 1 of the paper), as a release.
 
@@ -139,12 +140,14 @@ def craft(
         What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, at
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
         paper's mechanism for the marginal of one column. `Plain()`, the default, promises nothing.
-    columns : "auto", "linear", "signed-log", "quadratic", "hats", "fourier", "ranks", "both", or a mapping, optional
+    columns : "auto", "linear", "signed-log", "quadratic", "hats", "fourier", "fitting", "ranks", "both", or a mapping
         Which columns the release has: the table's own, their signed logarithms, squares and products, hats, or random
         cosines; or by column a list of terms: "linear", "signed-log", "hats", a square "age^2", a product "age*dose".
         "auto" is what the schema says, and else what the mechanism prescribes: "linear", but for `Moments` a plan by
         what its first stage released; quadratic, hats, ranks (hats of ranks), both and fourier force a plan there.
-        Plans need the constant feature: with `intercept=False`, "auto" is "linear".
+        Plans need the constant feature: with `intercept=False`, "auto" is "linear". "fitting", for `Plain`, is
+        "quadratic", or "signed-log" of few rows, or "linear" of very many columns; the release says why.
+        There "quadratic" has at most 400 squares and products; of more, a public key chooses, for everyone alike.
         `release.map` computes them, also from new rows.
     share : sequence of str, optional
         The columns that another holder has too, of other columns for such people: their sums without labels stand
@@ -156,7 +159,8 @@ def craft(
         How many rados: at most 524,288, and at most as many as there are signatures. By default 1000, and none for
         `Moments`: what it releases needs none, and `draw_rados` draws any number from it later.
     signatures : SignatureSet, optional
-        The subsets to draw from; all of them by default.
+        The subsets to draw from; all of them by default. `Tilted` makes them in batches, each by what was learned from
+        those before.
     intercept : bool
         Whether to add the constant feature.
     seed : int, optional
@@ -169,11 +173,12 @@ def craft(
         The books of the table: what this release can cost at most is booked before its noise is drawn, and refused with
         a `BudgetError` if the total would be passed. No booking is given back. Saving notes the file's digest.
     i_know : bool
-        Allow a seed with a private mechanism; its epsilon is then infinite.
-    counts : "terminal", path or None
+        Allow a seed with a private mechanism, whose epsilon is then infinite; and batches of tilted rados that hand out
+        rows as they are, which are refused otherwise. The statement says so.
+    counts : "terminal", path, callable or None
         Where a private mechanism shows the holder how many rows contributed, which columns spoiled others, and how many
-        values were clipped: on stderr if that is a terminal, in a file, or nowhere. These counts are exact, so they are
-        for the holder alone, and in no release or warning.
+        values were clipped: on stderr if that is a terminal, in a file, as lines to a callable, or nowhere. These
+        counts are exact, so they are for the holder alone, and in no release or warning.
     engine, threads : str or Engine, int, optional
         How it is computed; neither changes a bit of the result. All cores by default. The engine is "kernel",
         "reference" or, on a GPU, "cuda"; "auto" takes a GPU for arrays that lie there, and from 10,000 rados on where
@@ -183,8 +188,9 @@ def craft(
         Workers must be able to read the files. The statement says who is trusted with what.
     trust_network : bool
         Use a cluster whose network is not encrypted, beyond this machine: nobody else can listen there.
-    progress : bool
-        Show a progress bar on stderr if the work takes long.
+    progress : bool or callable
+        Show a progress bar on stderr if the work takes long; a callable is given (task, done, total or None) instead,
+        and may raise to end the work.
 
     Examples
     --------
@@ -208,7 +214,7 @@ def craft(
         scale=scale,
         intercept=bool(intercept),
         seeded=seed is not None,
-        may_seed=i_know,
+        i_know=i_know,
         rows=rows,
         person=person,
         max_rows=check_person(person, max_rows),
@@ -218,14 +224,14 @@ def craft(
         share=_shared(share),
     )
     machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
-    _check(protection, asked, progress)
+    _check(protection, asked, progress is True)
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked, counts)
     with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place):
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(_run_on, partial(_suited, engine, machine, asked, place, protection.private), place, book)
         if protection.private:
-            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress)
+            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress is True)
         else:
             options = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, {**options, "engine": machine})
@@ -315,7 +321,7 @@ def _ready(
     cluster: Any,
     threads: int,
     trust_network: bool,
-    progress: bool,
+    progress: bool | Progress,
 ) -> Iterator[tuple[Any, Runner]]:
     """The table as something that can be read again and again, and a runner; what was started for it is stopped.
 
@@ -327,7 +333,7 @@ def _ready(
     if once:
         check_determined(table, person)
     with (
-        (show_progress if progress else no_progress)() as bar,
+        bar_for(progress) as bar,
         at_rest(table, row_by_row=protection.private, bar=bar) as kept,
     ):
         runner = cluster_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
@@ -421,8 +427,11 @@ def _check(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
     if mechanism.private:
         asked.refuse_weights(mechanism.name)
         asked.refuse_first_row(mechanism.name)
+        asked.refuse_fitting()
     if not getattr(mechanism, "may_share", False):
         asked.refuse_share(mechanism.name)
+    if not getattr(mechanism, "may_tilt", False):
+        refuse_tilted(asked.signatures, f"releases of {mechanism.name}")
     mechanism.check(asked)
     _advise(mechanism, asked, progress)
 

@@ -4,21 +4,25 @@
 
     linear       the columns themselves
     signed-log   sign(z) log(1 + |z|) of every number
-    quadratic    numbers, their squares and all products; the numbers logged, unless bounds were declared
+    quadratic    numbers, their squares and all products; the numbers logged, unless bounds were declared. Plain
+                 releases have at most 400 squares and products: beyond, those that a public key chooses
     hats         numbers, and five hats of each
     fourier      numbers, and random cosines of all of them together, the same for everyone
 
 or a mapping of column to some of the words linear, signed-log and hats, squares "age^2" and products "age*dose";
 columns that it does not name stay linear. "auto" is what the mechanism prescribes. For `moments` that is a plan, as are
-quadratic, hats, ranks, both and fourier: `moment_plan`, and not this file, says what these mean there.
- Which outputs there are follows from the names of the columns alone, and the
-constants are those that scale them: declared bounds, bounds that were found privately, or for plain releases means and
-standard deviations. Columns of 0 and 1 that belong to a group, the slots of a category, stay linear; they have no
-squares, and no products with others of their group.
+quadratic, hats, ranks, both and fourier: `moment_plan`, and not this file, says what these mean there. "fitting", for
+plain releases, is one of linear, signed-log and quadratic: `fitting` says which.
+
+Which outputs there are follows from the names of the columns alone, and the constants are those that scale them:
+declared bounds, bounds that were found privately, or for plain releases means and standard deviations. Columns of 0 and
+1 that belong to a group, the slots of a category, stay linear; they have no squares, and no products with others of
+their group.
 """
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -35,7 +39,9 @@ from radoboost.tables.kinds import TERMS
 
 Columns = str | Mapping[str, Sequence[str]]
 WORDS = ("auto", "linear", "signed-log", "quadratic", "hats", "fourier")
+FITTING = "fitting"  # a word that only means something to the mechanism plain
 PLANNED = ("ranks", "both")  # words that only mean something to the mechanism moments
+ALL_WORDS = (*WORDS, FITTING, *PLANNED)
 LINEAR, LOG, LIMITED = "linear", "log", "limited"  # what becomes of a column before terms are made of it
 KNOTS, WIDTH = (-1.0, -0.5, 0.0, 0.5, 1.0), 0.5
 MOST_OUTPUTS = 1 << 14
@@ -45,6 +51,9 @@ _WEIGHT_UNIT = 2.0**-20
 _LOG_REACH = math.e - 1  # bounds onto [-this, this]: its log(1 + |v|) is 1
 _TERM_WORDS = f"{', '.join(TERMS)}, squares such as age^2, and products such as age*dose"
 _KEY = hashlib.sha256(b"radoboost/fourier").digest()  # public: these numbers protect nothing
+_PRODUCTS_KEY = hashlib.sha256(b"radoboost/quadratic").digest()  # public likewise
+MOST_PRODUCTS = 400
+"""Of plain releases, squares and products together: so many, on top of the columns, 1000 rados still carry."""
 
 
 def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
@@ -53,7 +62,7 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
     >>> check_columns("auto", {}), check_columns("auto", {"age": ["hats"]})
     ('auto', {'age': ('hats',)})
     """
-    if isinstance(columns, str) and columns in (*WORDS, *PLANNED):
+    if isinstance(columns, str) and columns in ALL_WORDS:
         if columns == "auto":
             return _unless_linear({name: tuple(words) for name, words in terms.items()}) if terms else "auto"
         if terms:
@@ -64,7 +73,7 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
         return columns
     if not isinstance(columns, Mapping):
         raise ArgumentError(
-            f"columns must be one of {', '.join((*WORDS, *PLANNED))}, or a mapping of column to a list of terms: "
+            f"columns must be one of {', '.join(ALL_WORDS)}, or a mapping of column to a list of terms: "
             f"{_TERM_WORDS}; it is {columns!r}"
         )
     if terms:
@@ -89,28 +98,33 @@ def _is_word(word: str) -> bool:
     return word in TERMS or "*" in word or word.endswith("^2")
 
 
-def n_outputs(columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool) -> int:
+def n_outputs(
+    columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool, most: int | None = None
+) -> int:
     """How many columns there will be, without the constant one.
 
     >>> n_outputs("quadratic", ["age", "dose"], {}, bounded=True)
     5
     """
-    return len(names) if columns == "linear" else len(outline(columns, names, groups, bounded=bounded)[1].terms)
+    if columns == "linear":
+        return len(names)
+    return len(outline(columns, names, groups, bounded=bounded, most=most)[1].terms)
 
 
 def outline(
-    columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool
+    columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool, most: int | None = None
 ) -> tuple[list[tuple[str, str]], FeatureMap]:
     """What becomes of each column, and the map without constants; `bounded` where bounds are declared.
 
-    `names` are those of the columns, some of which belong to `groups`.
+    `names` are those of the columns, some of which belong to `groups`. The word quadratic gives at `most` so many
+    squares and products; None is all.
 
     >>> outline("quadratic", ["age", "B", "C"], {"B": "ward", "C": "ward"}, bounded=True)[1].output_names
     ('age', 'B', 'C', 'age^2', 'age*B', 'age*C')
     """
     products = _named_products(columns, names, groups) if isinstance(columns, Mapping) else []
     words = _words(columns, names, groups)
-    _check_width(columns, len(names))
+    _check_width(columns, len(names), most)
     factors = {name for term in products for name in term.inputs}
     treatments = [
         (name, treatment)
@@ -121,7 +135,7 @@ def outline(
     terms += [Term("hat", (name,), knot=knot, width=WIDTH) for name in names if "hats" in words[name] for knot in KNOTS]
     if columns == "quadratic":
         labels = [(_label(*pair), groups.get(pair[0])) for pair in treatments]
-        terms += [Term("product", (first, second)) for first, second in pairs(labels)]
+        terms += [Term("product", (first, second)) for first, second in chosen_pairs(labels, most)]
     elif columns == "fourier":
         terms += cosine_terms(n_cosines(len(treatments)), tuple(range(len(treatments))), len(treatments))
     inputs = tuple(Input(name, log=treatment == LOG) for name, treatment in treatments)
@@ -131,8 +145,12 @@ def outline(
         raise ArgumentError(f"{error}; rename some columns of the table, or take other terms") from None
 
 
-def make_map(columns: Columns, scaled: Sequence[Column], groups: Mapping[str, str]) -> FeatureMap:
+def make_map(
+    columns: Columns, scaled: Sequence[Column], groups: Mapping[str, str], most: int | None = None
+) -> FeatureMap:
     """The map with its constants, those of `scaled`: the table's columns by declared bounds, or standardised.
+
+    It has at `most` so many squares and products, as in `outline`.
 
     >>> age = Column("age", "bounds", 1.0, low=0.0, high=120.0)
     >>> make_map("hats", [age], {}).apply(np.array([[75.0]])).tolist()
@@ -140,7 +158,7 @@ def make_map(columns: Columns, scaled: Sequence[Column], groups: Mapping[str, st
     """
     by_name = {column.name: column for column in scaled}
     bounded = all(column.scale == "bounds" for column in scaled)
-    treatments, plan = outline(columns, list(by_name), groups, bounded=bounded)
+    treatments, plan = outline(columns, list(by_name), groups, bounded=bounded, most=most)
     return FeatureMap(tuple(_input(by_name[name], how, name in groups) for name, how in treatments), plan.terms)
 
 
@@ -180,6 +198,44 @@ def pairs(labels: Sequence[tuple[str, str | None]]) -> Iterator[tuple[str, str]]
                 yield first, second
 
 
+def n_pairs(groups: Sequence[str | None]) -> int:
+    """How many squares and products there are of columns, each in a group or in none.
+
+    >>> n_pairs([None, "ward", "ward"])
+    3
+    """
+    within = sum(count * (count + 1) // 2 for group, count in Counter(groups).items() if group is not None)
+    return len(groups) * (len(groups) + 1) // 2 - within
+
+
+def chosen_pairs(labels: Sequence[tuple[str, str | None]], most: int | None) -> Iterator[tuple[str, str]]:
+    """All squares and products if they are at `most` so many, else so many of them: the same for everybody.
+
+    Which these are follows from a public key and the number of all: the first steps of a Fisher-Yates shuffle.
+
+    >>> [*chosen_pairs([("a", None), ("b", None), ("c", None)], 2)]
+    [('a', 'a'), ('a', 'b')]
+    """
+    count = n_pairs([group for _, group in labels])
+    if most is None or count <= most:
+        yield from pairs(labels)
+        return
+    moved: dict[int, int] = {}
+    places = []
+    for k, word in enumerate(streams(_PRODUCTS_KEY, 1, [(0, 0, most)], np.empty(most, dtype="<u8")).tolist()):
+        place = k + word % (count - k)
+        places.append(moved.get(place, place))
+        moved[place] = moved.get(k, k)
+    remaining, first, later = sorted(places, reverse=True), 0, Counter(group for _, group in labels)
+    for k, (label, group) in enumerate(labels):
+        after = first + len(labels) - k - (0 if group is None else later[group])
+        if remaining and remaining[-1] < after:
+            others = [other for other, its in labels[k:] if group is None or group != its]
+            while remaining and remaining[-1] < after:
+                yield label, others[remaining.pop() - first]
+        first, later[group] = after, later[group] - 1
+
+
 def _named_products(
     columns: Mapping[str, Sequence[str]], names: Sequence[str], groups: Mapping[str, str]
 ) -> list[Term]:
@@ -211,8 +267,10 @@ def _named_products(
     return list(terms.values())
 
 
-def _check_width(columns: Columns, count: int) -> None:
-    made = count * (count + 3) // 2 if columns == "quadratic" else count * (1 + len(KNOTS))
+def _check_width(columns: Columns, count: int, most: int | None) -> None:
+    products = count * (count + 1) // 2
+    products = products if most is None else min(products, most)
+    made = count + products if columns == "quadratic" else count * (1 + len(KNOTS))
     if made > MOST_OUTPUTS:
         raise ArgumentError(
             f"columns={columns if isinstance(columns, str) else 'a mapping'} would make up to {made:,} columns of "

@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import memory
+from radoboost.holder.batch_sizes import Joining
 from radoboost.holder.counts import RowCounts, beyond_bounds
 from radoboost.holder.engines import Engine, device_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.signatures import Prepared
+from radoboost.holder.tilted import Below, Tilt
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, refuse_not_finite
 from radoboost.tables.device_arrays import on_host
@@ -226,15 +228,18 @@ class SurveyRows:
 class RadoSums:
     """Sums of integer rows by rado, and what the holder may know about the rows.
 
-    `totals` has a row for each rado; `counts` are for the holder.
+    `totals` has a row for each rado; `counts` are for the holder. Of tilted rados, `joining` says how many
+    examples they sum.
     """
 
     totals: NDArray[np.int64]
     counts: RowCounts
+    joining: Joining = field(default_factory=Joining)
 
     def merge(self, other: "RadoSums") -> "RadoSums":
         """Those of both."""
-        return RadoSums(self.totals + other.totals, self.counts.merge(other.counts))
+        joining = self.joining + other.joining
+        return RadoSums(self.totals + other.totals, self.counts.merge(other.counts), joining)
 
 
 def check_memory(engine: Engine, n_rados: int, n_columns: int) -> None:
@@ -320,10 +325,11 @@ class SumRados(RadoPass):
     """Rados of edge vectors: scaled, snapped to the grid, times the label, added to every rado that has the row.
 
     `turned` names a binary column and its two values: where it makes y_i x_i = +1, the example is in the rados whose
-    signature does not have it.
+    signature does not have it. With a `tilt`, an example joins with a probability that its own score decides.
     """
 
     turned: tuple[int, tuple[float, float]] | None = None
+    tilt: Tilt | None = None
 
     @property
     def rows_on_device(self) -> int | None:
@@ -339,6 +345,10 @@ class SumRados(RadoPass):
             place, coding = self.turned
             prepared = Turned.over(prepared, first_row, column_bits(on_host(values[:, place]), signs, coding))
         rows, clipped = self.engine.snap(values, signs, self.columns)
+        if self.tilt is not None:
+            thresholds = self.tilt.thresholds(self.tilt.scores(np.asarray(rows)[:, : len(self.columns)]))
+            prepared = Below.over(prepared, first_row, thresholds)
+            sums.joining += Joining.of(thresholds)
         self.engine.sum_rows(rows, first_row, prepared, sums.totals)
         if batch.inputs is not None and self.inputs is not None:
             clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)

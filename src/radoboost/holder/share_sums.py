@@ -29,6 +29,7 @@ from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
 from radoboost.holder.passes import check_memory, rows_to_sum
 from radoboost.holder.runners.threads import Threads
 from radoboost.holder.signatures import AllSignatures, Prepared, SignatureSet, check_enough_examples, check_n_rados
+from radoboost.holder.tilted import refuse_tilted
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.awaited import refuse_other
 from radoboost.release.shares import MOST_ROWS, SIDES, PartialSums, Share, load_share
@@ -127,6 +128,7 @@ def craft_shares(
     if not given:
         raise ArgumentError("there are no shares to sum; give at least one")
     parts = [share if isinstance(share, Share) else load_share(share) for share in given]
+    refuse_tilted(signatures, "sums of shares")
     secret, count, subsets = read_share_key(key), check_n_rados(n_rados), signatures or AllSignatures()
     _check_one_side(parts)
     rows = _SharedRows(parts)

@@ -5,7 +5,7 @@ of its labels, plus what its entries differ from that integer, times their label
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import memory
+from radoboost.holder.batch_sizes import Joining
 from radoboost.holder.class_sums import SumClasses
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.engines import Engine, SparseEngine, sparse_engine
@@ -28,6 +29,7 @@ from radoboost.holder.passes import (
     column_bits,
     rows_to_sum,
 )
+from radoboost.holder.tilted import Below
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, Source
 from radoboost.tables.source import not_finite
@@ -130,13 +132,15 @@ class SurveyEntries(SurveyRows):
 class EntrySums:
     """What entries add to rados, beside the sums of labels.
 
-    `differences` has a row for each column, and `zero` is the integer of 0 in each.
+    `differences` has a row for each column, and `zero` is the integer of 0 in each. Of tilted rados, `joining` says
+    how many examples they sum.
     """
 
     differences: NDArray[np.int64]
     label_sums: NDArray[np.int64]
     zero: NDArray[np.int32]
     counts: RowCounts
+    joining: Joining = field(default_factory=Joining)
 
     @classmethod
     def zeros(cls, columns: Sequence[Column], n_rados: int, constants: NDArray[np.float64]) -> "EntrySums":
@@ -147,8 +151,9 @@ class EntrySums:
 
     def merge(self, other: "EntrySums") -> "EntrySums":
         """Those of both."""
-        label_sums = self.label_sums + other.label_sums
-        return EntrySums(self.differences + other.differences, label_sums, self.zero, self.counts.merge(other.counts))
+        label_sums, joining = self.label_sums + other.label_sums, self.joining + other.joining
+        counts = self.counts.merge(other.counts)
+        return EntrySums(self.differences + other.differences, label_sums, self.zero, counts, joining)
 
     @cached_property
     def totals(self) -> NDArray[np.int64]:
@@ -197,6 +202,12 @@ class SumEntries(SumRados):
         if self.turned is not None:
             place, coding = self.turned
             prepared = Turned.over(prepared, first_row, column_bits(rows.column(place), signs, coding))
+        if self.tilt is not None:
+            numbers = snapped(rows.values, self.constants[rows.places]).astype(np.int64) - sums.zero[rows.places]
+            scores = signs * self.tilt.entry_scores(sums.zero, rows.starts, rows.places, numbers)
+            thresholds = self.tilt.thresholds(scores)
+            prepared = Below.over(prepared, first_row, thresholds)
+            sums.joining += Joining.of(thresholds)
         clipped = _able(self.engine).sum_sparse(
             rows, signs, self.constants, first_row, prepared, sums.differences, sums.label_sums
         )

@@ -210,5 +210,8 @@ def tell_beforehand(table: Any, y: Any, asked: Asked, where: Where, *, progress:
         for line in (*check.in_words(), _IF_WRONG):
             print(f"  {line}", file=sys.stderr)
         return
+    if callable(where):
+        where([*check.in_words(), _IF_WRONG])
+        return
     with replacing(Path(where)) as draft:
         draft.write_text(json.dumps(check.to_dict(), indent=2) + "\n", encoding="utf-8")

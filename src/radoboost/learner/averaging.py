@@ -69,7 +69,7 @@ class Average:
 
 def learn_average(parts: Sequence[Part], *, one_holder: bool = False) -> Model:
     """The model from private moments of several holders, with what they promise together."""
-    _check(parts)
+    check_together(parts)
     statement = together(parts, one_holder=one_holder)
     fit, first = average(parts), parts[0].release
     learner = {
@@ -140,7 +140,7 @@ def _own(part: Part) -> Own:
     return Own(to_columns @ whitened, weight, np.asarray(doubt.covariances[0]), empty_chance(release))
 
 
-def _check(parts: Sequence[Part]) -> None:
+def check_together(parts: Sequence[Part]) -> None:
     """Refuse what cannot be averaged, by name."""
     for part in parts:
         release = part.release

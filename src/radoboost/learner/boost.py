@@ -94,13 +94,18 @@ def boost(
     return Boosted(rounds.theta(matrix.shape[1], n_used), rounds, n_used)
 
 
-def _check(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp: float, keep: str) -> None:
+def check_rows(matrix: NDArray[Any], n_rounds: int) -> None:
+    """Refuse rows that cannot be boosted over, and numbers of rounds that are none."""
     if matrix.ndim != 2 or not matrix.size:
         raise ArgumentError(f"boosting needs at least one row and one feature; the shape is {matrix.shape}")
     if not np.isfinite(matrix).all():
         raise ArgumentError("boosting needs finite numbers; some are NaN or infinite")
     if isinstance(n_rounds, bool) or not isinstance(n_rounds, int | np.integer) or not 1 <= n_rounds <= MAX_ROUNDS:
         raise ArgumentError(f"n_rounds must be a whole number from 1 to {MAX_ROUNDS:,}; it is {n_rounds!r}")
+
+
+def _check(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp: float, keep: str) -> None:
+    check_rows(matrix, n_rounds)
     if not isinstance(kappa, Real) or not 1 <= kappa < math.inf:
         raise ArgumentError(f"kappa must be a finite number of at least 1; it is {kappa!r}")
     if not isinstance(clamp, Real) or not 0 <= clamp < 1:

@@ -222,17 +222,21 @@ def _symmetric(numbers: Sequence[float], size: int) -> NDArray[np.float64]:
     return np.asarray(matrix + np.tril(matrix, -1).T)
 
 
-def limits_of(name: str, columns: Sequence[Column], feature_map: FeatureMap | None) -> tuple[float, float]:
-    """Between which raw values a column is shown: its bounds, or three deviations to either side of its mean."""
+def limits_of(
+    name: str, columns: Sequence[Column], feature_map: FeatureMap | None, deviations: float = 2.0
+) -> tuple[float, float]:
+    """Between which raw values a column is shown: its bounds, or so many deviations to either side of its mean."""
     if feature_map is not None:
         for entry in feature_map.inputs:
             if entry.name == name:
-                reach = 3.0 * entry.divisor / entry.factor if entry.limit is None else entry.divisor / entry.factor
+                reach = (
+                    deviations * entry.divisor / entry.factor if entry.limit is None else entry.divisor / entry.factor
+                )
                 low = entry.neutral - reach if entry.low is None else entry.low
                 high = entry.neutral + reach if entry.high is None else entry.high
                 return float(low), float(high)
     column = next(column for column in columns if column.name == name)
     middle, spread = (column.mean, column.std) if column.mean is not None and column.std is not None else (0.0, 1.0)
-    low = middle - 3 * spread if column.low is None or math.isinf(column.low) else column.low
-    high = middle + 3 * spread if column.high is None or math.isinf(column.high) else column.high
+    low = middle - deviations * spread if column.low is None or math.isinf(column.low) else column.low
+    high = middle + deviations * spread if column.high is None or math.isinf(column.high) else column.high
     return float(low), float(high)

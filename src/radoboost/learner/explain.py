@@ -1,8 +1,9 @@
 """What a model does, for people to read: the shape of every column's effect, the strongest pairs, and the rest.
 
 An effect is what a column adds to the score, less its mean over the rows of the release as far as that tells: so 0 is
-what an average row has. Bands are two standard errors by the declared noise to either side. They come from the
-covariances of all weights that make a curve, for neighbouring hats are far from independent.
+what an average row has. Bands are two standard errors to either side: by the declared noise, or, for rados, by the rows
+and the draw. They come from the covariances of all weights that make a curve, for neighbouring hats are far from
+independent; where a model keeps none, a curve of a single weight has a band by that weight's own error.
 
 Of more than two classes each has effects of its own: what a column adds to its score, less the mean over classes of
 what it adds to theirs, for only differences between scores tell classes apart.
@@ -25,15 +26,18 @@ from radoboost.tables.kinds import UNITS, Date, seconds_of
 MISSING, OTHERS = "missing", "(none of them)"
 GAP = "(missing)"  # how a schema names the slot that says where a number is missing
 _BAND = 2.0  # standard errors
+_TAILS = 4.0  # deviations from the mean, beyond which there are hardly any rows
 
 
 @dataclass(frozen=True)
 class Curve:
     """What a number adds to the score at some of its values, in raw units, ascending.
 
-    `band` is two standard errors by the declared noise; None where there is no such noise, or nothing is known of it.
+    `band` is two standard errors, by the declared noise, or by the rows and the draw of rados; None where nothing is
+    known of them.
     `importance` is the standard deviation of the effect over the released distribution of the column. `dates` are the
-    values as dates, where the schema says that they are.
+    values as dates, where the schema says that they are. Where the release has no bounds for the column, the curve is
+    not `bounded`: it is drawn to two deviations on either side of the mean, which may be further than values go.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Curve:
     effects: tuple[float, ...]
     band: tuple[float, ...] | None
     dates: tuple[str, ...] | None = None
+    bounded: bool = True
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ def explain_model(model: Model) -> Explanation | Explanations:
         reader = _Reader(model, model.theta)
         read, score = reader.read(), reader.average_score()
         return replace(read, log_odds=float(model.log_odds(np.array([score]))[0]))
-    bases: dict[int, NDArray[np.float64]] = {}
+    bases: dict[tuple[int, bool], NDArray[np.float64]] = {}
     readers = [
         _Reader(model, theta, place, bases) for place, theta in enumerate(model.theta - model.theta.mean(axis=0))
     ]
@@ -177,9 +182,9 @@ class _Reader:
         model: Model,
         theta: NDArray[np.float64],
         place: int = 1,
-        bases: dict[int, NDArray[np.float64]] | None = None,
+        bases: dict[tuple[int, bool], NDArray[np.float64]] | None = None,
     ) -> None:
-        self.model, self.theta, self.place, self.errors = model, theta, place, _class_errors(model, place)
+        self.model, self.theta, self.place, self.errors = model, theta, place, _errors(model, place)
         self.bases = {} if bases is None else bases
         self.parts = parts_of(model.columns, model.map, model.schema)
         self.average = 0.0
@@ -204,16 +209,20 @@ class _Reader:
             return constant + self.average
         return constant + float(self.theta[: len(model.effects.means)] @ np.array(model.effects.means))
 
-    def _basis(self, k: int, at: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-        if k not in self.bases:
-            self.bases[k] = basis_of(self.parts[k], at, self.model.columns, self.model.map)
-        return self.bases[k]
+    def _basis(self, k: int, at: dict[str, NDArray[np.float64]], *, drawn: bool = True) -> NDArray[np.float64]:
+        if (k, drawn) not in self.bases:
+            self.bases[k, drawn] = basis_of(self.parts[k], at, self.model.columns, self.model.map)
+        return self.bases[k, drawn]
 
     def _effect(
-        self, k: int, part: Part, basis: NDArray[np.float64], masses: NDArray[np.float64] | None = None
+        self, k: int, part: Part, basis: NDArray[np.float64], middle: NDArray[np.float64] | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, float]:
-        """The effects of rows of a basis less their mean by `masses`, their bands, and that mean."""
-        middle = np.zeros(basis.shape[1]) if masses is None else masses @ basis
+        """The effects of rows of a basis less that of their mean, `middle`, their bands, and the effect of the mean.
+
+        Columns that were standardised by the rows have a mean of 0, whatever the shape of the others.
+        """
+        middle = np.zeros(basis.shape[1]) if middle is None else middle.copy()
+        middle[[self.model.columns[place].scale == "standard" for place in part.places]] = 0.0
         theta = self.theta[list(part.places)]
         centred, band = basis - middle, None
         if self.model.effects is not None:
@@ -226,11 +235,17 @@ class _Reader:
     def _curve(self, k: int, part: Part) -> Curve:
         (name,) = part.names
         values = np.linspace(*limits_of(name, self.model.columns, self.model.map), POINTS)
-        masses = self._masses(name, values)
-        effects, band, mean = self._effect(k, part, self._basis(k, {name: values}), masses)
+        reach = np.linspace(*limits_of(name, self.model.columns, self.model.map, deviations=_TAILS), 2 * POINTS - 1)
+        bounded = bool(reach[0] == values[0] and reach[-1] == values[-1])
+        if bounded:
+            reach = values
+        # Beyond what is drawn there are rows, too.
+        masses, rows = self._masses(name, reach), self._basis(k, {name: reach}, drawn=bounded)
+        effects, band, mean = self._effect(k, part, self._basis(k, {name: values}), masses @ rows)
         self.average += mean
+        spread = _spread(rows @ self.theta[list(part.places)], masses)
         points, heights, widths = _listed(values, effects, band)
-        return Curve(name, _spread(effects, masses), points, heights, widths, self._dates(name, values))
+        return Curve(name, spread, points, heights, widths, self._dates(name, values), bounded)
 
     def _dates(self, name: str, values: NDArray[np.float64]) -> tuple[str, ...] | None:
         kind = None if self.model.schema is None else self.model.schema.columns.get(name)
@@ -248,7 +263,8 @@ class _Reader:
             share = self._share(slots[0])
             rows, masses = np.array([[0.0, 1.0]]), np.array([1 - share, share])
             name, values = (f"{name}, a gap", ["there", MISSING]) if values == [GAP] else (name, [OTHERS, *values])
-        effects, band, mean = self._effect(k, part, self._basis(k, dict(zip(slots, rows, strict=True))), masses)
+        basis = self._basis(k, dict(zip(slots, rows, strict=True)))
+        effects, band, mean = self._effect(k, part, basis, masses @ basis)
         self.average += mean
         rare: tuple[str, ...] = ()
         if self.model.effects is not None and len(part.places) == len(values):
@@ -320,9 +336,14 @@ class _Reader:
             masses = np.gradient(levels)
         else:
             middle, deviation = self._middle(name)
-            if deviation is None:
+            entry, told = self._input(name), self._standardised(name)
+            if entry is not None and told is not None:
+                levels = entry.apply(values)
+                masses = np.exp(-0.5 * np.square((levels - told[0]) / told[1])) * np.gradient(levels)
+            elif deviation is None:
                 return np.full(len(values), 1 / len(values))
-            masses = np.exp(-0.5 * np.square((values - middle) / deviation))
+            else:
+                masses = np.exp(-0.5 * np.square((values - middle) / deviation))
         return np.asarray(masses / masses.sum()) if masses.sum() > 0 else np.full(len(values), 1 / len(values))
 
     def _middle(self, name: str) -> tuple[float, float | None]:
@@ -331,6 +352,9 @@ class _Reader:
         entry = self._input(name)
         if entry is not None:
             unit = entry.divisor / entry.factor
+            told = self._standardised(name)
+            if told is not None and not entry.log:
+                return entry.neutral + told[0] * unit, told[1] * unit
             if kept is None or entry.label not in model.column_names or entry.log:
                 return entry.neutral, None
             place = model.column_names.index(entry.label)
@@ -343,6 +367,16 @@ class _Reader:
             return column.neutral, None
         _, _, shift, factor, divisor, offset = column.constants
         return shift + (kept.means[place] + offset) * divisor / factor, kept.deviations[place] * divisor / factor
+
+    def _standardised(self, name: str) -> tuple[float, float] | None:
+        """Mean and standard deviation of an input of the map, where the release standardised it by its rows."""
+        entry = self._input(name)
+        if entry is None or entry.label not in self.model.column_names:
+            return None
+        column = self.model.columns[self.model.column_names.index(entry.label)]
+        if column.scale != "standard" or column.mean is None or not column.std:
+            return None
+        return column.mean, column.std
 
     def _ends(self, name: str) -> NDArray[np.float64]:
         """A low and a high value of a column: one deviation from the mean, within bounds; 0 and 1 for a slot."""
@@ -359,14 +393,15 @@ class _Reader:
         return next((entry for entry in inputs if entry.name == name and bool(entry.levels) == ranked), None)
 
 
-def _class_errors(model: Model, place: int) -> NDArray[np.float64] | None:
-    """The standard errors of the weights of one of more than two classes; None where the model does not have them."""
+def _errors(model: Model, place: int) -> NDArray[np.float64] | None:
+    """The standard errors of the weights, or of those of one of several classes; None where the model has none."""
     try:
         errors = np.asarray(model.learner.get("standard_errors"), dtype=np.float64)
     except (TypeError, ValueError):
         return None
-    fits = model.n_classes > 2 and errors.shape == model.theta.shape and bool(np.isfinite(errors).all())
-    return np.abs(errors[place]) if fits else None
+    if errors.shape != model.theta.shape or not np.isfinite(errors).all():
+        return None
+    return np.abs(errors if model.n_classes == 2 else errors[place])
 
 
 def _spread(effects: NDArray[np.float64], masses: NDArray[np.float64]) -> float:

@@ -31,6 +31,7 @@ from radoboost.learner.rows import score_rows
 from radoboost.release import Release, Statement, check_map, read_map, read_schema, read_statement, replacing
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.maps import FeatureMap
+from radoboost.release.tilted import is_tilted
 from radoboost.tables.class_names import one_kind
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
@@ -100,6 +101,9 @@ class Model:
         """A classifier learned from a release, with what the release says about itself."""
         document = release.to_dict()
         origin = {"n_rados": release.n_rados, **{k: document[k] for k in ("n_examples", "mechanism", "signatures")}}
+        if is_tilted(release):  # the model says what it was learned from, not all of it
+            sizes = release.signatures["batches"]
+            origin |= {"n_rados": sum(sizes), "signatures": {"name": release.signatures["name"], "batches": sizes}}
         statement, schema = release.statement, release.schema
         return cls(
             theta, release.columns, release.classes, learner, origin, statement, schema, release.map, link, effects

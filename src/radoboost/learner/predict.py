@@ -227,11 +227,11 @@ def predicted_batches(model: Model, source: Source, label: str | None) -> Iterat
         if rule is not None:
             truth, confusion = rule.places_or_none(batch.labels), np.zeros((n_classes, n_classes), np.int64)
             np.add.at(confusion, (truth[truth >= 0], places[truth >= 0]), 1)
-            unjudged = _unjudged(batch, truth)
+            unjudged = unjudged_rows(batch, truth)
         yield rows, Predicted(model.classes, np.bincount(places, minlength=n_classes), confusion, filled, unjudged)
 
 
-def _unjudged(batch: Batch, truth: NDArray[np.int64]) -> Unjudged:
+def unjudged_rows(batch: Batch, truth: NDArray[np.int64]) -> Unjudged:
     """The rows whose label is of no class, and among them those that have none at all."""
     assert batch.labels is not None
     if (truth >= 0).all():

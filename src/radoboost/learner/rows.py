@@ -136,8 +136,8 @@ def _by_position(table: Any, names: tuple[str, ...]) -> Any:
     return {name: np.ascontiguousarray(dense[:, k]) for k, name in enumerate(names)}
 
 
-def scored_batches(model: "Model", source: Source) -> Iterator[tuple[Batch, NDArray[np.float64], Filled]]:
-    """Batches of rows, in order, with their scores and what was filled in them."""
+def filled_batches(model: "Model", source: Source) -> Iterator[tuple[Batch, NDArray[np.float64], Filled]]:
+    """Batches of rows, in order, with the numbers that a model scores and what was filled in them."""
     for batch in source.batches():
         values, filled = batch.values(), Filled()
         if model.schema is not None:
@@ -148,11 +148,21 @@ def scored_batches(model: "Model", source: Source) -> Iterator[tuple[Batch, NDAr
             filled = Filled({name: count for name, count in counts if count})
         if not np.isfinite(values).all():
             source.refuse_not_finite(batch, values)
-        try:
-            scores = model.scores(values)
-        except TableError:
-            raise TableError(f"{source.name} has values too large for a score; check their units") from None
-        yield batch, scores, filled
+        yield batch, values, filled
+
+
+def scores_of(model: "Model", source: Source, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The scores of rows of a source."""
+    try:
+        return model.scores(values)
+    except TableError:
+        raise TableError(f"{source.name} has values too large for a score; check their units") from None
+
+
+def scored_batches(model: "Model", source: Source) -> Iterator[tuple[Batch, NDArray[np.float64], Filled]]:
+    """Batches of rows, in order, with their scores and what was filled in them."""
+    for batch, values, filled in filled_batches(model, source):
+        yield batch, scores_of(model, source, values), filled
 
 
 def _counted(model: "Model", batch: Batch) -> Filled:

@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -44,6 +45,9 @@ VERSION = 1
 SHORT_NAMES = ("record", "replace", "edge", "label", "person", "person-rows", "person-labels")  # of relations
 _APPLICATION = 0x7261646F  # "rado", where SQLite keeps whose file it is
 _BUSY_SECONDS = 120.0
+_SQLITE, _JOURNAL = b"SQLite format 3\0", bytes.fromhex("d9d505f920a163d7")  # how a database and a journal begin
+_MOST_STEPS, _MOST_BYTES = 5_000_000, 1 << 20  # of a look: steps of SQLite, and bytes of a value
+_KNOWN = ("CREATE TABLE %", "CREATE INDEX %", "CREATE UNIQUE INDEX %", "CREATE TRIGGER %")
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
@@ -220,13 +224,13 @@ class Ledger:
                 (digest, release, self.table),
             )
 
-    def largest_epsilon(self) -> float:
+    def largest_epsilon(self, after: Cost | None = None) -> float:
         """The largest epsilon, at the total's delta and relation, that one more release by Gaussian noise may have.
 
-        It is rounded down, to four digits.
+        It is rounded down, to four digits. `after` is what is yet to be booked, and counts as spent.
         """
         total, allowance, spent = self._books()
-        return _largest_epsilon(total, allowance.less(spent))
+        return _largest_epsilon(total, allowance.less(spent + (after or Cost())))
 
     def problems(self) -> list[str]:
         """What is wrong with the books, in sentences; nothing, if all went through this program."""
@@ -352,6 +356,29 @@ def table_names(path: str | os.PathLike[str]) -> list[str]:
         return [name for (name,) in connection.execute("SELECT name FROM totals ORDER BY name")]
 
 
+def glance(path: str | os.PathLike[str], most: int = 3) -> list[tuple[str, Filter, int]]:
+    """The first tables of a ledger, their totals and how many bookings they have; for lists of files that nobody chose.
+
+    Nothing is written or locked, no journal is played back, and what takes long is given up.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "clinic.ledger"
+    >>> _ = Ledger.create(place, "patients", epsilon=3.0, delta=1e-6)
+    >>> [(table, total.epsilon, number) for table, total, number in glance(place)]
+    [('patients', 3.0, 0)]
+    """
+    with _opened(Path(path).absolute(), look=True) as connection:
+        rows = connection.execute(
+            "SELECT name, epsilon, delta, relation, (SELECT count(*) FROM bookings WHERE bookings.name = totals.name) "
+            "FROM totals ORDER BY name LIMIT ?",
+            (most,),
+        ).fetchall()
+    try:
+        return [(str(row[0]), Filter(row[1], row[2], Relation(row[3])), row[4]) for row in rows]
+    except (TypeError, ValueError):
+        raise LedgerError(f"{path} is damaged; restore it from a copy, and book what is missing") from None
+
+
 def named_relation(relation: Relation | str) -> Relation:
     """A relation by its text, or by its short name: record, replace, edge, label, person, person-rows or person-labels.
 
@@ -397,8 +424,11 @@ def _write_new(place: Path, insert: str, row: tuple[Any, ...]) -> bool:
 
 
 @contextmanager
-def _opened(place: Path) -> Iterator[sqlite3.Connection]:
-    """A connection for one piece of work: none is kept, so that a ledger can go to other processes and threads."""
+def _opened(place: Path, look: bool = False) -> Iterator[sqlite3.Connection]:
+    """A connection for one piece of work: none is kept, so that a ledger can go to other processes and threads.
+
+    A look only reads, in few steps, and as if nobody wrote.
+    """
     if not os.path.isfile(place):
         raise LedgerError(f"there is no ledger {place}; make one with rado ledger create")
     if os.stat(place).st_nlink > 1:
@@ -407,13 +437,17 @@ def _opened(place: Path) -> Iterator[sqlite3.Connection]:
             "other booked; keep one name: remove the other, or replace it by a copy that nobody books on"
         )
     try:
-        with closing(_connect(place)) as connection:
-            if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-                raise LedgerError(f"{place} is not a ledger of radoboost; name another file")
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version != VERSION:
-                raise LedgerError(f"{place} has version {version} and this version reads {VERSION}; upgrade radoboost")
-            if connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+        _check_header(place)
+        if not look:
+            _check_beside(place)
+    except OSError as error:
+        raise LedgerError(f"cannot use the ledger {place}: {reason(error)}; choose another file") from None
+    try:
+        with closing(_connect(place, look)) as connection:
+            unknown = " AND ".join(["sql NOT LIKE ?"] * len(_KNOWN))
+            if connection.execute(f"SELECT 1 FROM sqlite_master WHERE {unknown}", _KNOWN).fetchone():
+                raise LedgerError(f"{place} has more than tables, and is not a ledger of radoboost; name another file")
+            if not look and connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
                 raise LedgerError(f"{place} is damaged; restore it from a copy, and book what is missing")
             yield connection
     except sqlite3.OperationalError as error:
@@ -424,10 +458,51 @@ def _opened(place: Path) -> Iterator[sqlite3.Connection]:
         raise LedgerError(f"{place} is not a ledger of radoboost, or is damaged: {error}") from None
 
 
-def _connect(place: Path) -> sqlite3.Connection:
+def _check_header(place: Path) -> None:
+    """Refuse what is no ledger by its first bytes, before SQLite opens it: it acts on what lies beside a database."""
+    with place.open("rb") as file:
+        head = file.read(100)
+    if len(head) < 100 or not head.startswith(_SQLITE) or int.from_bytes(head[68:72], "big") != _APPLICATION:
+        raise LedgerError(f"{place} is not a ledger of radoboost, or is damaged; name another file")
+    version = int.from_bytes(head[60:64], "big")
+    if version != VERSION:
+        raise LedgerError(f"{place} has version {version} and this version reads {VERSION}; upgrade radoboost")
+
+
+def _check_beside(place: Path) -> None:
+    """Refuse a journal that is not this program's.
+
+    One that ends with the magic names a super-journal, which SQLite deletes after playing it back: any file at all. One
+    that is a link is written through. SQLite follows links to the database, and looks beside what they lead to.
+    """
+    base = os.path.realpath(place)
+    for end in ("-wal", "-shm"):
+        if os.path.lexists(base + end):
+            raise LedgerError(f"there is {base + end}, and a ledger has no such file; find out who wrote it")
+    journal = f"{base}-journal"
+    try:
+        status = os.lstat(journal)
+        foreign = not stat.S_ISREG(status.st_mode) or status.st_nlink > 1
+        if not foreign:
+            with open(journal, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOURNAL)))
+                foreign = file.read() == _JOURNAL
+    except FileNotFoundError:
+        return
+    if foreign:
+        raise LedgerError(f"{journal} names or is another file, which no journal of a ledger does; take it away")
+
+
+def _connect(place: Path, look: bool = False) -> sqlite3.Connection:
+    mode = "mode=ro&immutable=1" if look else "mode=rw"
     connection = sqlite3.connect(
-        f"file:{quote(str(place))}?mode=rw", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
+        f"file:{quote(str(place))}?{mode}", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
     )
+    connection.execute("PRAGMA trusted_schema = OFF")
+    if look:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
+        connection.set_progress_handler(lambda: 1, _MOST_STEPS)
+        return connection
     connection.execute("PRAGMA synchronous = EXTRA")
     connection.execute("PRAGMA foreign_keys = ON")
     return connection

@@ -29,7 +29,7 @@ from radoboost.errors import ArgumentError, OutputError, ReleaseError, reason
 from radoboost.release.blocks import BLOCK_COLUMN, Stored, from_table, holds_rados, to_table
 from radoboost.release.blocks import RADOS as RADOS
 from radoboost.release.blocks import class_block as class_block
-from radoboost.release.checking import check_statement
+from radoboost.release.checking import check_statement, contradictions
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.digests import checked_digest, seal, with_document
 from radoboost.release.holders import Holders
@@ -37,12 +37,13 @@ from radoboost.release.laws import NOISY_MOMENTS, law_of
 from radoboost.release.maps import FeatureMap
 from radoboost.release.shared import check_shared
 from radoboost.release.stage_noise import check_release
+from radoboost.release.tilted import check_tilted, check_told, is_tilted
 from radoboost.tables.class_names import one_kind
 from radoboost.tables.schema import Schema
 
 # 2 where there is a schema, a feature map, a block with columns of its own or stored by half, or there are no rados;
-# 3 where there are more than two classes.
-FORMATS = (1, 2, 3)
+# 3 where there are more than two classes; 4 where there are tilted rados.
+FORMATS = (1, 2, 3, 4)
 _MOMENTS = {"moment:C", "whitening", "moment:b", "moment:C2"}
 _KEY = "radoboost"
 SHARE_KEY = "radoboost_share"
@@ -128,7 +129,8 @@ class Statement:
 def read_statement(entry: Mapping[str, Any]) -> Statement:
     """The statement of a file, refused where it promises more than its own event does."""
     statement = Statement.from_dict(entry)
-    check_statement(statement)
+    with contradictions():
+        check_statement(statement)
     return statement
 
 
@@ -217,6 +219,7 @@ class Release:
         check_map(self.map, self.columns)
         check_block_columns(self.block_columns, self.blocks)
         check_shared(self.blocks, self.feature_names, self.block_columns)
+        check_tilted(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy cannot be pickled; what it shows can.
@@ -240,7 +243,7 @@ class Release:
 
     @property
     def n_rados(self) -> int:
-        """How many rados there are; a release of noisy moments needs none."""
+        """How many rados there are, in the first batch of several; a release of noisy moments needs none."""
         return next((len(rows) for name, rows in self.blocks.items() if holds_rados(name)), 0)
 
     @property
@@ -272,7 +275,7 @@ class Release:
         plain = all(set(block.to_dict()) == {"rows"} for block in layout.values()) and RADOS in layout
         least = 1 if self.schema is None and self.map is None and plain else 2
         return {
-            "format": least if self.n_classes == 2 else 3,
+            "format": 4 if is_tilted(self) else least if self.n_classes == 2 else 3,
             **({"id": self.id} if self.id else {}),
             "blocks": [{"name": name, **block.to_dict()} for name, block in layout.items()],
             "columns": [column.to_dict() for column in self.columns],
@@ -285,9 +288,9 @@ class Release:
             "n_examples": self.n_examples,
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the release to one Parquet file, whole or not at all."""
-        with replacing(Path(path)) as draft:
+    def save(self, path: str | os.PathLike[str], *, fresh: bool = False) -> None:
+        """Write the release to one Parquet file, whole or not at all; with `fresh`, over no file that is there."""
+        with replacing(Path(path), fresh=fresh) as draft:
             table = to_table(self.blocks, self.feature_names, self._layout())
             with with_document(draft, table.schema, _KEY, self.to_dict(), use_dictionary=[BLOCK_COLUMN]) as writer:
                 writer.write_table(table)
@@ -319,11 +322,13 @@ def load(path: str | os.PathLike[str]) -> Release:
                 parquet = pq.ParquetFile(file)
                 _refuse_share(parquet.metadata.metadata)
                 release = _parse(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
-                check_release(release)
+                with contradictions():
+                    check_release(release)
+                    check_told(release)
                 object.__setattr__(release, "digest", digest)
                 return release
             except ReleaseError as error:
-                raise ReleaseError(f"{path}: {error}") from None
+                raise type(error)(f"{path}: {error}") from None
             except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException):
                 raise ReleaseError(f"{path} is not a radoboost release: its document is incomplete") from None
     except OSError as error:
@@ -422,8 +427,11 @@ def read_schema(
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """The path of a draft to write to; it becomes `path` if all goes well, and is removed if not."""
+def replacing(path: Path, *, fresh: bool = False) -> Iterator[Path]:
+    """The path of a draft to write to; it becomes `path` if all goes well, and is removed if not.
+
+    With `fresh` it does not become `path` where something is there by then, whoever put it there.
+    """
     from radoboost.tables.addresses import refuse_store
 
     refuse_store(path)
@@ -436,6 +444,8 @@ def replacing(path: Path) -> Iterator[Path]:
         raise _output_error(path, error) from None
     try:
         yield draft
+        if fresh:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))  # which only one can do
         os.replace(draft, target)
     except OSError as error:
         raise _output_error(path, error) from None

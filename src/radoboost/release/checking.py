@@ -1,7 +1,8 @@
 """A statement against its own event: no figure in it may be smaller than what was done costs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from radoboost.errors import ArgumentError, ReleaseError
@@ -11,6 +12,27 @@ if TYPE_CHECKING:
     from radoboost.release import Statement
 
 _SLACK = 1e-6  # relative: what another version of the accountant may differ by
+
+
+class Contradicted(ReleaseError):
+    """A file that is whole, and whose statement is not what the rest of it says was done."""
+
+
+@contextmanager
+def contradictions() -> Iterator[None]:
+    """Whatever is refused within contradicts the file itself.
+
+    >>> try:
+    ...     with contradictions():
+    ...         raise ReleaseError("the statement says epsilon 1, and what was done costs 2")
+    ... except Contradicted as error:
+    ...     print(error)
+    the statement says epsilon 1, and what was done costs 2
+    """
+    try:
+        yield
+    except ReleaseError as error:
+        raise Contradicted(str(error)) from None
 
 
 def check_statement(statement: "Statement") -> Event:

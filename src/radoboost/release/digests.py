@@ -23,6 +23,10 @@ _MARK = re.compile(rb'"sha256":"([0-9a-f]{64})"\}')
 _FOOTER = 8  # the length of the footer, and "PAR1"
 
 
+class Damaged(ReleaseError):
+    """A file that is not as it was written: its digest is not its own, or its end is missing."""
+
+
 @contextmanager
 def with_document(
     draft: Path, schema: pa.Schema, key: str, document: Mapping[str, Any], **options: Any
@@ -58,9 +62,18 @@ def checked_digest(file: Any, path: Path, what: str) -> str:
     digest = file_digest(file, start)
     file.seek(start)
     if file.read(64) != digest.encode("ascii"):
-        raise ReleaseError(f"{path} is damaged: its digest is not its own; get it again from its maker")
+        raise Damaged(f"{path} is damaged: its digest is not its own; get it again from its maker")
     file.seek(0)
     return digest
+
+
+def digest_now(place: Path) -> str:
+    """The digest of a release as it is now; nothing where it is gone, or damaged."""
+    try:
+        with place.open("rb") as file:
+            return checked_digest(file, place, "a release")
+    except (OSError, ReleaseError):
+        return ""
 
 
 def digest_start(file: Any, path: Path) -> int | None:
@@ -76,7 +89,7 @@ def digest_start(file: Any, path: Path) -> int | None:
             "rb.load_model; learn from a release, such as NAME.rado.parquet"
         )
     if tail[4:] != b"PAR1" or length + _FOOTER > size:
-        raise ReleaseError(f"{path} is not a whole Parquet file: it is truncated, damaged, or something else")
+        raise Damaged(f"{path} is not a whole Parquet file: it is truncated, damaged, or something else")
     footer_start = size - _FOOTER - length
     file.seek(footer_start)
     matches = list(_MARK.finditer(file.read(length)))

@@ -39,6 +39,7 @@ from radoboost.release.chain import known_names
 from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
 from radoboost.release.holders import MERGED, Holders, either
 from radoboost.release.laws import POOLED_SUMS, SUMS
+from radoboost.release.tilted import is_tilted
 
 AUTO, SUM, MOMENTS = WAYS = ("auto", "sum", "moments")
 Rows = NDArray[np.float64]
@@ -65,6 +66,9 @@ _SEEDED = (
 def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto") -> Release:
     """One plain release of the rows of several holders, from a plain release of each.
 
+    Z-scores of different constants are converted, through the constant column. Whatever else differs is refused.
+    Private releases are not merged: `MomentsClassifier().fit_rados([a, b, c])` learns from several.
+
     Parameters
     ----------
     releases : sequence of releases or their paths
@@ -75,9 +79,8 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
         keeps the rados of all, moved so that their mean and covariance are those of all rows; they need not be equally
         many. "auto" sums where that is possible.
 
-    Z-scores of different constants are converted, through the constant column. Whatever else differs is refused.
-    Private releases are not merged: `MomentsClassifier().fit_rados([a, b, c])` learns from several.
-
+    Examples
+    --------
     >>> import radoboost as rb
     >>> X, y = np.array([[1.0], [2.0], [3.0], [5.0]]), [0, 1, 1, 0]
     >>> bounds = {"x0": (0, 8)}
@@ -102,8 +105,9 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
         _check_kind(part)
     check_different(parts)
     _check_tables(parts)
-    for part in parts[1:]:
-        if {**parts[0].release.mechanism, "law": ""} != {**part.release.mechanism, "law": ""}:
+    made = [_made_by(part.release) for part in parts]
+    for part, own in zip(parts[1:], made[1:], strict=True):
+        if own != made[0]:
             raise ArgumentError(f"{parts[0].name} and {part.name} are by different mechanisms; craft both plainly")
         check_alike(parts[0], part)
     entries = [entry for part in parts for entry in part.entries]
@@ -119,7 +123,7 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
         blocks=blocks,
         columns=columns,
         classes=first.classes,
-        mechanism={**first.mechanism, "law": POOLED_SUMS if pooled else SUMS},
+        mechanism={**made[0], "law": POOLED_SUMS if pooled else SUMS},
         signatures={"name": first.signatures["name"], **({} if pooled else _numbering(entries))},
         statement=_statement(parts, entries, pooled),
         n_examples=rows,
@@ -131,6 +135,11 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
 
 
 # ---- what goes together
+
+
+def _made_by(release: Release) -> dict[str, Any]:
+    """The mechanism, without what differs among holders whose rados add up: why columns fitted the rows of each."""
+    return {key: value for key, value in release.mechanism.items() if key not in ("law", "fitting")}
 
 
 def _check_kind(part: Part) -> None:
@@ -147,9 +156,10 @@ def _check_kind(part: Part) -> None:
             "rows; let each holder craft a plain release, or one of moments, and learn from these together"
         )
     if release.signatures["name"] != "all":
+        option = "--tilted" if is_tilted(release) else "--support"
         raise ArgumentError(
             f"{part.name} has signatures {release.signatures['name']!r}, and sums of such rados are of another set of "
-            "signatures than those of one table; craft it with all signatures (leave --support out)"
+            f"signatures than those of one table; craft it with all signatures (leave {option} out)"
         )
     if not any(holds_rados(name) for name in release.blocks):
         raise ArgumentError(f"{part.name} has no rados; craft it plainly")

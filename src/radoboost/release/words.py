@@ -177,10 +177,10 @@ def stages_in_words(noise: Mapping[str, Any], rounds: int = 0) -> str:
 def held_in_words(n_rados: int) -> str:
     """What a release holds: so many rados, or moments alone.
 
-    >>> held_in_words(1000), held_in_words(0)
-    ('1,000 rados', 'moments')
+    >>> held_in_words(1000), held_in_words(1), held_in_words(0)
+    ('1,000 rados', '1 rado', 'moments')
     """
-    return f"{n_rados:,} rados" if n_rados else "moments"
+    return f"{n_rados:,} rado{'' if n_rados == 1 else 's'}" if n_rados else "moments"
 
 
 def epsilon_text(value: float | str | None) -> str:

@@ -22,6 +22,7 @@ from radoboost.holder.grid_rows import Route, grid_rows
 from radoboost.holder.keystream import TILE_ROWS, Key
 from radoboost.holder.mechanisms.contract import DEFAULT_RADOS
 from radoboost.holder.signatures import AllSignatures, Prepared, SignatureSet, check_enough_examples, check_n_rados
+from radoboost.holder.tilted import refuse_tilted
 from radoboost.progress import Progress, no_progress, show_progress
 from radoboost.release import Release
 from radoboost.release.awaited import Awaited, check_parts, reading, refuse_other, writing
@@ -239,6 +240,7 @@ def craft(
     senders = [rows] if isinstance(rows, EncryptedRows) else list(rows)
     _check_together(senders)
     first = senders[0]
+    refuse_tilted(signatures, "encrypted sums")
     m, count, subsets = sum(part.n_rows for part in senders), check_n_rados(n_rados), signatures or AllSignatures()
     if m > first.most_rows:
         raise ArgumentError(

@@ -208,7 +208,10 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
         name = str(path)
         if file_kind(path) == "csv":
             line = header_line(path).decode("utf-8", "backslashreplace")
-            names = next(csv.reader([line], delimiter=file_separator(path, Marks(separator))), [])
+            try:
+                names = next(csv.reader([line], delimiter=file_separator(path, Marks(separator))), [])
+            except csv.Error as error:
+                raise TableError(f"the first line of {path} is no list of column names: {error}; repair it") from None
             check_different(names, str(path))
             return dict.fromkeys([*names, *(name for name in folder_columns(path) if name not in names)])
         schema = FolderColumns.of([path], typed=False).added(file_schema(path, STRICT), path)

@@ -26,6 +26,7 @@ from radoboost.holder.noise import LARGEST_SCALE
 from radoboost.holder.signatures import AllSignatures, FeatureInterval
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
 from radoboost.release import Release
+from radoboost.release.tilted import is_tilted
 
 LINEAR = "linear"
 _LARGEST_DISTANCE = 100.0  # beyond it, moments are as good as without noise
@@ -199,7 +200,8 @@ def plain_table(release: Release) -> PlainTable:
     signatures, m, band = release.signatures, release.n_examples, None
     banded = release.law == "banded sums"
     with _one_line(release):
-        if signatures["name"] != (FeatureInterval.name if banded else AllSignatures.name):
+        by_coins = AllSignatures.name if not is_tilted(release) else signatures["name"]  # those of the first batch are
+        if signatures["name"] != (FeatureInterval.name if banded else by_coins):
             raise ReleaseError(
                 f"rados of the signature set {signatures['name']!r} have a law that this attack does not know; it "
                 "knows those of all signatures, and of a feature band"

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
+from radoboost.holder.batch_sizes import BatchSizes
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.declared import Declared
-from radoboost.holder.feature_maps import PLANNED, Columns, n_outputs
+from radoboost.holder.feature_maps import FITTING, PLANNED, Columns, n_outputs
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import AllSignatures, SignatureSet
@@ -35,15 +36,15 @@ class Asked:
     """What the caller of `craft` asked for, checked as far as possible without a mechanism or a table.
 
     `n_rados` is 0 where no rados are wanted. `scale` may be "auto". Signatures are drawn by `signature_key`, and
-    `seeded` says whether that follows from a seed.
+    `seeded` says whether that follows from a seed. With `i_know`, what voids promises or hands out rows is allowed.
     `rows` is about how many rows there are, from public knowledge. `earlier` are earlier releases of the same table.
     `person` is the column that says whose row it is, and of each person at most `max_rows` rows contribute: which of
     them, a key from the operating system decides. A `choice_key` is for audits and tests. `columns` says which columns
     the release has: "linear" are the table's own, and what "auto" means is the mechanism's. `weights` say how often
     each row counts: they are one for each row, or the name of a column. Rows have numbers from `first_row` on, where
     holders with one seed number the rows of all of them. Noise on sums is drawn in so many `shares`, one of each holder
-    of a room; 1 where there is one holder. `share` names the columns that another holder has too, whose sums without
-    labels stand beside the rados; None where none stand there.
+    of a room; 1 where there is one holder. `fitted` says what columns="fitting" came to. `share` names the columns that
+    another holder has too, whose sums without labels stand beside the rados; None where none stand there.
     """
 
     n_rados: int
@@ -57,7 +58,7 @@ class Asked:
     scale: str | None = "auto"
     intercept: bool = True
     seeded: bool = False
-    may_seed: bool = False
+    i_know: bool = False
     rows: int | None = None
     earlier: tuple[Earlier, ...] = ()
     person: str | None = None
@@ -68,6 +69,7 @@ class Asked:
     share: tuple[str, ...] | None = None
     first_row: int = 0
     shares: int = 1
+    fitted: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def numbering(self) -> dict[str, int]:
@@ -87,6 +89,7 @@ class Asked:
                 f"columns={self.columns!r} follow from what the mechanism moments releases first; take that mechanism "
                 "(--epsilon), or other columns (--columns)"
             )
+        self.refuse_fitting()
         return "linear" if self.columns == "auto" else self.columns
 
     def width(self, features: Sequence[str]) -> int:
@@ -109,6 +112,14 @@ class Asked:
             raise ArgumentError(
                 f"{name} is for two classes, and there are {len(classes)}; take moments (--epsilon) or plain rados, or "
                 "make two classes of them"
+            )
+
+    def refuse_fitting(self) -> None:
+        """Refuse columns="fitting", for mechanisms that may not go by the number of rows, or have other columns."""
+        if self.columns == FITTING:
+            raise ArgumentError(
+                "columns='fitting' goes by the exact number of rows, so it is for crafting plain releases alone; leave "
+                "columns out (--columns), for what the mechanism prescribes, or name them"
             )
 
     def refuse_rows(self) -> None:
@@ -192,7 +203,8 @@ class Circumstances:
     `moments` depends on. `n_classes` counts the classes of a plain release. With `query`, rows are those of the answer
     to a query. `cluster` names the machines that saw the table's rows, where it was not this one alone. Signatures that
     are `drawn_together` have one key for all rows: those of a prescribed size. `room` has the holders, where there are
-    several. `shared` names the columns whose sums without labels stand beside the rados; None where there are none.
+    several. `shared` names the columns whose sums without labels stand beside the rados; None where there are none. Of
+    tilted rados, `batches` says how many examples rados of each later batch sum.
     """
 
     scale: str
@@ -214,6 +226,7 @@ class Circumstances:
     drawn_together: bool = False
     room: Gathering | None = None
     shared: tuple[str, ...] | None = None
+    batches: tuple[BatchSizes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -271,7 +284,7 @@ class Mechanism(Protocol):
     once has `foreseen_bookings(asked)`: the events that it will book, as far as they are known beforehand. One whose
     noise, if any, is added to sums, and that needs nothing else from all rows, works in a room: `in_rooms` is True. One
     whose releases may have sums without labels beside rados, for columns that holders share, has `may_share`, which is
-    True.
+    True. One whose rados may be tilted has `may_tilt`, which is True.
     """
 
     @property

@@ -5,10 +5,11 @@ contributes in `moment_passes`, and how much noise each stage gets in `moment_bu
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.declared import check_names
@@ -45,6 +46,9 @@ from radoboost.release import Statement
 from radoboost.release.drawn import check_room
 from radoboost.tables.labels import check_classes, check_n_classes, label_spelling
 from radoboost.tables.mapped import mapped
+
+if TYPE_CHECKING:
+    from radoboost.holder.foreseen import Foreseen
 
 UNITS = ("record", "label")
 RELATIONS = ("add", "replace")
@@ -143,13 +147,17 @@ class Moments:
 
     def foresee(self, asked: Asked) -> str | None:
         """Which columns about so many declared rows carry; None where that, or how many columns there are, is open."""
+        foreseen = self._foreseen(asked)
+        return None if foreseen is None else foreseen.sentence()
+
+    def _foreseen(self, asked: Asked) -> "Foreseen | None":
         names = declared_features(asked)
         if asked.rows is None or names is None:
             return None
         from radoboost.holder.foreseen import foresee
 
         outlook = _outlook(asked, names)
-        return foresee(self, asked.rows, outlook, _shape(asked, names, outlook)).sentence()
+        return foresee(self, asked.rows, outlook, _shape(asked, names, outlook))
 
     def _check_shape(self, asked: Asked, features: Sequence[str]) -> None:
         """Refuse noise that cannot be sampled, or an epsilon that so few declared rows cannot carry."""
@@ -337,6 +345,26 @@ class Moments:
             return _REPLACED_PROMISES, _REPLACED_EXPOSED
         return (_RECORD_PROMISES, _RECORD_EXPOSED) if self.unit == "record" else (_LABEL_PROMISES, _LABEL_EXPOSED)
 
+    def account_declared(self, asked: Asked) -> tuple[Event, dict[str, Any]]:
+        """As `account`, of a table as it was declared: with its categories, classes and persons.
+
+        Without a number of rows there is no plan and no error to expect. That so few rows cannot carry the epsilon is
+        part of the answer here, and no reason to refuse.
+        """
+        self.check(replace(asked, rows=None))
+        names = _known_features(asked)
+        event = self.dearest(_shape(asked, names, _outlook(asked, names)))
+        foreseen = self._foreseen(asked)
+        if foreseen is None:
+            return event, {}
+        plans = {}
+        for word in ("linear", *WORDS) if _is_planned(asked) else ():
+            with suppress(ArgumentError):  # it would make too many columns
+                plans[word] = self._foreseen(replace(asked, columns=word)) or foreseen
+        expected = _expected(foreseen, plans, len(names), _n_classes(asked))
+        plan = {"word": asked.columns, **foreseen.to_dict()}
+        return event, {"plan": plan, "noise": foreseen.noise, "expected": expected}
+
     @classmethod
     def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
         """What all stages cost together, the noise of each, and what error to expect of so many rows and columns."""
@@ -430,25 +458,21 @@ def _n_classes(asked: Asked) -> int:
     return 2 if asked.classes is None else len(check_classes(asked.classes))
 
 
-def _account_of_table(
-    mechanism: Moments, question: Question, rows: int, n_features: int
-) -> tuple[Event, dict[str, Any]]:
-    """What all stages cost for about so many rows and columns, their plan, its noise, and what error to expect."""
+def _expected(
+    foreseen: "Foreseen", others: Mapping[str, "Foreseen"], n_features: int, n_classes: int
+) -> dict[str, Any]:
+    """What error to expect of a plan, and of what other words for columns would give, as JSON data."""
     from radoboost.holder.expected_error import TYPICAL, expect_of
-    from radoboost.holder.foreseen import all_plans, plan_for
 
-    about: Any = {"private_bounds": question.private_bounds, "n_classes": question.n_classes}
-    foreseen = plan_for(mechanism, rows, n_features, question.columns, **about)
     expectation = expect_of(foreseen)
-    others = all_plans(mechanism, rows, n_features, **about)
     by_word = [
         {"word": word, "n_columns": one.plan.n_columns, "expected": dict(expect_of(one).errors)[TYPICAL]}
         for word, one in others.items()
     ]
-    expected = {
-        "rows": rows,
+    return {
+        "rows": foreseen.n_examples,
         "columns": n_features,
-        **({} if question.n_classes == 2 else {"n_classes": question.n_classes}),
+        **({} if n_classes == 2 else {"n_classes": n_classes}),
         "carries": expectation.carries,
         "enough": expectation.enough().removeprefix("; "),
         "errors": [{"without_noise": best, "expected": error} for best, error in expectation.errors],
@@ -457,6 +481,18 @@ def _account_of_table(
         "typical": TYPICAL,
         "by_word": by_word,
     }
+
+
+def _account_of_table(
+    mechanism: Moments, question: Question, rows: int, n_features: int
+) -> tuple[Event, dict[str, Any]]:
+    """What all stages cost for about so many rows and columns, their plan, its noise, and what error to expect."""
+    from radoboost.holder.foreseen import all_plans, plan_for
+
+    about: Any = {"private_bounds": question.private_bounds, "n_classes": question.n_classes}
+    foreseen = plan_for(mechanism, rows, n_features, question.columns, **about)
+    others = all_plans(mechanism, rows, n_features, **about)
+    expected = _expected(foreseen, others, n_features, question.n_classes)
     plan = {"word": question.columns, **foreseen.to_dict()}
     shape = replace(foreseen.shape, n_planned=0, n_ranked=0)
     return mechanism.dearest(shape), {"plan": plan, "noise": foreseen.noise, "expected": expected}

@@ -7,9 +7,11 @@ from radoboost.holder.grid import make_columns
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Secrets
 from radoboost.holder.mechanisms.shared_sums import check_share, shared_places
+from radoboost.holder.mechanisms.tilted_batches import check_tilted, exposed_by_tilting, later_batches, sum_batches
 from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey, through_map
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import check_enough_examples
+from radoboost.holder.tilted import Tilted
 from radoboost.privacy import NotPrivate, Relation
 from radoboost.release import Statement
 
@@ -76,12 +78,14 @@ class Plain:
     private: ClassVar[bool] = False
     law: ClassVar[str] = "sums"
     may_share: ClassVar[bool] = True
+    may_tilt: ClassVar[bool] = True
     secrets: ClassVar[Secrets] = Secrets(row_noise=False, sum_noise=False)
     in_rooms: ClassVar[bool] = True
 
     def check(self, asked: Asked) -> None:
         """Refuse a scale that cannot be used, a first row that would say nothing, and columns that cannot be shared."""
         check_scale(asked)
+        check_tilted(asked)
         asked.check_first_row()
         check_share(asked)
 
@@ -89,16 +93,20 @@ class Plain:
         """Rados as they are."""
         shared_places(asked, run.source)  # refuses names that are not there before rows are read
         asked, through = through_map(asked, run)
-        facts = survey(asked, run, passes=2 if through is None else 3)
+        passes = (2 if through is None else 3) + later_batches(asked)
+        facts = survey(asked, run, passes=passes)
         columns = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept)
         check_enough_examples(asked.n_rados, facts.all_rows, asked.subsets)
-        return sum_rados(asked, run, facts, columns, asked.subsets, {}, through=through)
+        if isinstance(asked.subsets, Tilted):
+            return sum_batches(asked, run, facts, columns, asked.subsets, self, through)
+        return sum_rados(asked, run, facts, columns, asked.subsets, asked.fitted, through=through)
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """No guarantee: epsilon is infinite, whichever tables are called neighbours."""
         exposed = (
             *exposed_by_scale(circumstances.scale, circumstances.mapped),
             *exposed_by_sharing(circumstances.shared),
+            *exposed_by_tilting(circumstances),
         )
         first = _NOT_PROTECTED[:3] if circumstances.n_classes == 2 else _OF_CLASSES
         statement = make_statement(

@@ -44,7 +44,7 @@ def check_declared(asked: Asked, *, may_search: bool = False) -> int | None:
 
     With `may_search` the mechanism can find bounds privately.
     """
-    if asked.seeded and not asked.may_seed:
+    if asked.seeded and not asked.i_know:
         raise ArgumentError(
             "a seed makes the signatures known, and every promise with it; leave it out, or say i_know"
             " (--i-know) to get a release with an infinite epsilon"

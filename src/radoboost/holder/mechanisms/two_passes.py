@@ -14,7 +14,8 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.class_sums import SumClasses
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.declared import Declared, check_bounds, check_names, limit_arrays
-from radoboost.holder.feature_maps import make_map, n_outputs
+from radoboost.holder.feature_maps import FITTING, MOST_PRODUCTS, make_map, n_outputs
+from radoboost.holder.fitting import Fitting
 from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Through
 from radoboost.holder.mechanisms.shared_sums import SumShared, shared_places
@@ -52,7 +53,7 @@ def check_scale(asked: Asked) -> str:
     asked.refuse_person("this mechanism")
     LabelsSeen(asked.label_name, asked.classes)
     scale = resolve_scale(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
-    if asked.fixed_columns != "linear" and scale == "none":
+    if (asked.columns == FITTING or asked.fixed_columns != "linear") and scale == "none":
         raise ArgumentError("scale=None leaves columns as they are, and a feature map does not; leave one of them out")
     return scale
 
@@ -62,17 +63,30 @@ def through_map(asked: Asked, run: Run) -> tuple[Asked, Through | None]:
 
     What is asked for of the mapped table, and the map; None where columns stay as they are.
     """
-    if asked.fixed_columns == "linear":
-        return asked, None
     features, groups, bounded = run.source.features, run.source.groups, check_scale(asked) == "bounds"
-    width = n_outputs(asked.fixed_columns, features, groups, bounded=bounded) + asked.intercept
+    fitting = Fitting.of(features, groups) if asked.columns == FITTING else None
+    if fitting is not None and fitting.wide:  # however many rows there are, so that no pass is needed
+        asked, fitting = _fitted(asked, fitting, 0), None
+    columns = "quadratic" if fitting else asked.fixed_columns  # that is the widest that it may come to
+    if columns == "linear":
+        return asked, None
+    width = n_outputs(columns, features, groups, bounded=bounded, most=MOST_PRODUCTS) + asked.intercept
     check_memory(run.engine, asked.n_rados, width)  # all that can be refused by the names comes before the first pass
     facts = survey(asked, run, passes=3)
+    if fitting is not None:
+        asked = _fitted(asked, fitting, facts.all_rows)
+        if asked.columns == "linear":  # of few rows, which are soon read again
+            return asked, None
     inputs = make_columns(features, facts.scale, facts.limits, facts.exact, intercept=False)
-    feature_map = make_map(asked.fixed_columns, inputs, groups)
+    feature_map = make_map(asked.fixed_columns, inputs, groups, MOST_PRODUCTS)
     run.source = mapped(run.source, feature_map)
     limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
     return replace(asked, declared=Declared(limits)), Through(feature_map, inputs)
+
+
+def _fitted(asked: Asked, fitting: Fitting, n_rows: int) -> Asked:
+    """What is asked for, with the columns that fit so many rows, and the reason."""
+    return replace(asked, columns=fitting.columns(n_rows), fitted={"fitting": fitting.to_dict(n_rows)})
 
 
 def survey(asked: Asked, run: Run, *, unbounded: str | None = None, passes: int = 2) -> Surveyed:
@@ -121,13 +135,13 @@ def sum_rados(
             run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs, offset=asked.first_row
         )
         sums = run.sum(sum_entries(task, run.source))
-        _check_unchanged(run, facts, sums.counts)
+        check_unchanged(run, facts, sums.counts)
         counts, blocks = sums.counts, {RADOS: run.pooled([sums.totals])[0] * steps}
     else:
         check_room(run.engine, run.source, n_rados * facts.rule.n_classes, len(columns))
         classes = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs, offset=asked.first_row)
         by_class = run.sum(sum_class_entries(classes, run.source))
-        _check_unchanged(run, facts, by_class.counts)
+        check_unchanged(run, facts, by_class.counts)
         counts, totals = by_class.counts, zip(facts.rule.classes, run.pooled(by_class.totals), strict=True)
         blocks = {class_block(value): total * steps for value, total in totals}
     return Made(
@@ -154,7 +168,7 @@ def sum_rados(
     )
 
 
-def _check_unchanged(run: Run, facts: Surveyed, counts: RowCounts) -> None:
+def check_unchanged(run: Run, facts: Surveyed, counts: RowCounts) -> None:
     """Refuse a table that changed between two passes, before its sums meet those of other holders."""
     if counts.n_rows != (before := facts.exact.n_rows):
         raise TableError(CHANGED.format(name=run.source.name, before=before, after=counts.n_rows))
@@ -169,7 +183,7 @@ def _share_beside(
     check_memory(run.engine, 2 * asked.n_rados, len(columns))  # rows are summed as dense ones
     rados = SumRados(run.engine, columns, facts.rule, asked.n_rados, prepared, offset=asked.first_row)
     sums = run.sum(SumShared(rados, places or (0,)))
-    _check_unchanged(run, facts, sums.counts)
+    check_unchanged(run, facts, sums.counts)
     shared = (*(columns[place] for place in places), columns[-1])
     blocks = {
         name: total * np.array([column.step for column in own])

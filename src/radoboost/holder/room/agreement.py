@@ -139,7 +139,9 @@ class Agreement:
             if asked.declared.schema is None or not asked.declared.schema.undecided():
                 asked.declared.refuse_private()
             # Nothing is promised, so one holder may have looked at its table for the schema.
-            check_declared(replace(asked, declared=replace(asked.declared, from_data=False)))
+            # How wide columns are that a word asks for is the mechanism's to say.
+            columns = "linear" if isinstance(asked.columns, str) else asked.columns
+            check_declared(replace(asked, declared=replace(asked.declared, from_data=False), columns=columns))
         if asked.n_rados and getattr(mechanism, "default_rados", None) == 0:
             raise ArgumentError(
                 f"{self.mechanism} makes no rados, and those drawn from its release would differ at each holder; leave "

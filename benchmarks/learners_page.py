@@ -1,0 +1,252 @@
+"""The results of `learners.py` on screen, as the generated parts of docs/learners.md, and held against their aims."""
+
+from pathlib import Path
+
+import numpy as np
+
+from measuring import fill_page
+from utility_page import signed, table
+from utility_pictures import _pyplot, _save
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, PICTURE = DOCS / "learners.md", DOCS / "images" / "learners.svg"
+PAPER, CONSTANT, FITTING = "RadoBoost, paper", "RadoBoost, constant", "moments, fitting"
+WORDS = ("linear", "signed-log", "quadratic")
+MOST_GAP = {"linear": 0.9, "signed-log": 0.9, "quadratic": 1.5}  # points behind regression with the same columns
+LEAST_GAIN = 1.5  # points, of moments with quadratic columns over regression with linear ones
+MANY_ROWS, MOST_LOSS, EXCEPTED = 1000, 1.0, "eeg"  # of tilted rados on one domain
+CLOSE, CLOSE_ON = 1.05, 8  # log-loss as a ratio to that of regression, and the number of domains
+NEAR, NEAR_ON = 2.0, 10  # points between the error that was expected and that of the test, and the number of domains
+NAMES = {
+    PAPER: "RadoBoost, as in the paper",
+    CONSTANT: "RadoBoost, with a constant",
+    "RadoBoost, lasso": "RadoBoost, lasso",
+    "RadoBoost, ridge": "RadoBoost, ridge",
+    "RadoBoost, scores": "RadoBoost, penalty on scores",
+    FITTING: '**moments, `columns="fitting"`**',
+}
+
+
+class Figures:
+    """The figures of a run: by method and domain, for each fold."""
+
+    def __init__(self, results):
+        self.sizes, self.domains = results["domains"], list(results["domains"])
+        rows = {(row["method"], row["domain"]): row for row in results["figures"]}
+        self.methods = list(dict.fromkeys(method for method, _ in rows))
+        self._rows = {key: self._own(row, rows) for key, row in rows.items()}
+
+    @staticmethod
+    def _own(row, rows):
+        """The row itself, or of columns that fit those with the columns they came to, fold by fold."""
+        if "as" not in row:
+            return row
+        others = [rows.get((f"moments, {word}", row["domain"])) for word in row["as"]]
+        if None in others:
+            return {}
+        keys = set.intersection(*({"errors", "log_loss", "expected"} & set(other) for other in others))
+        return {key: [other[key][fold] for fold, other in enumerate(others)] for key in keys}
+
+    def has(self, *methods, key="errors"):
+        """Whether methods have a figure on every domain."""
+        return all(key in self._rows.get((method, domain), {}) for method in methods for domain in self.domains)
+
+    def folds(self, method, domain, key="errors"):
+        return np.array(self._rows[method, domain][key])
+
+    def mean(self, method, key="errors"):
+        """The mean over domains of the mean over folds."""
+        return float(np.mean([self.folds(method, domain, key).mean() for domain in self.domains]))
+
+    def columns(self, method, domain):
+        return self._rows[method, domain].get("columns")
+
+    def as_words(self, domain, results):
+        """The columns that fitted a domain."""
+        words = [w for row in results["figures"] if row["domain"] == domain for w in row.get("as", ())]
+        return ", ".join(dict.fromkeys(words))
+
+
+# ---- aims
+
+
+def checks(results):
+    """What is aimed at, whether it is seen, and details; of what was measured alone."""
+    figures = Figures(results)
+    found = []
+    for word, most in MOST_GAP.items():
+        if figures.has(f"moments, {word}", f"regression, {word}"):
+            gap = figures.mean(f"moments, {word}") - figures.mean(f"regression, {word}")
+            what = f"moments with {word} columns are at most {most:g} points behind regression in the same, on average"
+            found.append((what, gap <= most, f"{gap:+.2f}"))
+    if figures.has("moments, quadratic", "regression, linear"):
+        gain = figures.mean("regression, linear") - figures.mean("moments, quadratic")
+        what = f"moments with quadratic columns are at least {LEAST_GAIN:g} points better than linear regression"
+        found.append((what, gain >= LEAST_GAIN, f"{gain:.2f}"))
+    if figures.has("tilted, quadratic", "moments, quadratic"):
+        found += tilted_checks(figures)
+    if figures.has("moments, signed-log", "regression, signed-log", key="log_loss"):
+        close = [domain for domain in figures.domains if loss_ratio(figures, domain) <= CLOSE]
+        what = f"with signed-log columns the log-loss is within {100 * (CLOSE - 1):.0f} % of regression's on {CLOSE_ON}"
+        found.append((f"{what} domains, by medians over folds", len(close) >= CLOSE_ON, f"on {len(close)}"))
+    if figures.has("moments, signed-log", key="expected"):
+        near = [domain for domain in figures.domains if abs(surprise(figures, "signed-log", domain)) <= NEAR]
+        what = f"the error that a model with signed-log columns expects is within {NEAR:g} points of the test's"
+        found.append((f"{what} on {NEAR_ON} domains", len(near) >= NEAR_ON, f"on {len(near)}"))
+    return found
+
+
+def tilted_checks(figures):
+    """Two batches against one, with the same folds and number of rados."""
+    losses = {domain: tilted_loss(figures, domain) for domain in figures.domains}
+    mean = float(np.mean(list(losses.values())))
+    large = [d for d in figures.domains if figures.sizes[d]["rows"] >= MANY_ROWS and d != EXCEPTED]
+    worst = max(large, key=losses.get) if large else None
+    excepted = f"; {EXCEPTED} {losses[EXCEPTED]:+.2f}" if EXCEPTED in losses else ""
+    return [
+        ("two tilted batches are better than plain rados on average, with quadratic columns", mean < 0, f"{mean:+.2f}"),
+        (
+            f"two tilted batches lose at most {MOST_LOSS:g} point on domains of {MANY_ROWS:,} rows or more, "
+            f"{EXCEPTED} excepted",
+            worst is None or losses[worst] <= MOST_LOSS,
+            (f"{worst} {losses[worst]:+.2f}" if worst else "there are none") + excepted,
+        ),
+    ]
+
+
+def tilted_loss(figures, domain):
+    return float(np.mean(figures.folds("tilted, quadratic", domain) - figures.folds("moments, quadratic", domain)))
+
+
+def loss_ratio(figures, domain, word="signed-log"):
+    """Medians over folds."""
+    ours, peer = (np.median(figures.folds(f"{name}, {word}", domain, "log_loss")) for name in ("moments", "regression"))
+    return float(ours / peer)
+
+
+def surprise(figures, word, domain):
+    """By how many points more errors are expected than there are."""
+    method = f"moments, {word}"
+    return float(figures.folds(method, domain, "expected").mean() - figures.folds(method, domain).mean())
+
+
+def not_seen(results):
+    """What is aimed at and not seen, in words."""
+    return [f"{what} ({details})" for what, seen, details in checks(results) if not seen]
+
+
+# ---- tables
+
+
+def gap_to_same(figures, method):
+    """Points behind regression on all rows, in the same columns where these have a regression of their own."""
+    word = method.split(", ")[-1]
+    peer = f"regression, {word}" if word in WORDS else "regression, linear"
+    return figures.mean(method) - figures.mean(peer) if figures.has(method, peer) else None
+
+
+def error_lines(figures, mark=lambda name: name):
+    for method in [method for method in figures.methods if figures.has(method)]:
+        gap = gap_to_same(figures, method)
+        errors = [f"{figures.folds(method, domain).mean():.1f}" for domain in figures.domains]
+        yield [mark(method), *errors, f"{figures.mean(method):.2f}", "" if gap is None else signed(gap, 2)]
+
+
+def error_table(results):
+    """Errors in percent by method and domain, and how far each is behind regression."""
+    figures = Figures(results)
+    head = ["", *figures.domains, "mean", "gap"]
+    return table(head, list(error_lines(figures, lambda name: NAMES.get(name, name))))
+
+
+def probability_table(results):
+    """By domain: the log-loss with signed-log columns, its ratio, and what error is expected."""
+    figures = Figures(results)
+    if not figures.has("moments, signed-log", "regression, signed-log", key="log_loss"):
+        return "Not measured yet."
+    words = [word for word in WORDS if figures.has(f"moments, {word}", key="expected")]
+    head = ["domain", "log-loss, moments", "regression", "ratio", *(f"expected and seen, {word}" for word in words)]
+    lines = []
+    for domain in figures.domains:
+        losses = [
+            np.median(figures.folds(f"{name}, signed-log", domain, "log_loss")) for name in ("moments", "regression")
+        ]
+        lines.append([domain, *(f"{loss:.3f}" for loss in losses), f"{losses[0] / losses[1]:.2f}"])
+        for word in words:
+            expected, seen = (figures.folds(f"moments, {word}", domain, key).mean() for key in ("expected", "errors"))
+            lines[-1].append(f"{expected:.1f}, {seen:.1f}")
+    return table(head, lines)
+
+
+def size_table(results):
+    """By domain: rows, columns, rados, and which columns fit."""
+    figures = Figures(results)
+    lines = []
+    for domain, size in figures.sizes.items():
+        wide = figures.columns("moments, quadratic", domain) if figures.has("moments, quadratic") else None
+        numbers = [f"{size[key]:,}" for key in ("rows", "columns", "rados")]
+        lines.append([domain, *numbers, "" if wide is None else f"{wide:,}", figures.as_words(domain, results)])
+    return table(["domain", "rows", "columns", "rados", "quadratic columns", "fitting"], lines)
+
+
+def aims(results):
+    return "\n".join(
+        f"- {'Seen' if seen else '**Not seen**'}: {what} ({details})." for what, seen, details in checks(results)
+    )
+
+
+def rendered(results):
+    """The page with the parts that are from here."""
+    parts = {"errors": error_table(results), "probabilities": probability_table(results)}
+    return fill_page(PAGE, {**parts, "sizes": size_table(results), "aims": aims(results)})
+
+
+def show(results):
+    figures = Figures(results)
+    width = max(len(domain) for domain in figures.domains)
+    print(f"{'':<38}{''.join(f'{domain:>{width + 2}}' for domain in figures.domains)}{'mean':>9}{'gap':>9}")
+    for name, *cells in error_lines(figures):
+        print(f"{name:<38}{''.join(f'{cell:>{width + 2}}' for cell in cells[:-2])}{cells[-2]:>9}{cells[-1]:>9}")
+    for what, seen, details in checks(results):
+        print(f"{'seen' if seen else 'NOT seen'}: {what} ({details})")
+
+
+def write(results):
+    PAGE.write_text(rendered(results))
+    draw(results)
+
+
+# ---- picture
+
+_STYLES = {  # Okabe and Ito's colours
+    PAPER: ("#999999", "X", "RadoBoost, paper"),
+    CONSTANT: ("#56B4E9", "P", "RadoBoost, with a constant"),
+    "moments, linear": ("#E69F00", "s", "moments, linear columns"),
+    "moments, quadratic": ("#D55E00", "o", "moments, quadratic columns"),
+    "tilted, quadratic": ("#CC79A7", "D", "tilted, quadratic columns"),
+    "regression, linear": ("black", "|", "logistic regression on all examples, linear"),
+    "regression, quadratic": ("#0072B2", "|", "logistic regression on all examples, quadratic"),
+}
+
+
+def draw(results):
+    """A row for each domain, a mark for each method."""
+    plt = _pyplot()
+    figures = Figures(results)
+    methods = [method for method in _STYLES if figures.has(method)]
+    rows = [*figures.domains, "mean"]
+    figure, axes = plt.subplots(figsize=(9, 0.32 * len(rows) + 1.6), layout="constrained")
+    for method in methods:
+        colour, marker, name = _STYLES[method]
+        errors = [figures.folds(method, domain).mean() for domain in figures.domains] + [figures.mean(method)]
+        size = 14 if marker == "|" else 6
+        axes.plot(errors, range(len(rows)), marker, color=colour, label=name, ms=size, mew=2 if marker == "|" else 1)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.get_yticklabels()[-1].set_fontweight("bold")
+    axes.invert_yaxis()
+    axes.axhline(len(rows) - 1.5, color="black", lw=0.6)
+    axes.grid(axis="y", color="#dddddd", lw=0.6)
+    axes.set_xlabel("test error, %")
+    figure.legend(loc="outside right upper", frameon=False)
+    _save(figure, PICTURE)
+    plt.close(figure)

@@ -1,0 +1,330 @@
+"""Every attack on one release: tried, with what it got; not for such a release; or what more it would need."""
+
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from radoboost.adversary import ATTACKS
+from radoboost.adversary.known import NeedsExtra, deadline, own_edges
+from radoboost.adversary.studies import ASSUMED, run_study
+from radoboost.errors import ArgumentError, ReleaseError, TableError
+from radoboost.findings import Figure, Findings, Panel, Series, Table
+from radoboost.findings.documents import Document, document
+from radoboost.progress import Progress, silent
+from radoboost.release import Release
+from radoboost.release.columns import CONSTANT
+from radoboost.release.laws import LAWS, NOISY_MOMENTS, SUMS
+from radoboost.release.tilted import of_first_batch
+
+HERE = "On this release"
+TRIED, NOT_HERE, NEEDS = "Tried", "Does not apply", "Would need more"
+GROUPS = {
+    TRIED: "Tried, with what it got",
+    NEEDS: "Not tried, for an adversary would need more than the file",
+    NOT_HERE: "Does not apply to such a release",
+}
+_BANDED, _NOISY_SUMS = "banded sums", "noisy sums"
+_FOR = {  # the laws that an attack is for
+    "reconstruct": (SUMS, _BANDED),
+    "linear": (SUMS, _NOISY_SUMS),
+    "probe": (SUMS, _BANDED),
+    "leak": (_BANDED,),
+    "membership": tuple(law for law in LAWS if law != "pooled sums"),
+    "confounder": (SUMS, _BANDED),
+    "hardness": (SUMS, _BANDED),
+}
+_SEVERAL_CLASSES = ("reconstruct", "probe", "leak", "hardness")
+_MOST_DRAWN = 2000  # records; with more the picture of how many rados give them back is left out
+_SEED = (
+    "It would need the seed of the signatures, which says which record is in which rado. The statement says of it: {}"
+)
+_TABLE = "It would need {}, to compare with."
+
+
+@dataclass(frozen=True)
+class Given:
+    """The release that the page is about, and what the adversary knows: a table, a seed, a row but for one bit.
+
+    `path`, and `named` where it is given, are what commands call the release and the table.
+    """
+
+    release: Release
+    path: str
+    table: Any = None
+    label: str | None = None
+    seed: int | None = None
+    rows: int | None = None
+    row: int = 0
+    named: str | None = None
+
+    def command(self, name: str, *options: str) -> str:
+        """The command that runs an attack on this release."""
+        return shlex.join(["rado", "attack", name, self.path, *options])
+
+    def of_seed(self) -> list[str]:
+        """The options of attacks that know the signatures."""
+        rows = [] if self.rows is None else ["--rows", str(self.rows)]
+        return ["--seed", "K" if self.seed is None else str(self.seed), *rows]
+
+    def of_table(self) -> list[str]:
+        """The options that name the table."""
+        files = self.table if isinstance(self.table, list) else [str(self.table)]
+        files = files if self.named is None else [self.named]
+        return [word for file in files for word in ("--table", file)] + ["--label", str(self.label)]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attack on a release: the group it is in, a sentence on what it got, does not fit or needs, and its findings.
+
+    `result` is what the attack returned, where it ran; `document` is None where there is nothing to show.
+    """
+
+    name: str
+    title: str
+    group: str
+    sentence: str
+    document: Document | None = None
+    result: Any = None
+
+    def to_dict(self) -> dict[str, str]:
+        """As JSON data."""
+        module = import_module(f"radoboost.{ATTACKS[self.name]}")
+        return {"group": self.group, ASSUMED: module.ASSUMES, HERE: _said(self.group, self.sentence)}
+
+
+def _said(group: str, sentence: str) -> str:
+    first = {TRIED: "", NOT_HERE: "Does not apply: ", NEEDS: "Not tried: "}[group]
+    return f"{first}{sentence[0].lower()}{sentence[1:]}" if first else sentence
+
+
+@dataclass(frozen=True)
+class Group:
+    """Attacks that fared alike."""
+
+    name: str
+    title: str
+    attempts: tuple[Attempt, ...]
+
+
+def grouped(attempts: list[Attempt]) -> list[Group]:
+    """Attempts by how they fared, those that were tried first."""
+    return [
+        Group(name, title, tuple(attempt for attempt in attempts if attempt.group == name))
+        for name, title in GROUPS.items()
+    ]
+
+
+def attack_all(inputs: Given, *, seconds: float, bar: Progress = silent) -> list[Attempt]:
+    """Run all attacks that there are for a release, each within so many seconds; none fails the others.
+
+    >>> import radoboost as rb
+    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, scale=None)
+    >>> {one.name: one.group for one in attack_all(Given(release, "a.rado.parquet"), seconds=0.1)}["leak"]
+    'Does not apply'
+    """
+    deadline(seconds)  # refuses a wrong time limit before any attack runs
+    attempts = []
+    for done, name in enumerate(ATTACKS):
+        bar("attacks", done, len(ATTACKS))
+        title = import_module(f"radoboost.{ATTACKS[name]}").TITLE
+
+        def step(task: str, part: int, total: int | None, title: str = title) -> None:
+            bar(f"{title} ({task})", part, total)
+
+        attempts.append(_attempt(name, title, inputs, seconds, step))
+    bar("attacks", len(ATTACKS), len(ATTACKS))
+    return attempts
+
+
+def _attempt(name: str, title: str, inputs: Given, seconds: float, bar: Progress) -> Attempt:
+    why = _why_not(name, inputs.release)
+    if why is not None:
+        return Attempt(name, title, NOT_HERE, why)
+    start = time.monotonic()
+    command, group, sentence, findings, result = inputs.command(name), TRIED, "", None, None
+    try:
+        command, lacking = _COMMANDS[name](inputs)
+        if lacking is None:
+            sentence, result, findings = _RUNS[name](inputs, seconds, bar)
+            sentence = of_first_batch(inputs.release, sentence)
+        else:
+            group, sentence = NEEDS, lacking
+    except NeedsExtra as error:
+        group, sentence = NEEDS, f"{error}."
+    except (ArgumentError, ReleaseError, TableError) as error:
+        sentence = f"It did not work: {error}."
+    if findings is None:
+        findings = Findings(name, title) if name == "reconstruct" else _study(name, title, seconds, bar)
+    module = import_module(f"radoboost.{ATTACKS[name]}")
+    paragraphs = {ASSUMED: module.ASSUMES, HERE: _said(group, sentence)}
+    made = document(command, time.monotonic() - start, {"seconds": seconds}, findings, paragraphs)
+    return Attempt(name, title, group, sentence, made, result)
+
+
+def _why_not(name: str, release: Release) -> str | None:
+    """Why an attack is not one on such a release; None if it is."""
+    if release.law not in _FOR[name]:
+        if name == "leak":
+            return "The release is not of the mechanism feature-band."
+        if release.law == NOISY_MOMENTS:
+            return "The release has noisy moments, and no rados that are sums over its records."
+        what = LAWS.get(release.law, "how its numbers were made is not known here")
+        return f"It is not for a release in which {what}."
+    if (
+        release.n_classes > 2
+        and name not in _SEVERAL_CLASSES
+        and not (name == "membership" and release.law == NOISY_MOMENTS)
+    ):
+        return f"It is for two classes, and the release has {release.n_classes}."
+    return None
+
+
+def _study(name: str, title: str, seconds: float, bar: Progress) -> Findings:
+    """How far an attack gets on made-up tables, or a note that this machine lacks what that needs."""
+    try:
+        return run_study(name, quick=True, seconds=seconds, bar=bar).findings
+    except ArgumentError as error:
+        return Findings(name, title, notes=[f"How far it gets on made-up tables was not tried: {error}."])
+
+
+# ---- the command of each attack, and what it lacks
+
+
+Asked = tuple[str, str | None]
+
+
+def _of_seed(name: str, inputs: Given, *more: str) -> Asked:
+    source = inputs.release.statement.random_source
+    return inputs.command(name, *inputs.of_seed(), *more), None if inputs.seed is not None else _SEED.format(
+        f"{source}."
+    )
+
+
+def _linear_asked(inputs: Given) -> Asked:
+    column = inputs.release.feature_names[-1]
+    return _of_seed("linear", inputs, *([] if column == CONSTANT else ["--column", column]))
+
+
+def _of_table(name: str, what: str, inputs: Given, *more: str) -> Asked:
+    if inputs.table is None:
+        return inputs.command(name, "--table", "TABLE", *more), _TABLE.format(what)
+    return inputs.command(name, *inputs.of_table(), *more), None
+
+
+def _hardness_asked(inputs: Given) -> Asked:
+    m = inputs.release.n_examples
+    size = "an unknown number of" if m is None else f"{m:,}"
+    return "rado attack study hardness --quick", (
+        f"It would need candidates for the {size} records, and a solver of hard problems with time to spare; what is "
+        "shown is how far an exact solver gets in general."
+    )
+
+
+_COMMANDS: dict[str, Callable[[Given], Asked]] = {
+    "reconstruct": lambda inputs: _of_seed("reconstruct", inputs),
+    "linear": _linear_asked,
+    "probe": lambda inputs: _of_table("probe", "a table that holds all rows of the release among others", inputs),
+    "leak": lambda inputs: _of_table(
+        "leak", "the whole table but for one value of the protected column", inputs, "--row", str(inputs.row)
+    ),
+    "membership": lambda inputs: (inputs.command("membership"), None),
+    "confounder": lambda inputs: _of_table("confounder", "the table that the release was made from", inputs),
+    "hardness": _hardness_asked,
+}
+
+
+# ---- each attack
+
+
+Got = tuple[str, Any, Findings | None]  # the sentence, the result, and findings of its own instead of a study's
+
+
+def _reconstruct(inputs: Given, seconds: float, bar: Progress) -> Got:
+    from radoboost.adversary.reconstruction import NAME, TITLE, reconstruct
+
+    assert inputs.seed is not None
+    result = reconstruct(inputs.release, inputs.seed, inputs.rows, seconds=seconds)
+    numbers = [(key, value) for key, value in result.to_dict().items() if isinstance(value, int)]
+    counts = Table("counts", "What is determined", ["what", "number"], [[key, value] for key, value in numbers])
+    figures = _growth(inputs, seconds)
+    return result.sentence(), result, Findings(NAME, TITLE, tables=[counts], figures=figures)
+
+
+def _growth(inputs: Given, seconds: float) -> list[Figure]:
+    """How many records the first so many rados give away."""
+    import numpy as np
+
+    from radoboost.adversary.known import inclusion_bits, n_examples, rado_integers
+    from radoboost.adversary.reconstruction import solve_integers
+
+    release, left = inputs.release, deadline(seconds)
+    m = n_examples(release, inputs.rows)
+    assert inputs.seed is not None
+    if m > _MOST_DRAWN or release.law == "banded sums":
+        return []
+    inside, rados = inclusion_bits(release, inputs.seed, m), rado_integers(release)[:, :1]
+    sizes, shares = sorted({int(n) for n in np.geomspace(1, len(rados), 16)}), []
+    for n in sizes:
+        if left() <= 0:
+            break
+        solution = solve_integers(inside[:n], rados[:n], seconds=max(left(), 1e-3))
+        shares.append(None if solution.rank is None else 100 * float(solution.found.mean()))
+    panel = Panel(
+        "", "rados used", "records got back, %", [Series("records", sizes[: len(shares)], shares)], log_x=True
+    )
+    caption = f"Share of the {m:,} records that the first so many rados and the seed determine."
+    return [Figure("growth", "Records got back, by rados", caption, [panel])]
+
+
+def _linear(inputs: Given, seconds: float, bar: Progress) -> Got:
+    from radoboost.adversary.linear import linear
+
+    assert inputs.seed is not None
+    column = inputs.release.feature_names[-1]
+    result = linear(inputs.release, inputs.seed, inputs.rows, column, seconds=seconds)
+    return result.sentence(), result, None
+
+
+def _probe(inputs: Given, seconds: float, bar: Progress) -> Got:
+    from radoboost.adversary.probe import probe
+
+    result = probe(inputs.release, inputs.table, label=inputs.label, seconds=seconds, bar=bar)
+    return result.sentence(), result, None
+
+
+def _leak(inputs: Given, seconds: float, bar: Progress) -> Got:
+    from radoboost.adversary.joint_leak import leak
+
+    result = leak(inputs.release, inputs.table, label=inputs.label, row=inputs.row, seconds=seconds, bar=bar)
+    return result.sentence(), result, None
+
+
+def _membership(inputs: Given, seconds: float, bar: Progress) -> Got:
+    from radoboost.adversary.membership import NAME, TITLE, membership_of
+    from radoboost.adversary.membership.findings import membership_findings
+
+    result = membership_of(inputs.release, seconds=seconds, bar=bar)
+    return result.sentence(), result, membership_findings(NAME, TITLE, [(result.mechanism, result)])
+
+
+def _confounder(inputs: Given, seconds: float, bar: Progress) -> Got:
+    from radoboost.paper.hardness.confounder import confound
+
+    edges = own_edges(inputs.release, inputs.table, label=inputs.label)
+    result = confound(inputs.release, edges, seconds=seconds)
+    none = "No other data set in the same ball was found."
+    return none if result is None else result.sentence(), result, None
+
+
+_RUNS: dict[str, Callable[[Given, float, Progress], Got]] = {
+    "reconstruct": _reconstruct,
+    "linear": _linear,
+    "probe": _probe,
+    "leak": _leak,
+    "membership": _membership,
+    "confounder": _confounder,
+}

@@ -1,0 +1,57 @@
+"""What to think of a release once attacks were tried on it."""
+
+from radoboost.adversary.attempts import NEEDS, TRIED, Attempt
+from radoboost.adversary.membership import Membership
+from radoboost.adversary.reconstruction import Reconstruction
+from radoboost.release import Statement
+from radoboost.release.plain_words import NONE, WRONG, Verdict, of_hundred, promise_in_words, verdict_of
+
+_MISTRUST = "do not trust it"
+
+
+def verdict_after(statement: Statement, attempts: list[Attempt]) -> Verdict:
+    """The verdict on a release by its statement, and by what attacks got from it.
+
+    >>> import radoboost as rb
+    >>> verdict_after(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4).statement, []).tone
+    'none'
+    """
+    stated, tried = verdict_of(statement), [attempt for attempt in attempts if attempt.group == TRIED]
+    sentences = (*_back(tried), *stated.sentences, *_not_tried(attempts))
+    refused = next((attempt for attempt in tried if _MISTRUST in attempt.sentence), None)
+    if refused is not None:
+        return Verdict(WRONG, "Contradicted: do not trust this release", (refused.sentence, *sentences))
+    measured = next((one.result for one in tried if isinstance(one.result, Membership) and one.result.roc), None)
+    if measured is None or measured.roc is None:
+        why = next((one.sentence for one in tried if one.name == "membership"), None)
+        return Verdict(stated.tone, stated.headline, (*([why] if why else []), *sentences))
+    got = f"{50 + 50 * measured.roc.advantage:.0f} of 100 times"
+    if measured.beats_claim:
+        headline = f"Contradicted by an attack: it guesses right {got}, and the statement does not allow that"
+        return Verdict(WRONG, headline, (measured.sentence(), *sentences))
+    if stated.tone == NONE or measured.claim is None:
+        attack = (
+            f"Tried on made-up tables of this size, somebody who knows all other records guesses right {got} which of "
+            "two records it was; a coin does so 50 of 100 times."
+        )
+        return Verdict(stated.tone, stated.headline, (attack, *sentences))
+    promise = promise_in_words(statement)
+    holds = "holds as far as attacks were tried" if measured.shown_share is not None else "was not put to the test"
+    headline = (
+        f"{promise[0].upper()}{promise[1:]} {holds}: the best attack guesses right {got}, the promise allows "
+        f"{of_hundred(statement.best_guess)}"
+    )
+    few = () if measured.shown_share is not None else ("There was time for too few runs; give the attack more.",)
+    return Verdict(stated.tone, headline, (*few, *sentences))
+
+
+def _back(tried: list[Attempt]) -> tuple[str, ...]:
+    """Records that an attack got back come before all else."""
+    return tuple(one.sentence for one in tried if isinstance(one.result, Reconstruction) and one.result.n_found)
+
+
+def _not_tried(attempts: list[Attempt]) -> tuple[str, ...]:
+    names = [attempt.name for attempt in attempts if attempt.group == NEEDS]
+    if not names:
+        return ()
+    return (f"Not tried, for it would take more than the file: {', '.join(names)}.",)

@@ -1,0 +1,81 @@
+"""rado sign-off: an officer's decision about a release, as a page."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from radoboost.cli.shell import check_page, default_output, say
+from radoboost.errors import OutputError
+
+
+def _complete_decision(incomplete: str) -> list[str]:
+    from radoboost.findings.signing import DECISIONS
+
+    return [name for name in DECISIONS if name.startswith(incomplete)]
+
+
+def sign_off(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    officer: Annotated[str, typer.Option(metavar="NAME", help="Who decides.")],
+    decision: Annotated[
+        str,
+        typer.Option(
+            metavar="D",
+            autocompletion=_complete_decision,
+            help="approve, approve-within (the conditions in the remarks) or refuse.",
+        ),
+    ],
+    remarks: Annotated[str, typer.Option(metavar="TEXT", help="Remarks, which the page shows as they are.")] = "",
+    day: Annotated[str, typer.Option("--date", metavar="YYYY-MM-DD", help="The day; today by default.")] = "",
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="PAGE", help="The page of rado attack report about this release, to be named."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT", help="The page; STEM.signoff.html by default.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a page that is there.")] = False,
+) -> None:
+    """Write an officer's decision about a release as one page, with its verdict, statement and digest.
+
+    The page is for people to keep. It is not signed in the sense of cryptography.
+
+    \b
+    Examples:
+      rado sign-off patients.rado.parquet --officer "A. Smith" --decision approve
+      rado sign-off patients.rado.parquet --officer "A. Smith" --decision refuse --remarks "No promise."
+    """
+    import radoboost as rb
+    from radoboost.findings.signing import SignOff, write_sign_off
+
+    place = output or default_output(str(release), "signoff.html")
+    signed = SignOff(officer, decision, remarks, day)
+    sources = [str(release), *([] if report is None else [str(report)])]
+    keep_sign_off(place, force)
+    check_page(place, sources, "-o", force=force)
+    line = sign_off_command(release, signed, place, report, force)
+    write_sign_off(rb.load(release), signed, place, name=release.name, command=shlex.join(line), report=report)
+    say(f"wrote {place}")
+
+
+def keep_sign_off(
+    place: Path, force: bool, advice: str = "choose another place with -o, or write over it with --force"
+) -> None:
+    """Refuse to write over any file that is there, for a sign-off is kept."""
+    if not force and os.path.lexists(place):
+        raise OutputError(f"{place.name} is there; {advice}")
+
+
+def sign_off_command(release: Path, signed: object, place: Path, report: Path | None, force: bool) -> list[str]:
+    """The words of the command that makes the same page."""
+    from radoboost.findings.signing import SignOff
+
+    assert isinstance(signed, SignOff)
+    words = ["rado", "sign-off", str(release), "--officer", signed.officer, "--decision", signed.decision]
+    words += ["--remarks", signed.remarks] if signed.remarks else []
+    words += ["--date", signed.date]
+    words += [] if report is None else ["--report", str(report)]
+    return [*words, "-o", str(place), *(["--force"] if force else [])]

@@ -1,0 +1,121 @@
+"""An officer's sign-off of a release: who decided what about which file, with the statement and what attacks got."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import date
+from html.parser import HTMLParser
+from pathlib import Path
+
+from radoboost.errors import ArgumentError, OutputError, reason
+from radoboost.release import Release
+from radoboost.release.plain_words import NONE, PROMISE, WEAK, WRONG, Verdict
+
+DECISIONS = {
+    "approve": "approved: the release may be passed on",
+    "approve-within": "approved under the conditions in the remarks",
+    "refuse": "refused: the release must not be passed on",
+}
+MOST_LETTERS = 10_000  # of remarks
+_MOST_NAME = 200
+_DIGEST, _TONE, _HEADLINE = "radoboost-release", "radoboost-tone", "radoboost-verdict"
+_MOST_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class SignOff:
+    """What an officer decides: a name, one of `DECISIONS`, remarks as typed, and the day.
+
+    >>> SignOff("A. Smith", "approve", "", "2026-01-31").decision
+    'approve'
+    """
+
+    officer: str
+    decision: str
+    remarks: str = ""
+    date: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.officer.strip() or len(self.officer) > _MOST_NAME:
+            raise ArgumentError(f"a sign-off needs the officer's name, of at most {_MOST_NAME} letters; give one")
+        if self.decision not in DECISIONS:
+            raise ArgumentError(f"a decision is one of {', '.join(DECISIONS)}; it is {self.decision!r}")
+        if self.decision == "approve-within" and not self.remarks.strip():
+            raise ArgumentError("an approval under conditions needs remarks that say which; give them")
+        if len(self.remarks) > MOST_LETTERS:
+            raise ArgumentError(f"remarks have at most {MOST_LETTERS:,} letters; these have {len(self.remarks):,}")
+        try:
+            day = date.fromisoformat(self.date) if self.date else date.today()
+        except ValueError:
+            raise ArgumentError(f"a date is written as 2026-01-31; it is {self.date!r}") from None
+        object.__setattr__(self, "date", day.isoformat())
+
+
+@dataclass(frozen=True)
+class Cited:
+    """A report of attacks that a sign-off names: its file, the digest of that, and the verdict that it came to."""
+
+    name: str
+    digest: str
+    verdict: Verdict
+
+
+def report_marks(digest: str, verdict: Verdict) -> dict[str, str]:
+    """What a report of attacks says of itself to programs, by names."""
+    return {_DIGEST: digest, _TONE: verdict.tone, _HEADLINE: verdict.headline}
+
+
+def cited(place: Path, release: Release) -> Cited:
+    """The report of attacks in a file, which must be about this release.
+
+    >>> import radoboost as rb
+    >>> cited(Path("nowhere.attacks.html"), rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4))
+    Traceback (most recent call last):
+      ...
+    radoboost.errors.OutputError: cannot read nowhere.attacks.html: No such file or directory
+    """
+    try:
+        with place.open("rb") as file:
+            content = file.read(_MOST_BYTES)
+    except OSError as error:
+        raise OutputError(f"cannot read {place}: {reason(error)}") from None
+    reader = _Marks()
+    reader.feed(content.decode("utf-8", "replace"))
+    marks = reader.marks
+    if _HEADLINE not in marks or marks.get(_TONE) not in (PROMISE, WEAK, NONE, WRONG):
+        raise ArgumentError(f"{place} is no report of attacks; rado attack report makes one")
+    if release.digest is None or marks.get(_DIGEST) != release.digest:
+        raise ArgumentError(f"{place} is about another release, or an older file of it; run rado attack report again")
+    return Cited(place.name, hashlib.sha256(content).hexdigest(), Verdict(marks[_TONE], marks[_HEADLINE]))
+
+
+def write_sign_off(
+    release: Release, signed: SignOff, place: Path, *, name: str, command: str, report: Path | None = None
+) -> None:
+    """One HTML page with an officer's decision about a release, its verdict, statement and digest."""
+    from radoboost.findings import pages
+    from radoboost.findings.about_release import about_release
+
+    pages.written(
+        place,
+        "sign_off.html",
+        title=f"Sign-off of {name}",
+        signed=signed,
+        decision=DECISIONS[signed.decision],
+        about=about_release(release, name),
+        report=None if report is None else cited(report, release),
+        command=command,
+    )
+
+
+class _Marks(HTMLParser):
+    """The names and contents of a page's `meta` elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marks: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note one element."""
+        values = dict(attrs)
+        if tag == "meta" and values.get("name"):
+            self.marks.setdefault(str(values["name"]), values.get("content") or "")

@@ -1,0 +1,172 @@
+"""The studio as a web application: its front page, its jobs, and the ways of holder, officer and learner."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from radoboost.cli.keeping import MODEL, RELEASE, SCHEMA
+from radoboost.errors import ArgumentError, RadoError
+from radoboost.studio import holder_way, learner_way, officer_way
+from radoboost.studio.folder import LEDGER, TABLE, UNREADABLE, Folder
+from radoboost.studio.guard import Door, Guard
+from radoboost.studio.jobs import Job
+from radoboost.studio.layout import Here, Sent, Studio, go, page, templates, wants_part
+
+WAYS = (holder_way.WAY, officer_way.WAY, learner_way.WAY)
+_ROUTERS = (holder_way.router, officer_way.router, learner_way.router)
+_STATIC = {
+    "style.css": ("radoboost.findings", "templates/style.css", "text/css"),
+    "htmx.min.js": ("radoboost.studio", "static/htmx.min.js", "text/javascript"),
+    "icon.svg": ("radoboost.studio", "static/icon.svg", "image/svg+xml"),
+}
+_TITLES = {TABLE: "Tables", RELEASE: "Releases", MODEL: "Models", SCHEMA: "Schemas", LEDGER: "Ledgers"}
+_TITLES[UNREADABLE] = "Files that cannot be read"
+router = APIRouter()
+
+
+def create(folder: Path, port: int, chosen: Path | None = None) -> FastAPI:
+    """The studio of a folder, for a server that listens at 127.0.0.1:port; `chosen` is a file to begin with.
+
+    >>> import tempfile
+    >>> app = create(Path(tempfile.mkdtemp()), 8000)
+    >>> app.state.studio.door.new_address().partition("=")[0]
+    'http://127.0.0.1:8000/enter?token'
+    """
+    studio = Studio(Folder(folder), Door(port), chosen)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=_lifespan)
+    app.state.studio = studio
+    app.add_middleware(Guard, door=studio.door, failed=_failed)
+    app.add_exception_handler(RadoError, _say_error)
+    app.add_exception_handler(HTTPException, _say_status)
+    app.add_exception_handler(422, _say_status)
+    for each in (router, *_ROUTERS):
+        app.include_router(each)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """When the server ends, jobs are cancelled and waited for."""
+    try:
+        yield
+    finally:
+        app.state.studio.at_end()
+        await run_in_threadpool(app.state.studio.jobs.close)
+
+
+@router.get("/")
+def front(request: Request, studio: Here) -> Response:
+    """Three doors, the files that are there, and what is running; a model that the command named opens at first."""
+    found, chosen = studio.folder.files(), None
+    if studio.chosen is not None and studio.chosen.is_file():
+        chosen = studio.folder.found(studio.chosen)
+        if chosen.kind == MODEL and not studio.opened:
+            studio.opened = True
+            return go(request, f"/learner/{learner_way.open_files(studio, (studio.chosen,))[0]}")
+    return page(request, "front.html", ways=WAYS, files=found, chosen=chosen, titles=_TITLES)
+
+
+@router.get("/favicon.ico")
+def favicon() -> Response:
+    """The icon, for browsers that ask for it before they know its place."""
+    return static("icon.svg")
+
+
+@router.get("/static/{name}")
+def static(name: str) -> Response:
+    """A file that ships with the package, of a few."""
+    if name not in _STATIC:
+        raise HTTPException(404)
+    package, path, kind = _STATIC[name]
+    return Response(files(package).joinpath(path).read_bytes(), media_type=kind)
+
+
+@router.get("/jobs/{number}")
+def job_page(request: Request, studio: Here, number: str) -> HTMLResponse:
+    """A page about one job."""
+    return page(request, "job.html", job=_job(studio, number))
+
+
+@router.get("/jobs/{number}/progress")
+def job_progress(request: Request, studio: Here, number: str) -> HTMLResponse:
+    """How far a job is: a part of a page, asked for each second; when it has ended, the page is loaded again."""
+    job = _job(studio, number)
+    response = page(request, "progress.html", job=job)
+    if job.is_over:
+        response.headers["hx-refresh"] = "true"
+    return response
+
+
+@router.post("/jobs/{number}/cancel")
+def cancel(request: Request, studio: Here, number: str) -> Response:
+    """Cancel a job, and go back to its page."""
+    job = _job(studio, number)
+    job.cancel()
+    job.wait(1.0)
+    return go(request, job.address)
+
+
+@router.post("/elsewhere")
+def elsewhere(request: Request, studio: Here) -> HTMLResponse:
+    """An address that lets one more browser in, once."""
+    return page(request, "elsewhere.html", address=studio.door.new_address())
+
+
+@router.get("/quit")
+def ask_to_quit(request: Request) -> HTMLResponse:
+    """Ask whether to end the studio."""
+    return page(request, "quit.html")
+
+
+@router.post("/quit")
+def quit_studio(request: Request, studio: Here, form: Sent) -> HTMLResponse:
+    """End the studio, once that was confirmed."""
+    if form.text("sure", "") != "yes":
+        raise ArgumentError("the studio ends once you confirm it; use the button on the page")
+    response = page(request, "ended.html")
+    studio.quitting = True
+    return response
+
+
+def _job(studio: Studio, number: str) -> Job:
+    job = studio.jobs.get(number)
+    if job is None:
+        raise HTTPException(404)
+    return job
+
+
+async def _say_error(request: Request, error: Exception) -> Response:
+    line = " ".join(str(error).split())
+    return await run_in_threadpool(page, request, "error.html", 400, title="That did not work", line=line)
+
+
+async def _say_status(request: Request, error: Any) -> Response:
+    status = getattr(error, "status_code", 400)
+    line = {404: "there is no such page", 405: "this page is read, or sent, in another way"}.get(
+        status, "this request cannot be answered"
+    )
+    return await run_in_threadpool(page, request, "error.html", status, title="Not here", line=line)
+
+
+def _failed(scope: Scope, number: str) -> Response:
+    """A page about a failure that nobody foresaw; its traceback is on stderr."""
+    line = f"something went wrong (failure {number}); the terminal of rado studio says more"
+    try:
+        request = Request({**scope, "state": {}})
+        return HTMLResponse(
+            templates().get_template("error.html").render(
+                studio=scope["app"].state.studio, csrf="", path="", wants_part=wants_part(request),
+                title="Something went wrong", line=line,
+            ),
+            500,
+        )  # fmt: skip
+    except Exception:
+        return PlainTextResponse(f"{line}\n", 500)

@@ -1,0 +1,238 @@
+"""What a holder is ready to spend: the texts of a form, what they mean, and what that would promise, without data."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from radoboost.cli.protection import chosen_mechanism
+from radoboost.errors import ArgumentError, RadoError
+from radoboost.holder.costs import account_for_schema, foreseen_bookings
+from radoboost.privacy.ledger import Ledger, glance
+from radoboost.tables.schema import Schema
+
+_MOST_TABLES = 200  # of one ledger in a list
+
+LEAST, MOST = -2.0, 1.0  # of the slider: powers of ten
+STEP = 0.05
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The texts of the form; `problems` says what is wrong, by field.
+
+    >>> Budget(epsilon="a little").problems()["epsilon"]
+    "epsilon must be a number above 0; it is 'a little'"
+    >>> Budget(promise="yes", epsilon="1", rows="5,000").numbers()["rows"]
+    5000
+    """
+
+    promise: str = "yes"
+    epsilon: str = "1"
+    delta: str = "1e-6"
+    unit: str = "record"
+    relation: str = "add"
+    rows: str = ""
+    person: str = ""
+    max_rows: str = ""
+    n_rados: str = ""
+    ledger: str = ""
+    compose: tuple[str, ...] = ()
+    output: str = ""
+
+    @property
+    def private(self) -> bool:
+        """Whether something is promised about records."""
+        return self.promise == "yes"
+
+    @property
+    def slider(self) -> float:
+        """Where the slider stands: the power of ten of epsilon, to its next mark."""
+        try:
+            power = math.log10(_positive("epsilon", self.epsilon) or 1.0)
+        except ArgumentError:
+            power = 0.0
+        return round(max(LEAST, min(MOST, round(power / STEP) * STEP)), 2)
+
+    def moved(self, slider: str, shown: tuple[str, str]) -> "Budget":
+        """The budget with the epsilon of the slider, if that was moved and the field was not.
+
+        `shown` are the epsilon and the slider that the form was made with.
+
+        >>> [Budget(epsilon=text).moved("-0.3", ("1", "0.0")).epsilon for text in ("1", "2")]
+        ['0.5', '2']
+        """
+        try:
+            power, before = round(float(slider), 2), round(float(shown[1]), 2)
+        except ValueError:
+            return self
+        if not LEAST <= power <= MOST or power == before or self.epsilon != shown[0]:
+            return self
+        return replace(self, epsilon=f"{10**power:.2g}")
+
+    def problems(self) -> dict[str, str]:
+        """What is wrong, by field."""
+        return _read(self)[1]
+
+    def numbers(self) -> dict[str, Any]:
+        """What the fields mean; None where nothing was typed, and for fields that do not apply."""
+        numbers, problems = _read(self)
+        if problems:
+            raise ArgumentError("; ".join(problems.values()))
+        return numbers
+
+    def mechanism(self) -> Any:
+        """The mechanism, as the options of `rado craft` choose it."""
+        numbers = self.numbers()
+        names = ("epsilon", "delta", "unit", "relation")
+        options = {name: numbers[name] if self.private else None for name in names}
+        return chosen_mechanism(None, {**options, "noise_std": None})
+
+    def options(self) -> list[str]:
+        """The options of `rado craft` that say the same."""
+        numbers = self.numbers()
+        if not self.private:
+            return [] if numbers["n_rados"] is None else ["-n", str(numbers["n_rados"])]
+        words = ["--epsilon", repr(numbers["epsilon"]), "--delta", repr(numbers["delta"])]
+        words += [] if self.unit == "record" else ["--unit", self.unit]
+        return words + (["--relation", "replace"] if numbers["relation"] == "replace" else [])
+
+    def table_options(self) -> list[str]:
+        """The options that say how many rows there are, and whose."""
+        numbers = self.numbers()
+        named = {"--rows": numbers["rows"], "--person": numbers["person"], "--max-rows": numbers["max_rows"]}
+        return [text for option, value in named.items() if value is not None for text in (option, str(value))]
+
+
+def _read(budget: Budget) -> tuple[dict[str, Any], dict[str, str]]:
+    """What the fields of a budget mean, and what is wrong with them."""
+    readers = {"n_rados": _whole} if not budget.private else {
+        "epsilon": _positive, "delta": _positive, "rows": _whole, "max_rows": _whole
+    }  # fmt: skip
+    numbers: dict[str, Any] = {item.name: None for item in fields(budget)}
+    problems = {}
+    for name, reader in readers.items():
+        try:
+            numbers[name] = reader(name, getattr(budget, name))
+        except ArgumentError as error:
+            problems[name] = str(error)
+    if not budget.private:
+        return numbers, problems
+    for name in ("epsilon", "delta"):
+        if numbers[name] is None and name not in problems:
+            problems[name] = f"{name} is missing; type a number"
+    if budget.unit not in ("record", "label") or budget.relation not in ("add", "replace"):
+        problems["unit"] = "choose what is protected"
+    numbers |= {"unit": budget.unit, "relation": budget.relation, "person": budget.person or None}
+    if budget.unit == "label":
+        numbers["relation"] = None
+    if numbers["person"] is None:
+        numbers["max_rows"] = None
+        problems.pop("max_rows", None)
+    elif numbers["max_rows"] is None and "max_rows" not in problems:
+        problems["max_rows"] = "say how many rows of each person may contribute at most; more rows take more noise"
+    return numbers, problems
+
+
+@dataclass(frozen=True)
+class Books:
+    """A ledger of the folder, and one table in it; `left` and `after` are epsilons of one more release."""
+
+    name: str
+    table: str
+    total: str
+    spent: float
+    left: float
+    after: float | None = None
+    cost: float = 0.0
+    refusal: str = ""
+    neighbours: str = ""
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What a budget would promise of a table that a schema declares; `lines` say why there is no answer."""
+
+    answer: Mapping[str, Any] | None = None
+    books: Books | None = None
+    lines: tuple[str, ...] = field(default=())
+
+
+def prospect(budget: Budget, schema: Schema, ledger: Path | None, table: str | None, name: str) -> Prospect:
+    """What a budget would promise, without data: by what was declared alone.
+
+    >>> from radoboost.tables.kinds import Number
+    >>> schema = Schema({"age": Number(0, 120)}, "ill", ("no", "yes"))
+    >>> prospect(Budget(rows="5000"), schema, None, None, "").answer["neighbours"]
+    'one record added or removed'
+    """
+    if not budget.private:
+        return Prospect()
+    problems = budget.problems()
+    if problems:
+        return Prospect(lines=tuple(problems.values()))
+    try:
+        numbers, mechanism = budget.numbers(), budget.mechanism()
+        persons = {"person": numbers["person"], "max_rows": numbers["max_rows"]}
+        answer = account_for_schema(mechanism, schema, rows=numbers["rows"], **persons)
+        books = None if ledger is None else _books(ledger, table, name, mechanism, schema, persons)
+    except RadoError as error:
+        return Prospect(lines=(str(error),))
+    return Prospect(answer, books)
+
+
+def tables_of(ledger: Path) -> list[str]:
+    """The tables of a ledger; none where it cannot be read."""
+    try:
+        return [table for table, _, _ in glance(ledger, _MOST_TABLES)]
+    except RadoError:
+        return []
+
+
+def _books(
+    place: Path, table: str | None, name: str, mechanism: Any, schema: Schema, persons: Mapping[str, Any]
+) -> Books:
+    """What a ledger has left, and what this would leave."""
+    ledger = Ledger(place, table)
+    document = ledger.to_dict()
+    total, whole = document["total"], document["total"]["mu_squared"]
+    books = Books(
+        name,
+        ledger.table,
+        f"epsilon {total['epsilon']:g} at delta {total['delta']:g}, for {total['neighbours']} as neighbours",
+        document["spent"]["mu_squared"] / whole,
+        document["largest_epsilon"],
+        neighbours=total["neighbours"],
+        delta=total["delta"],
+    )
+    try:
+        cost = ledger.check(*foreseen_bookings(mechanism, schema, **persons))
+    except RadoError as error:
+        return replace(books, refusal=str(error))
+    return replace(books, after=ledger.largest_epsilon(cost), cost=float(cost.mu_squared) / whole)
+
+
+def _positive(name: str, text: str) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ArgumentError(f"{name} must be a number above 0; it is {text.strip()[:40]!r}")
+    return value
+
+
+def _whole(name: str, text: str) -> int | None:
+    word = text.strip().replace(",", "").replace(" ", "").replace("_", "")
+    if not word:
+        return None
+    if not (word.isascii() and word.isdecimal() and len(word) < 16 and int(word) > 0):
+        raise ArgumentError(f"{_NAMES[name]} must be a whole number above 0; it is {text.strip()[:40]!r}")
+    return int(word)
+
+
+_NAMES = {"rows": "the number of rows", "max_rows": "rows of each person", "n_rados": "the number of rados"}

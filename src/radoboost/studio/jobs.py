@@ -1,0 +1,220 @@
+"""Work that takes longer than a page may: it runs in a thread, says how far it is, and can be cancelled.
+
+There are two lanes, each with one job at a time: `work` for what takes long, and `look` for what a person waits for.
+Jobs belong to the studio and not to a page: a reload, or another tab, sees the same ones.
+"""
+
+import queue
+import secrets
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from radoboost.errors import RadoError
+
+Lane = Literal["work", "look"]
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+_MOST = 200  # jobs that are remembered; the oldest that ended are forgotten first
+_LAST_WAIT = 30.0  # seconds for all jobs to end when the studio does
+
+
+class Cancelled(BaseException):
+    """A job that was told to end. Like an interrupt, it is no `Exception`: nobody takes it for a failure."""
+
+
+@dataclass
+class Job:
+    """One piece of work: `state`, and how far it is as (task, done, total).
+
+    `progress` is the callable to give to the work; it raises `Cancelled` where the job was cancelled. `address` is the
+    page of its result. `note` is a line about what a cancelled or failed job left behind, such as a booking.
+    """
+
+    title: str
+    address: str = "/"
+    lane: Lane = "work"
+    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    state: State = "waiting"
+    task: str = ""
+    done: int = 0
+    total: int | None = None
+    result: Any = None
+    failure: str = ""
+    note: str = ""
+    notices: list[str] = field(default_factory=list)
+    began: float | None = None
+    ended: float | None = None
+    _stop: threading.Event = field(default_factory=threading.Event, repr=False)
+    _over: threading.Event = field(default_factory=threading.Event, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def progress(self, task: str, done: int, total: int | None) -> None:
+        """Say how far it is, and end here if the job was cancelled."""
+        if self._stop.is_set():
+            raise Cancelled
+        self.task, self.done, self.total = task, done, total
+
+    def cancel(self) -> None:
+        """Ask the job to end: one that waits ends at once, a running one at its next step."""
+        self._stop.set()
+        with self._lock:
+            if self.state == "waiting":
+                self.state = "cancelled"
+                self._over.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether the job has ended, within so many seconds."""
+        return self._over.wait(seconds)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is done, failed or cancelled."""
+        return self._over.is_set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to end and has not yet."""
+        return self._stop.is_set() and not self.is_over
+
+    @property
+    def percent(self) -> int | None:
+        """How much of the work is done, of 100, where that is known."""
+        return None if not self.total else max(0, min(100, int(100 * self.done / self.total)))
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return 0.0 if self.began is None else (self.ended or time.monotonic()) - self.began
+
+    def _run(self, function: Callable[["Job"], Any]) -> None:
+        with self._lock:
+            if self.is_over:
+                return
+            self.state, self.began = "running", time.monotonic()
+        try:
+            self.result = function(self)
+            self.state = "done"
+        except Cancelled:
+            self.state = "cancelled"
+        except RadoError as error:
+            self.failure, self.state = " ".join(str(error).split()), "failed"
+        except MemoryError:
+            self.failure, self.state = "there is not enough memory for this; ask for less, or free some", "failed"
+        except BaseException:
+            print(f"rado studio: failure {self.id[:8]}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+            self.failure = f"something went wrong (failure {self.id[:8]}); the terminal of rado studio says more"
+            self.state = "failed"
+        finally:
+            self.ended = time.monotonic()
+            self._over.set()
+
+
+class Jobs:
+    """All jobs of a studio.
+
+    >>> jobs = Jobs()
+    >>> job = jobs.start("counting", lambda job: sum(range(10)))
+    >>> job.wait(10), job.state, job.result
+    (True, 'done', 45)
+    >>> jobs.close()
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+        self._lanes: dict[Lane, queue.SimpleQueue[tuple[Job, Callable[[Job], Any]]]] = {}
+        self._closed = False
+
+    def start(self, title: str, function: Callable[[Job], Any], *, address: str = "/", lane: Lane = "work") -> Job:
+        """Run `function(job)` as soon as its lane is free; what it returns is the job's `result`."""
+        job = Job(title, address, lane)
+        with self._lock:
+            if self._closed:
+                job.cancel()
+            self._forget()
+            self._jobs[job.id] = job
+            if lane not in self._lanes:
+                self._lanes[lane] = queue.SimpleQueue()
+                threading.Thread(target=self._work, args=(self._lanes[lane],), daemon=True).start()
+            self._lanes[lane].put((job, function))
+        return job
+
+    def get(self, number: str) -> Job | None:
+        """The job with an id."""
+        with self._lock:
+            return self._jobs.get(number)
+
+    def all(self) -> list[Job]:
+        """All jobs that are remembered, the newest first."""
+        with self._lock:
+            return list(self._jobs.values())[::-1]
+
+    def running(self) -> list[Job]:
+        """The jobs that have not ended, in their order."""
+        return [job for job in self.all()[::-1] if not job.is_over]
+
+    def close(self) -> None:
+        """Cancel all jobs, and wait until they have ended, for they may be writing a file."""
+        with self._lock:
+            self._closed = True
+        jobs, end = self.running(), time.monotonic() + _LAST_WAIT
+        for job in jobs:
+            job.cancel()
+        for job in jobs:
+            if not job.wait(max(0.0, min(1.0, end - time.monotonic()))):
+                print(f"rado studio: waiting for this to end: {job.title}", file=sys.stderr, flush=True)
+                job.wait(max(0.0, end - time.monotonic()))
+
+    def _work(self, lane: "queue.SimpleQueue[tuple[Job, Callable[[Job], Any]]]") -> None:
+        while True:
+            job, function = lane.get()
+            with _warnings_of(job):
+                job._run(function)
+            del job, function  # a result must not outlive its job
+
+    def _forget(self) -> None:
+        ended = [number for number, job in self._jobs.items() if job.is_over]
+        for number in ended[: max(0, len(self._jobs) - _MOST + 1)]:
+            del self._jobs[number]
+
+
+_noting: dict[int, Job] = {}  # by threads
+_gathering = ExitStack()
+_gathering_lock = threading.Lock()
+
+
+@contextmanager
+def _warnings_of(job: Job) -> Iterator[None]:
+    """Let a job have the warnings of its own thread as `notices`; those of other threads go where they went before.
+
+    Filters of warnings are those of the whole process: the first job that begins sets them, and the last one to end
+    puts them back.
+    """
+    with _gathering_lock:
+        if not _noting:
+            _gathering.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = partial(_note, warnings.showwarning)
+        _noting[threading.get_ident()] = job
+    try:
+        yield
+    finally:
+        with _gathering_lock:
+            del _noting[threading.get_ident()]
+            if not _noting:
+                _gathering.close()
+
+
+def _note(elsewhere: Callable[..., None], message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+    job = _noting.get(threading.get_ident())
+    if job is None or not issubclass(category, UserWarning):
+        elsewhere(message, category, *place, **more)
+    else:
+        job.notices += [" ".join(str(line).split()) for line in getattr(message, "lines", (message,))]

@@ -1,0 +1,92 @@
+"""How pages are made: from templates, with what every page has."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from radoboost.findings.pages import templates as findings_templates
+from radoboost.studio.folder import MOST_LISTED, Folder, Found, size_text
+from radoboost.studio.guard import Door, Form, Session
+from radoboost.studio.jobs import Jobs
+from radoboost.studio.sessions import Sessions
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+@dataclass
+class Studio:
+    """What all pages share: the folder, the jobs, who may come in, and what people are at.
+
+    `opened` says that the file which the command named was shown. `at_end` is called when the server ends.
+    """
+
+    folder: Folder
+    door: Door
+    chosen: Path | None = None
+    jobs: Jobs = field(default_factory=Jobs)
+    sessions: Sessions = field(default_factory=Sessions)
+    quitting: bool = False
+    opened: bool = False
+    at_end: Callable[[], None] = lambda: None
+
+
+def studio_of(request: Request) -> Studio:
+    """The studio that a request is for."""
+    studio: Studio = request.app.state.studio
+    return studio
+
+
+def form_of(request: Request) -> Form:
+    """The form that was sent; the guard has read and checked it."""
+    form: Form = request.state.form
+    return form
+
+
+Here = Annotated[Studio, Depends(studio_of)]
+Sent = Annotated[Form, Depends(form_of)]
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """A page, or a part of one, from a template. Every template has `studio`, `session` and `wants_part`."""
+    session: Session = request.state.session
+    more = {"studio": studio_of(request), "session": session, "csrf": session.form_token, "path": request.url.path}
+    text = templates().get_template(template).render(**more, wants_part=wants_part(request), **values)
+    return HTMLResponse(text.encode(), status)
+
+
+def wants_part(request: Request) -> bool:
+    """Whether htmx asks for a part of a page."""
+    return "hx-request" in request.headers
+
+
+def go(request: Request, address: str) -> Response:
+    """Send the browser to another page of the studio, after a form."""
+    if wants_part(request):
+        return Response(status_code=204, headers={"hx-redirect": address})
+    return RedirectResponse(address, 303)
+
+
+@functools.cache
+def templates() -> "jinja2.Environment":
+    """The templates of the studio and of findings, which escape whatever is put into them."""
+    import jinja2
+
+    findings = findings_templates()
+    environment = findings.overlay(
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader("radoboost.studio"), jinja2.PackageLoader("radoboost.findings")]
+        )
+    )
+    environment.globals = {**findings.globals, "most_listed": MOST_LISTED}
+    environment.filters = {**findings.filters, "size": size_text, "files_of": _files_of}
+    return environment
+
+
+def _files_of(files: list[Found], kind: str) -> list[Found]:
+    return [found for found in files if found.kind == kind]

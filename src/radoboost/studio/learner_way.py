@@ -1,0 +1,301 @@
+"""The learner's way: from releases to a model, what it says, probabilities, scores, and the model elsewhere."""
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from radoboost.cli.keeping import MODEL, RELEASE
+from radoboost.cli.shell import check_page
+from radoboost.errors import ArgumentError
+from radoboost.findings.explained import write_page
+from radoboost.findings.inside import write_inside
+from radoboost.learner.export import FORMATS
+from radoboost.learner.one_row import explain_row
+from radoboost.studio.commands import piped
+from radoboost.studio.folder import TABLE, short_names
+from radoboost.studio.jobs import Job
+from radoboost.studio.layout import Here, Sent, Studio, go, page, wants_part
+from radoboost.studio.learner_pages import LearnerSession, commands_of, options_of, order_of, row_of
+from radoboost.studio.learning import Choices, Learned, Sources, look, read_model, read_sources
+from radoboost.studio.model_work import ExportOrder, ScoreOrder, export_place, scores_place
+from radoboost.studio.typed_rows import fields_of, read_row
+from radoboost.studio.ways import Way
+
+WAY = Way(
+    "learner",
+    "I want to learn",
+    "Learn a model from a release, see what it says and how sure it is, and take it elsewhere.",
+    {RELEASE: "Learn from it", MODEL: "See what it says"},
+)
+router = APIRouter(prefix="/learner")
+_SHORT = 0.5  # seconds within which most files are read, so that their page is the first one to be seen
+_ROW_SCORES = Path("row.scores.csv")
+
+
+@router.get("")
+def choose(request: Request, studio: Here) -> HTMLResponse:
+    """Choose a release, several of them, or a model."""
+    return page(request, "learner_choose.html", way=WAY, files=studio.folder.files(*WAY.kinds), release=RELEASE)
+
+
+@router.post("")
+def begin(request: Request, studio: Here, form: Sent) -> Response:
+    """Begin with releases or with a model, which are read in a job."""
+    if not form.all("file"):
+        raise ArgumentError("no release is chosen; tick two or more, or begin with one by its button")
+    places = tuple(dict.fromkeys(studio.folder.file(word) for word in form.all("file")))
+    number, reading = open_files(studio, places)
+    reading.wait(_SHORT)
+    if reading.state == "failed":
+        raise ArgumentError(reading.failure)
+    return go(request, f"/learner/{number}")
+
+
+def open_files(studio: Studio, places: tuple[Path, ...]) -> tuple[str, Job]:
+    """A session of releases or a model, by the first of them, and the job that reads them."""
+    names = ", ".join(studio.folder.name(place) for place in places)
+    is_model = studio.folder.found(places[0]).kind == MODEL
+    if is_model and len(places) > 1:
+        raise ArgumentError(f"{studio.folder.name(places[0])} is a model; begin with it alone, or with releases alone")
+
+    def read(_: Job) -> Sources | Learned:
+        with short_names(studio.folder.root):
+            return read_model(places[0]) if is_model else read_sources(places)
+
+    reading = studio.jobs.start(f"Reading {names}", read, lane="look")
+    number = studio.sessions.add(LearnerSession(places, reading))
+    reading.address = f"/learner/{number}"
+    return number, reading
+
+
+@router.get("/{number}")
+def options(request: Request, studio: Here, number: str) -> Response:
+    """How to learn from releases; a model has its own page."""
+    session = studio.sessions.get(number, LearnerSession)
+    if isinstance(session.reading.result, Learned):
+        return go(request, f"/learner/{number}/model")
+    if session.sources is None:
+        return _page(request, studio, number, "learner_reading.html", job=session.reading)
+    return _page(request, studio, number, "learner.html", **options_of(studio, session, session.sources))
+
+
+@router.post("/{number}/options")
+def change_options(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Take the options, and show the command that they make."""
+    session = studio.sessions.get(number, LearnerSession)
+    sources = _sources(session)
+    session.choices = Choices.of(form)
+    if not wants_part(request):
+        return go(request, f"/learner/{number}")
+    return page(request, "learner_command.html", **options_of(studio, session, sources))
+
+
+@router.post("/{number}")
+def learn(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Learn, as a job, and look inside afterwards."""
+    session = studio.sessions.get(number, LearnerSession)
+    sources = _sources(session)
+    with session.lock:
+        session.choices = Choices.of(form)
+        if session.learning is not None and not session.learning.is_over:
+            raise ArgumentError("this is being learned already; wait for it, or cancel it")
+        order = order_of(studio, sources, session.choices)
+        with short_names(studio.folder.root):
+            order.check()
+        address = f"/learner/{number}/model"
+
+        def work(job: Job) -> Learned:
+            learned = order.learn(job)
+            _look(studio, number, session, learned)
+            return learned
+
+        if session.looking is not None:
+            session.looking.cancel()
+        session.order, session.looking, session.report, session.row = order, None, "", None
+        session.scoring = session.exporting = None
+        session.learning = studio.jobs.start(f"Learning {studio.folder.name(order.place)}", work, address=address)
+    session.learning.wait(_SHORT)
+    return go(request, address)
+
+
+@router.get("/{number}/model")
+def model(request: Request, studio: Here, number: str) -> Response:
+    """What the model says, and the statement of the release behind it."""
+    session = studio.sessions.get(number, LearnerSession)
+    learned = session.learned
+    if learned is None:
+        if session.learning is None:
+            return go(request, f"/learner/{number}")
+        return _page(request, studio, number, "learner_reading.html", job=session.learning)
+    with session.lock:
+        if session.looking is None:  # it was read from a file
+            _look(studio, number, session, learned)
+            assert session.looking is not None
+            session.looking.wait(_SHORT)
+    notices = [] if session.learning is None else session.learning.notices
+    drawn = learned.model.learner.get("drawn_rados")
+    if drawn:
+        notices = [*notices, f"The release has no rados, so {drawn:,} were drawn from its moments."]
+    values = {"cover": learned.cover(), "looking": session.looking, "notices": notices, "report": session.report}
+    suggested = f"{learned.place.name.removesuffix('.json').removesuffix('.model')}.html"
+    commands = commands_of(studio, session, learned)
+    return _page(request, studio, number, "learner_model.html", suggested=suggested, commands=commands, **values)
+
+
+@router.post("/{number}/look")
+def look_again(request: Request, studio: Here, number: str) -> Response:
+    """Look inside once more, where that was cancelled or failed."""
+    session, learned = _session(studio, number)
+    with session.lock:
+        if session.looking is None or (session.looking.is_over and session.looking.state != "done"):
+            _look(studio, number, session, learned)
+    return go(request, f"/learner/{number}/model")
+
+
+@router.post("/{number}/report")
+def report(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Write the page that `rado learn --report` writes; of a model alone, what `rado show --html` does."""
+    session, learned = _session(studio, number)
+    if session.looking is None or session.looking.state != "done":
+        raise ArgumentError("the look inside has not ended yet; wait for it, and write the page then")
+    name = form.text("report")
+    place = studio.folder.place(name)
+    with short_names(studio.folder.root):
+        check_page(place, [str(learned.place), *map(str, session.places)], "-o", learned.place)
+        line = commands_of(studio, session, learned, studio.folder.name(place))[-1]
+        if session.order is None:
+            write_page(learned.model, place, name=learned.place.name, command=line)
+        else:
+            write_inside(session.looking.result.inside, place, name=learned.place.name, command=line)
+    session.report = studio.folder.name(place)
+    return go(request, f"/learner/{number}/model")
+
+
+@router.get("/{number}/row")
+def row(request: Request, studio: Here, number: str) -> Response:
+    """A form for one row, and what the model says of it."""
+    session = studio.sessions.get(number, LearnerSession)
+    if session.learned is None:
+        return go(request, f"/learner/{number}/model")
+    return _page(request, studio, number, "learner_row.html", **row_of(session, session.learned))
+
+
+@router.post("/{number}/row")
+def change_row(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Take a row, and say how probable each class is, and why."""
+    session, learned = _session(studio, number)
+    session.typed = {each.id: form.text(each.id, "").strip() for each in fields_of(learned.model)}
+    _, table, lines = read_row(learned.model, form)
+    with short_names(studio.folder.root):
+        explained = explain_row(learned.model, table)
+    name = Path(studio.folder.name(learned.place))
+    session.row = (explained, piped(lines, "predict", name, "-", "-o", _ROW_SCORES))
+    if not wants_part(request):
+        return go(request, f"/learner/{number}/row")
+    return page(request, "learner_answer.html", **row_of(session, learned))
+
+
+@router.get("/{number}/table")
+def table(request: Request, studio: Here, number: str) -> Response:
+    """Choose a table to score, and see what came out."""
+    session = studio.sessions.get(number, LearnerSession)
+    if session.learned is None:
+        return go(request, f"/learner/{number}/model")
+    schema = session.learned.model.schema
+    values = {"tables": studio.folder.files(TABLE), "order": session.scores, "job": session.scoring}
+    label = "" if schema is None else schema.label or ""
+    return _page(request, studio, number, "learner_table.html", label=label, **values)
+
+
+@router.post("/{number}/table")
+def score(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Score a table, as a job."""
+    session, learned = _session(studio, number)
+    rows = studio.folder.file(form.text("path", "").strip() or form.text("table"))
+    output = form.text("output", "").strip() or scores_place(studio.folder.name(rows))
+    with session.lock, short_names(studio.folder.root):
+        if session.scoring is not None and not session.scoring.is_over:
+            raise ArgumentError("a table is being scored already; wait for it, or cancel it")
+        order = ScoreOrder(
+            studio.folder.root,
+            learned,
+            rows,
+            form.text("label", "").strip(),
+            _names(form.text("keep", "")),
+            studio.folder.place(output),
+        )
+        order.check()
+        title, address = f"Scoring {studio.folder.name(rows)}", f"/learner/{number}/table"
+        session.scores, session.scoring = order, studio.jobs.start(title, order.run, address=address)
+    session.scoring.wait(_SHORT)
+    return go(request, address)
+
+
+@router.get("/{number}/export")
+def elsewhere(request: Request, studio: Here, number: str) -> Response:
+    """Choose a form to take the model elsewhere."""
+    session = studio.sessions.get(number, LearnerSession)
+    if session.learned is None:
+        return go(request, f"/learner/{number}/model")
+    values = {"order": session.program, "job": session.exporting, "forms": FORMATS}
+    return _page(request, studio, number, "learner_export.html", **values)
+
+
+@router.post("/{number}/export")
+def write_program(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Write the model as a program, as a job."""
+    session, learned = _session(studio, number)
+    to = form.text("to")
+    output = form.text("output", "").strip() or export_place(learned.place, to)
+    with session.lock, short_names(studio.folder.root):
+        if session.exporting is not None and not session.exporting.is_over:
+            raise ArgumentError("the model is being exported already; wait for it")
+        table, keep = form.text("table", "").strip(), _names(form.text("keep", ""))
+        order = ExportOrder(studio.folder.root, learned, to, table, keep, studio.folder.place(output))
+        title, address = f"Writing {studio.folder.name(order.place)}", f"/learner/{number}/export"
+        session.program, session.exporting = order, studio.jobs.start(title, order.run, address=address, lane="look")
+    session.exporting.wait(2 * _SHORT)
+    return go(request, address)
+
+
+# ---- what pages have
+
+
+def _page(request: Request, studio: Studio, number: str, template: str, **values: Any) -> HTMLResponse:
+    session = studio.sessions.get(number, LearnerSession)
+    place = session.places[0] if session.learned is None else session.learned.place
+    name = ", ".join(map(studio.folder.name, session.places)) if session.learned is None else studio.folder.name(place)
+    return page(request, template, way=WAY, number=number, at=session, name=name, **values)
+
+
+def _look(studio: Studio, number: str, session: LearnerSession, learned: Learned) -> None:
+    """Begin to look inside a model."""
+    line = commands_of(studio, session, learned)[-1]
+
+    def work(job: Job) -> Any:
+        with short_names(studio.folder.root):
+            return look(learned, line, job)
+
+    title = f"Looking inside {studio.folder.name(learned.place)}"
+    session.looking = studio.jobs.start(title, work, address=f"/learner/{number}/model")
+
+
+def _session(studio: Studio, number: str) -> tuple[LearnerSession, Learned]:
+    """A session that has a model."""
+    session = studio.sessions.get(number, LearnerSession)
+    if session.learned is None:
+        raise ArgumentError("there is no model yet; learn one first")
+    return session, session.learned
+
+
+def _sources(session: LearnerSession) -> Sources:
+    if session.sources is None:
+        raise ArgumentError("no release is read yet; begin with one")
+    return session.sources
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Names of columns, one on each line."""
+    return tuple(line.strip() for line in text.splitlines() if line.strip())

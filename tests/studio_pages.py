@@ -1,0 +1,83 @@
+"""A studio over a folder, run by a real server in a thread, and a client that can say anything to it."""
+
+import http.client
+import re
+import threading
+import time
+from contextlib import contextmanager
+from urllib.parse import urlencode
+
+from radoboost.studio.app import create
+from radoboost.studio.server import listening, studio_server
+
+FORM = "application/x-www-form-urlencoded"
+
+
+class Client:
+    """Requests to a studio; `enter` lets it in. Every request is a connection of its own."""
+
+    def __init__(self, port, studio):
+        self.port, self.studio = port, studio
+        self.host = f"127.0.0.1:{port}"
+        self.cookie = self.csrf = ""
+
+    def send(self, method, path, body=None, headers=None, timeout=20.0):
+        """The status, the headers and the text of an answer; headers that are None are left out."""
+        own = {"Host": self.host, "Cookie": self.cookie or None, **(headers or {})}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            if isinstance(body, bytes):
+                own = {"Content-Length": str(len(body)), **own}
+            for name, value in own.items():
+                if value is not None:
+                    connection.putheader(name, value)
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read().decode()
+        finally:
+            connection.close()
+
+    def get(self, path, **headers):
+        return self.send("GET", path, headers=headers)
+
+    def post(self, path, fields=None, headers=None):
+        """A form as the studio's own pages send it."""
+        body = urlencode({"csrf": self.csrf, **(fields or {})}).encode()
+        own = {"Origin": f"http://{self.host}", "Content-Type": FORM}
+        return self.send("POST", path, body, {**own, **(headers or {})})
+
+    def new_path(self):
+        """The path of a new address with a token."""
+        return self.studio.door.new_address().removeprefix(f"http://127.0.0.1:{self.port}")
+
+    def enter(self):
+        status, headers, _ = self.get(self.new_path())
+        assert (status, headers["Location"]) == (303, "/")
+        self.cookie = headers["Set-Cookie"].partition(";")[0]
+        self.csrf = re.search(r'name="csrf" value="([^"]+)"', self.get("/")[2])[1]
+        return self
+
+    def file_id(self, text):
+        """The id that the list on the front page gives to the file whose line contains a text."""
+        return next(found.id for found in self.studio.folder.files() if text in found.name)
+
+
+@contextmanager
+def running(folder, chosen=None):
+    """A client of a studio that runs over a folder, not yet let in."""
+    with listening(0) as door:
+        port = door.getsockname()[1]
+        app = create(folder, port, chosen)
+        server = studio_server(app)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+        thread.start()
+        end = time.monotonic() + 30
+        while not server.started and thread.is_alive() and time.monotonic() < end:
+            time.sleep(0.01)
+        try:
+            yield Client(port, app.state.studio)
+        finally:
+            server.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive(), "the server did not end"

@@ -1,0 +1,161 @@
+"""Pages about a release: the verdict, plain words and pictures; attacks in groups; the sign-off by its command."""
+
+import dataclasses
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import radoboost as rb
+from radoboost.adversary import attempts
+from radoboost.adversary.known import NeedsExtra
+from radoboost.findings.about_release import about_release
+from radoboost.findings.matrices import release_pictures
+from radoboost.privacy import Relation
+from radoboost.release.checking import Contradicted
+from radoboost.release.digests import Damaged
+from radoboost.release.plain_words import _WHO, answers, verdict_of
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def release(name):
+    return rb.load(FIXTURES / f"{name}.rado.parquet")
+
+
+@pytest.fixture
+def plain(rado):
+    """A plain release in the working directory."""
+    shutil.copy(FIXTURES / "plain.rado.parquet", "plain.rado.parquet")
+    return rado
+
+
+def test_every_relation_has_words():
+    assert set(_WHO) == set(Relation)
+
+
+@pytest.mark.parametrize(
+    ("name", "tone"), [("plain", "none"), ("moments", "promise"), ("noisy-rados", "promise"), ("feature-band", "weak")]
+)
+def test_a_verdict_names_its_neighbours(name, tone):
+    statement = release(name).statement
+    verdict = verdict_of(statement)
+    assert verdict.tone == tone
+    if tone != "none":
+        assert f"for {statement.neighbours}" in verdict.headline
+    own = [answer for answer in answers(release(name)) if answer.question != "What is not protected?"]
+    for sentence in (sentence for answer in own for sentence in answer.sentences if "epsilon" in sentence):
+        assert statement.neighbours in sentence or sentence.startswith("Several rows of one person: epsilon at most")
+
+
+def test_a_guess_that_is_nearly_always_right_is_a_weak_promise(rng):
+    crafted = rb.craft(
+        rng.random((50, 1)), rng.integers(0, 2, 50), mechanism=rb.Moments(30.0), bounds=[[0, 1]], classes=(0, 1)
+    )
+    assert verdict_of(crafted.statement).tone == "weak"
+
+
+def test_pictures_of_every_kind_of_release():
+    for name in ("plain", "moments", "noisy-rados", "feature-band"):
+        assert [picture.name for picture in release_pictures(release(name))] == ["rados", "moments"]
+    rng = np.random.default_rng(3)
+    few = rb.craft(rng.random((60, 30)), rng.integers(0, 3, 60), n_rados=80, seed=1)
+    rados, moments = release_pictures(few)
+    assert "the first 24 of 31 columns" in rados.caption and "the first 56 of 80 rados" in rados.caption
+    assert b"<script" not in moments.wide_svg and len(rados.wide_svg) < 60_000
+    alone = rb.craft(rng.random((60, 2)), rng.integers(0, 2, 60), n_rados=1, seed=1)
+    assert [picture.name for picture in release_pictures(alone)] == ["rados"]
+
+
+def test_names_of_columns_are_no_markup():
+    rng = np.random.default_rng(3)
+    table = pa.table({"<b>&\x1b": rng.random(20), "class": rng.integers(0, 2, 20)})
+    about = about_release(rb.craft(table, label="class", n_rados=9), "a")
+    svg = about.pictures[0].wide_svg.decode()
+    assert "<b>" not in svg and "&lt;b&gt;&amp;" in svg and "\x1b" not in svg
+
+
+def test_contradicted_and_damaged_are_told_apart(tmp_path):
+    honest, place = release("moments"), tmp_path / "a.rado.parquet"
+    replace(honest, statement=replace(honest.statement, best_guess=0.5)).save(place)
+    with pytest.raises(Contradicted, match="do not trust it"):
+        rb.load(place)
+    honest.save(place)
+    place.write_bytes(place.read_bytes()[:-9])
+    with pytest.raises(Damaged, match="truncated"):
+        rb.load(place)
+
+
+def test_a_missing_package_is_what_an_attack_would_need(plain, monkeypatch):
+    def missing(*_):
+        raise NeedsExtra("this attack needs flint; install it with: pip install 'radoboost[attacks]'")
+
+    def study(name, **_):
+        raise rb.ArgumentError("not now")
+
+    for name in ("reconstruct", "linear", "membership"):
+        monkeypatch.setitem(attempts._RUNS, name, missing)
+    monkeypatch.setattr(attempts, "run_study", study)
+    code, out, err = plain("attack", "report", "plain.rado.parquet", "--seed", "7", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert {name for name, entry in found["attacks"].items() if entry["group"] == "Would need more"} == {
+        "reconstruct", "linear", "probe", "membership", "confounder", "hardness"
+    }  # fmt: skip
+    assert found["verdict"]["tone"] == "none" and "needs flint" in Path("plain.attacks.html").read_text()
+
+
+def test_a_statement_that_an_attack_beats_ends_in_exit_code_1(rado, rng):
+    declared = {"bounds": [(0, 1)] * 2, "classes": (0, 1), "n_rados": 20}
+    honest = rb.craft(rng.random((30, 2)), rng.integers(0, 2, 30), mechanism=rb.NoisyRados(4.0), **declared)
+    half = {**honest.mechanism, "noise_std": honest.mechanism["noise_std"] / 2}
+    dataclasses.replace(honest, mechanism=half).save("half.rado.parquet")
+    code, out, err = rado("attack", "report", "half.rado.parquet", "--seconds", "120")
+    assert code == 1 and out.startswith("Contradicted by an attack") and "contradicted by an attack" in err
+    assert "wrong" in Path("half.attacks.html").read_text()
+
+
+SIGN = ("sign-off", "plain.rado.parquet", "--officer", "A. Smith", "--decision")
+
+
+def test_a_sign_off_by_its_command(plain):
+    code, _, err = plain(*SIGN, "approve", "--date", "2026-01-31")
+    assert code == 0 and "wrote plain.signoff.html" in err
+    page = Path("plain.signoff.html").read_text()
+    statement = release("plain").statement
+    for words in ("2026-01-31", "A. Smith", "No promise", release("plain").digest, statement.not_protected[0][:40]):
+        assert words in page
+    code, out, err = plain(*SIGN, "refuse")
+    assert (code, out, err.count("\n")) == (1, "", 1) and "plain.signoff.html is there" in err
+    assert Path("plain.signoff.html").read_text() == page
+    for words in (("show", "plain.rado.parquet", "--html"), ("learn", "plain.rado.parquet", "--report")):
+        code, _, err = plain(*words, "plain.signoff.html")
+        assert code == 1 and "plain.signoff.html is there, and it is a sign-off, and not a page of radoboost" in err
+        assert Path("plain.signoff.html").read_text() == page
+    assert plain(*SIGN, "refuse", "--force")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("maybe",), "a decision is one of approve, approve-within, refuse"),
+        (("approve-within",), "needs remarks"),
+        (("approve", "--date", "tomorrow"), "a date is written as 2026-01-31"),
+        (("approve", "--report", "nowhere.html"), "cannot read nowhere.html"),
+        (("approve", "--report", "other.html"), "is no report of attacks"),
+        (("approve", "--report", "older.html"), "is about another release"),
+        (("approve", "-o", "plain.txt"), "ends in .html"),
+    ],
+)
+def test_a_sign_off_that_is_refused_leaves_nothing(plain, options, said):
+    Path("other.html").write_text("<html></html>")
+    marks = '<meta name="radoboost-release" content="0"><meta name="radoboost-tone" content="none">'
+    Path("older.html").write_text(f'<!DOCTYPE html>{marks}<meta name="radoboost-verdict" content="x">')
+    before = sorted(Path().iterdir())
+    code, out, err = plain(*SIGN, *options)
+    assert (code, out, err.count("\n")) == (1, "", 1) and said in err
+    assert sorted(Path().iterdir()) == before

@@ -1,0 +1,186 @@
+"""The learner's way in Chromium: from two releases to predictions, with everything that can happen between."""
+
+import re
+import shutil
+
+import pytest
+
+from radoboost.studio.jobs import Job
+from studio_browser import visiting
+from test_studio_learner import make_folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("made") / "clinic")
+
+
+@pytest.fixture
+def clinic(browser, made, tmp_path):
+    """A visit to a folder with releases of two holders and a table."""
+    folder = shutil.copytree(made, tmp_path / "clinic")
+    with visiting(browser, folder) as opened:
+        opened.context.set_default_timeout(60_000)  # the first look inside of a process compiles
+        opened.expected.append("htmx:(afterRequest|sendAbort)")  # a form was sent while another answer was awaited
+        opened.folder = folder
+        yield opened
+
+
+def choose(page, *names):
+    page.get_by_role("link", name="I want to learn").click()
+    for name in names:
+        page.get_by_label(name, exact=True).check()
+    page.get_by_role("button", name="Learn from these together").click()
+
+
+def learned(page):
+    page.get_by_role("button", name="Learn", exact=True).click()
+    page.wait_for_url(re.compile(r"/model$"))
+    page.get_by_role("heading", name="What the model does").wait_for()
+
+
+def test_from_two_releases_to_predictions(clinic):
+    page = clinic.page
+    page.get_by_role("link", name="I want to learn").click()
+    clinic.look("learner-choose")
+    page.goto(f"{clinic.base}/")
+    choose(page, "north.rado.parquet", "south.rado.parquet")
+    assert "they are merged first" in page.inner_text("main")
+    page.get_by_label("Boosting: RadoBoost").check()
+    page.get_by_label("Penalty", exact=True).select_option("lasso")
+    page.wait_for_selector("#learn-command >> text=--penalty")
+    clinic.look("learner-options")
+    page.reload()
+    assert page.get_by_label("Boosting: RadoBoost").is_checked()
+    page.get_by_label("Moments: least squares").check()
+    assert not page.get_by_label("Penalty", exact=True).is_visible()
+    learned(page)
+    assert (clinic.folder / "merged.rado.parquet").is_file() and (clinic.folder / "merged.model.json").is_file()
+    main = page.inner_text("main")
+    for title in (
+        "Coefficients, by importance",
+        "Learning curve",
+        "Learners",
+        "The statement of the release behind it",
+    ):
+        assert title in main
+    clinic.look("learner-model")
+    times = []
+    for _ in range(5):  # the best of five, for others may use this machine, too
+        page.reload()
+        times.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+    assert 0 < min(times) < 1000, times
+    page.get_by_role("button", name="Write the page").click()
+    page.get_by_text("Wrote merged.html").wait_for()
+    assert (clinic.folder / "merged.html").is_file()
+    way = page.url.removesuffix("/model")
+    row(clinic, page)
+    table(clinic, page)
+    page.get_by_role("link", name="Elsewhere").click()
+    page.get_by_label("SQL").check()
+    page.get_by_label("Table to read").fill("patients")
+    page.get_by_role("button", name="Write it", exact=True).click()
+    page.get_by_text("Wrote merged.sql").wait_for()
+    page.wait_for_load_state()
+    clinic.look("learner-export")
+    tab = clinic.context.new_page()  # what was learned and typed is there in a second tab
+    tab.goto(f"{way}/row")
+    assert tab.get_by_label("age").input_value() == "71" and tab.locator("#answer h2").is_visible()
+
+
+def row(clinic, page):
+    page.get_by_role("link", name="One row").click()
+    page.get_by_label("age").fill("71")
+    page.get_by_label("ward").select_option("B")
+    page.get_by_label("born").fill("1956-03-04")
+    page.get_by_label("dose").fill("11")
+    page.wait_for_selector("#answer >> text=1956-03-04,11")
+    assert "The model says yes" in page.inner_text("#answer")
+    clinic.look("learner-row")
+    page.get_by_label("dose").fill("much")
+    page.locator("#answer [role=alert]").wait_for()
+    assert "dose: 'much' is no number" in page.inner_text("#answer")
+    clinic.expected += ["status of 400", "Status Error Code 400"]
+    page.get_by_label("dose").fill("1")
+    page.wait_for_selector("#answer >> text=The model says no")
+
+
+def table(clinic, page):
+    page.get_by_role("link", name="A table").click()
+    page.get_by_label("Table", exact=True).select_option(clinic.studio.file_id("new.csv"))
+    page.get_by_label("Column of true classes").fill("ill")
+    page.get_by_label("Columns to carry along").fill("patient_id")
+    page.get_by_role("button", name="Score it").click()
+    page.get_by_text("that have a known label are wrong").wait_for()
+    assert (clinic.folder / "new.scores.csv").read_text().startswith('"patient_id","score"')
+    clinic.look("learner-table")
+
+
+def test_private_releases_are_averaged_and_the_statement_says_what_they_promise_together(clinic):
+    page = clinic.page
+    choose(page, "north-private.rado.parquet", "south-private.rado.parquet")
+    assert "These are private" in page.inner_text("main")
+    clinic.look("learner-options-private")
+    learned(page)
+    assert "one record added or removed" in page.inner_text("main")
+    assert "two standard errors by the declared noise" in page.inner_text("#learned")
+    assert page.inner_text("#commands code").startswith("rado learn north-private.rado.parquet south-private")
+    clinic.look("learner-model-private")
+
+
+def test_wrong_files_are_said_in_one_line(clinic):
+    clinic.expected += ["status of 400", "Status Error Code 400"]
+    page = clinic.page
+    choose(page, "north.rado.parquet", "south-private.rado.parquet")
+    assert "north.rado.parquet does not hold private moments" in page.get_by_role("alert").inner_text()
+    clinic.look("learner-refused")
+    page.goto(f"{clinic.base}/learner")
+    page.get_by_label("Or name a file").fill("notes.csv")
+    page.keyboard.press("Enter")
+    assert "notes.csv" in page.get_by_role("alert").inner_text()
+    page.goto(f"{clinic.base}/learner")
+    page.get_by_role("button", name="Learn from these together").click()
+    assert "no release is chosen" in page.get_by_role("alert").inner_text()
+
+
+def test_a_look_that_is_cancelled_in_another_tab_can_begin_again(clinic, monkeypatch):
+    page, slow = clinic.page, []
+    said = Job.progress
+
+    def wait(job, task, done, total):
+        said(job, task, done, total)
+        if job.title.startswith("Looking") and not slow:
+            job._stop.wait(30)
+            said(job, task, done, total)
+
+    monkeypatch.setattr(Job, "progress", wait)
+    page.get_by_role("link", name="I want to learn").click()
+    page.get_by_role("button", name="Learn from it: north.rado.parquet").click()
+    page.get_by_role("button", name="Learn", exact=True).click()
+    page.locator(".job progress").wait_for()
+    assert "The statement of the release behind it" in page.inner_text("main")
+    page.reload()
+    clinic.look("learner-looking")
+    tab = clinic.context.new_page()
+    tab.goto(page.url)
+    tab.get_by_role("button", name="Cancel: Looking inside north.model.json").click()
+    page.get_by_text("Cancelled.").wait_for()
+    slow.append("no more")
+    page.get_by_role("button", name="Look inside again").click()
+    page.get_by_role("heading", name="Coefficients with intervals").wait_for()
+
+
+def test_without_javascript_a_row_is_typed_and_answered(browser, clinic):
+    page = clinic.page
+    page.get_by_role("link", name="I want to learn").click()
+    page.get_by_role("button", name="Learn from it: north.rado.parquet").click()
+    page.get_by_role("button", name="Learn", exact=True).click()
+    page.get_by_role("link", name="One row").click()
+    with_out = browser.new_context(java_script_enabled=False, storage_state=clinic.context.storage_state())
+    plain = with_out.new_page()
+    plain.goto(page.url)
+    plain.get_by_label("age").fill("30")
+    plain.get_by_role("button", name="How probable is it?").click()
+    assert plain.url == page.url and "The model says" in plain.inner_text("#answer")
+    assert plain.get_by_label("age").input_value() == "30"
+    with_out.close()

@@ -1,0 +1,90 @@
+"""What an officer signs off in the studio is the file that was read, and nothing writes over a sign-off unasked."""
+
+import shutil
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from radoboost.adversary import attempts
+from radoboost.errors import ArgumentError
+from studio_pages import running
+
+FIXTURES = Path(__file__).parent / "fixtures"
+SIGNED = {"officer": "A. Smith", "decision": "refuse", "remarks": ""}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "sent"
+    (folder / "other").mkdir(parents=True)
+    shutil.copy(FIXTURES / "plain.rado.parquet", folder)
+    shutil.copy(FIXTURES / "moments.rado.parquet", folder / "other" / "plain.rado.parquet")
+    return folder
+
+
+@pytest.fixture
+def studio(folder, monkeypatch):
+    def not_now(*args, **options):
+        raise ArgumentError("not now")
+
+    monkeypatch.setattr(attempts, "run_study", not_now)
+    for name in list(attempts._RUNS):
+        monkeypatch.setitem(attempts._RUNS, name, not_now)
+    with running(folder) as client:
+        yield client.enter()
+
+
+def opened(studio, name):
+    way = studio.post("/officer", {"file": name})[1]["Location"]
+    assert studio.studio.jobs.all()[0].wait(60)
+    return way
+
+
+def attacked(studio, way):
+    answer = studio.post(f"{way}/attacks", {"seconds": "1"})
+    assert studio.studio.jobs.all()[0].wait(60)
+    return answer
+
+
+def signed(studio, way):
+    assert studio.post(f"{way}/sign-off", SIGNED)[0] == 303
+    return unescape(studio.get(way)[2])
+
+
+def test_a_file_that_changed_since_it_was_read_is_not_signed_off(studio, folder):
+    way = opened(studio, "plain.rado.parquet")
+    shutil.copy(FIXTURES / "moments.rado.parquet", folder / "plain.rado.parquet")
+    assert "plain.rado.parquet is not signed off: it changed since you read it" in signed(studio, way)
+    (folder / "plain.rado.parquet").unlink()
+    assert "it changed since you read it" in signed(studio, way)
+    assert not list(folder.glob("*.html"))
+    shutil.copy(FIXTURES / "plain.rado.parquet", folder)
+    assert "Written to" in signed(studio, way) and (folder / "plain.signoff.html").exists()
+
+
+def test_a_report_that_is_not_named_is_said(studio, folder):
+    way = opened(studio, "plain.rado.parquet")
+    attacked(studio, way)
+    (folder / "plain.attacks.html").unlink()
+    text = signed(studio, way)
+    assert "names no report of attacks: plain.attacks.html is not in the folder any more" in text
+
+
+def test_what_is_refused_is_said_by_short_names(studio, folder):
+    here, other = opened(studio, "plain.rado.parquet"), opened(studio, "other/plain.rado.parquet")
+    attacked(studio, here)
+    attacked(studio, other)
+    text = signed(studio, here)
+    assert '"alert">plain.attacks.html is about another release' in text
+    assert not (folder / "plain.signoff.html").exists()
+
+
+def test_no_other_page_is_written_over_a_sign_off(studio, folder):
+    way = opened(studio, "plain.rado.parquet")
+    signed(studio, way)
+    (folder / "plain.signoff.html").rename(folder / "plain.attacks.html")
+    before = (folder / "plain.attacks.html").read_bytes()
+    status, _, text = attacked(studio, way)
+    assert status == 400 and ">plain.attacks.html is there, and it is a sign-off, and not a page" in unescape(text)
+    assert (folder / "plain.attacks.html").read_bytes() == before
