@@ -88,7 +88,7 @@ def moments(table, **options):
 def dask_client(n_workers):
     from distributed import Client
 
-    return Client(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
+    return Client(n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
 
 
 def spark_session():

@@ -489,7 +489,7 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(folder, monkeypatch
     monkeypatch.setattr(runners, "_CALM", 0.1)
     shown = []
     with (
-        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         pytest.raises(ClusterError, match="no worker of the Dask cluster came within 0 s; start some: dask worker"),
     ):
         crafted(f"{folder}/*.parquet", **PLAIN, cluster=cluster, progress=lambda *told: shown.append(told))

@@ -47,7 +47,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def here():
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
         yield client
 
 

@@ -98,7 +98,9 @@ def test_parts_of_a_dask_cluster_are_numbered_too(table, tmp_path):
         pq.write_table(pa.table({**columns, "y": y[i:j]}), files[-1], row_group_size=40)
     options = {"label": "y", "scale": "bounds", "bounds": BOUNDS, "seed": 5, "n_rados": 20, "classes": (-1, 1)}
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         distributed.Client(cluster) as client,
     ):
         parts = [

@@ -117,8 +117,9 @@ def _current(threads: int) -> tuple[Any, str, tuple[Any, ...]]:
     try:
         return distributed.get_client(), _ON_A_CLUSTER, ()
     except ValueError:  # there is none
-        options = {"processes": False, "n_workers": 1, "threads_per_worker": threads, "dashboard_address": None}
-        client = distributed.Client(**options, set_as_default=False)
+        options = {"processes": False, "n_workers": 1, "threads_per_worker": threads}
+        pages = "127.0.0.1:0"  # with None they would be at port 8787 of every interface
+        client = distributed.Client(**options, dashboard_address=pages, set_as_default=False)
         return client, "", (client,)
 
 
