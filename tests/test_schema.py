@@ -275,6 +275,30 @@ def test_only_the_header_stops_a_promise(rado, raw):
     )
 
 
+def test_without_a_schema_a_promise_names_all_that_is_to_decide(rado, raw, tmp_path):
+    """By the header alone: whatever stands in rows, and whether there are any, the line is the same."""
+    said = rado("craft", raw, "-l", "outcome", "--epsilon", 1, "--drop", "sex")
+    assert said == (
+        1,
+        "",
+        "rado: a promise about records needs a declared schema, because one read off the table reveals some of it; to "
+        "decide, by names and types alone: 'age', 'ward', 'admitted', 'classes'; lines to write: "
+        '"age": {"kind": "number", "low": LOW, "high": HIGH}, "ward": {"kind": "category", "values": ["...", "..."]}, '
+        '"admitted": {"kind": "date", "low": "YYYY-MM-DD", "high": "YYYY-MM-DD"}, '
+        '"classes": ["NEGATIVE", "POSITIVE"], or all of more than two; left out, by their names and types: '
+        f"patient_id (id); run: rado schema {raw} --label outcome; complete it from public knowledge; give it with "
+        "--schema; or, if all columns are numbers, let the mechanism moments find bounds with --bounds private\n",
+    )
+    for rows in ("", "1,x,2024-01-01,9,,\n", '"\n'):
+        raw.write_text(RAW.partition("\n")[0] + "\n" + rows)
+        assert rado("craft", raw, "-l", "outcome", "--epsilon", 1, "--drop", "sex") == said
+    assert os.listdir(".") == []
+    err = rado("craft", raw, "-l", "cured", "--epsilon", 1)[2]
+    assert "no column 'cured' for the label" in err and err.count("\n") == 1
+    err = rado("craft", "-", "-l", "outcome", "--epsilon", 1)[2]
+    assert "lines to write" not in err and "run: rado schema - --label outcome" in err and err.count("\n") == 1
+
+
 def test_a_map_of_a_column_that_is_not_there(rado, raw):
     """By terms of the schema, and by columns= in Python: plain, and with a promise."""
     hats = {"kind": "number", "low": 0, "high": 2, "fill": 1, "terms": ["hats"]}
