@@ -402,15 +402,15 @@ def test_real_schemas_are_valid(raw):
     assert valid(rb.propose_schema(raw, "outcome").to_dict())
     every = rb.Schema(
         {
-            "n": rb.Number("private", "private", 1.5, True, ("linear", "hats")),
+            "n": rb.Number("private", "private", 1.5, True, ("linear", "hats", "square")),
             "c": rb.Category(("a", 1, False, 2.5), other=True, gaps=True),
             "d": rb.Date("2000-01-01", "hours", "dmy", "2020-01-01T10:00:00", None, "2021-01-01", True, ("month",)),
             "t": rb.Left(),
             "i": rb.Left("id"),
         },
-        "y", ("no", "yes"), ";", ",", ".",
+        "y", ("no", "yes"), ";", ",", ".", False, (("n", "c"), ("d", "n")),
     )  # fmt: skip
-    assert valid(every.to_dict())
+    assert valid(every.to_dict()) and rb.Schema.from_dict(json.loads(json.dumps(every.to_dict()))) == every
 
 
 BROKEN = {
@@ -431,6 +431,10 @@ BROKEN = {
     "an unknown unit": {**SCHEMA, "columns": {"a": {"kind": "date", "unit": "weeks"}}},
     "an unknown part": {**SCHEMA, "columns": {"a": {"kind": "date", "parts": ["year"]}}},
     "a kept id": {**SCHEMA, "columns": {"a": {"kind": "id", "gaps": True}}},
+    "a product of three": {**SCHEMA, "products": [["age", "sex", "ward"]]},
+    "a product of a column with itself": {**SCHEMA, "products": [["age", "age"]]},
+    "a product that is a word": {**SCHEMA, "products": ["age*sex"]},
+    "a square of a category": {**SCHEMA, "columns": {"a": {"kind": "category", "values": ["u"], "terms": ["square"]}}},
     "a word for a truth value": {**SCHEMA, "columns": {"a": {"kind": "number", "gaps": "yes"}}},
 }
 

@@ -33,7 +33,7 @@ from radoboost.release import load
 from radoboost.release.blocks import BLOCK_COLUMN
 from radoboost.release.columns import CONSTANT
 from radoboost.tables.columns import check_name, listed
-from radoboost.tables.kinds import PRIVATE, Number
+from radoboost.tables.kinds import PRIVATE, Number, Word
 from radoboost.tables.marks import Marks
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
@@ -99,8 +99,8 @@ class Declared:
         return list(self.limits) if isinstance(self.limits, Mapping) and not self.all_private else None
 
     @property
-    def terms(self) -> dict[str, tuple[str, ...]]:
-        """The terms that a schema has, by column."""
+    def terms(self) -> dict[str, tuple[Word, ...]]:
+        """The terms that a schema has, by column, with squares and products."""
         return {} if self.schema is None else self.schema.terms
 
     def searched(self, names: Sequence[str]) -> tuple[str, ...]:

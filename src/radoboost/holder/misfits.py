@@ -125,7 +125,7 @@ def _open(table: Any, schema: Schema, columns: Mapping[str, Kind]) -> Any:
     """The table with these columns alone, read strictly; None of no columns."""
     if not columns:
         return None
-    return open_table(table, None, labelled=False, schema=replace(schema, columns=columns))
+    return open_table(table, None, labelled=False, schema=replace(schema, columns=columns, products=()))
 
 
 def _is_open(kind: Kind) -> bool:

@@ -153,9 +153,7 @@ def _make_plainly(
         schema = settle_schema(withhold(schema, hidden), table, engine, tuple(hidden))
     protected = check_withheld(schema, known, hidden)
     if missing == "fill" and protected:
-        found = find_gaps(
-            table, None, replace(schema, columns={name: schema.columns[name] for name in protected}), None
-        )
+        found = find_gaps(table, None, schema.only(protected, ()), None)
         refuse_gaps(found.by_column, found.n_rows)
     complete = schema.columns if missing != "fill" else protected
     schema = replace(
