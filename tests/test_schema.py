@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 
 import jsonschema
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import radoboost as rb
@@ -192,6 +195,126 @@ def test_refusals_are_one_line_and_leave_nothing(rado, raw, case):
     assert len(err.splitlines()) == 1 and re.search(message, err), err
 
 
+MANY = "'patient_id': more than 64 values, which is too many for a category: write the most frequent as values with "
+MISFITS = {
+    "kinds": (
+        {"patient_id": {"kind": "category"}, "sex": {"kind": "date"}, "ward": {"kind": "number"}},
+        ["column 'sex' has 'f' (line 2 of {raw}), which is no date: correct it, or write \"sex\": {\"kind\": "
+         "\"category\"}",
+         "column 'ward' has 'A' (line 2 of {raw}), which is no number: correct it, or write \"ward\": {\"kind\": "
+         "\"category\"}",
+         MANY + '"other": true, or leave the column out: "patient_id": {"kind": "id"}'],
+    ),
+    "a column that is missing, and kinds": (
+        {"weight": {"kind": "number", "terms": ["hats"]}, "height": {"kind": "number", "low": 0, "high": 2, "fill": 1},
+         "age": {"kind": "date"}, "patient_id": {"kind": "category"}},
+        ["it has no column 'weight', 'height' (its other columns are 'sex', 'ward', 'admitted'): correct the name, or "
+         "delete its line",
+         "column 'age' has '21' (line 3 of {raw}), which is no date: correct it, or write \"age\": {\"kind\": "
+         "\"category\"}",
+         MANY + '"other": true, or leave the column out: "patient_id": {"kind": "id"}'],
+    ),
+    "all settled, and cells far apart": (
+        {"age": {"kind": "number", "low": 0, "high": 9, "fill": 1}, "admitted": {"kind": "number", "fill": 1},
+         "sex": {"kind": "number", "fill": 0}},
+        ["column 'admitted' has '2024-01-01' (line 2 of {raw}), which is no number: correct it, or write \"admitted\": "
+         "{\"kind\": \"text\"}",
+         "column 'sex' has 'f' (line 2 of {raw}), which is no number: correct it, or write \"sex\": {\"kind\": "
+         "\"category\"}"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_all_in_which_a_table_does_not_fit_is_one_line(rado, raw, case):
+    columns, clauses = MISFITS[case]
+    place = schema_file(columns=columns)
+    expected = f"{raw} does not fit the schema: " + "; ".join(clauses).replace("{raw}", str(raw))
+    assert rado("craft", raw, "--schema", place, "-n", 5) == (1, "", f"rado: {expected}\n")
+    assert os.listdir(".") == ["s.json"]
+    for table in (raw, pd.read_csv(raw, dtype=str), pl.read_csv(raw, infer_schema=False)):
+        with pytest.raises(rb.DoesNotFit) as error:
+            rb.craft(table, schema=place, n_rados=5)
+        assert all(f"{name!r}" in str(error.value) for name in columns if name != "age" or "'age'" in expected)
+    assert os.listdir(".") == ["s.json"]
+
+
+def test_all_that_is_wrong_wherever_it_is(tmp_path):
+    """The label that is not there, a type that fits no kind, and odd cells in different batches, all at once."""
+    n_rows = 70_000
+    dates = ["2024-01-01"] * n_rows
+    dates[-1] = "soon"
+    numbers = ["1"] * n_rows
+    numbers[3] = "few"
+    table = pa.table({"d": dates, "n": numbers, "l": [[1]] * n_rows, "e": pa.array([None] * n_rows, pa.string())})
+    kinds = {"d": rb.Date(fill="2024-01-01"), "n": rb.Number(fill=0), "l": rb.Number(fill=0), "e": rb.Category()}
+    with pytest.raises(rb.DoesNotFit) as error:
+        rb.craft(table, schema=rb.Schema(kinds, "ill", ("no", "yes")), n_rados=5)
+    assert str(error.value) == (
+        "the table does not fit the schema: it has no column 'ill' for the label (its other columns are none): correct "
+        "the name, or delete its line; column 'l' holds list<item: int64>, which is no number: convert it, or write "
+        '"l": {"kind": "text"}; column \'d\' has \'soon\' (row 70,000), which is no date: correct it, or write "d": '
+        '{"kind": "category"}; column \'n\' has \'few\' (row 4), which is no number: correct it, or write "n": '
+        '{"kind": "category"}; \'e\': no value in any row: write "e": {"kind": "text"}'
+    )
+
+
+def test_only_the_header_stops_a_promise(rado, raw):
+    """Cells of another kind count as gaps; columns that are missing, and the label, are named in one line."""
+    kinds = {"sex": {"kind": "date", "low": "2020-01-01", "high": "2030-01-01"},
+             "ward": {"kind": "number", "low": 0, "high": 1}, "age": {"kind": "category", "values": ["x"]}}  # fmt: skip
+    assert rado("craft", raw, "--epsilon", 1, "--schema", schema_file(columns=kinds))[0] == 0
+    os.remove("raw.rado.parquet")
+    more = {"weight": {"kind": "number", "low": 0, "high": 1}, "height": {"kind": "number", "low": 0, "high": 1}}
+    place = schema_file(columns={**kinds, **more}, label="cured")
+    code, out, err = rado("craft", raw, "--epsilon", 1, "--schema", place)
+    assert (code, out, os.listdir(".")) == (1, "", ["s.json"])
+    assert err == (
+        f"rado: {raw} has no column 'cured' for the label, no column 'weight', 'height'; its other columns are "
+        "'patient_id', 'admitted', 'outcome'\n"
+    )
+
+
+def test_without_a_schema_a_promise_names_all_that_is_to_decide(rado, raw, tmp_path):
+    """By the header alone: whatever stands in rows, and whether there are any, the line is the same."""
+    said = rado("craft", raw, "-l", "outcome", "--epsilon", 1, "--drop", "sex")
+    assert said == (
+        1,
+        "",
+        "rado: a promise about records needs a declared schema, because one read off the table reveals some of it; to "
+        "decide, by names and types alone: 'age', 'ward', 'admitted', 'classes'; lines to write: "
+        '"age": {"kind": "number", "low": LOW, "high": HIGH}, "ward": {"kind": "category", "values": ["...", "..."]}, '
+        '"admitted": {"kind": "date", "low": "YYYY-MM-DD", "high": "YYYY-MM-DD"}, '
+        '"classes": ["NEGATIVE", "POSITIVE"], or all of more than two; left out, by their names and types: '
+        f"patient_id (id); run: rado schema {raw} --label outcome; complete it from public knowledge; give it with "
+        "--schema; or, if all columns are numbers, let the mechanism moments find bounds with --bounds private\n",
+    )
+    for rows in ("", "1,x,2024-01-01,9,,\n", '"\n'):
+        raw.write_text(RAW.partition("\n")[0] + "\n" + rows)
+        assert rado("craft", raw, "-l", "outcome", "--epsilon", 1, "--drop", "sex") == said
+    assert os.listdir(".") == []
+    err = rado("craft", raw, "-l", "cured", "--epsilon", 1)[2]
+    assert "no column 'cured' for the label" in err and err.count("\n") == 1
+    err = rado("craft", "-", "-l", "outcome", "--epsilon", 1)[2]
+    assert "lines to write" not in err and "run: rado schema - --label outcome" in err and err.count("\n") == 1
+
+
+def test_a_map_of_a_column_that_is_not_there(rado, raw):
+    """By terms of the schema, and by columns= in Python: plain, and with a promise."""
+    hats = {"kind": "number", "low": 0, "high": 2, "fill": 1, "terms": ["hats"]}
+    for options in ([], ["--epsilon", 1]):
+        place = schema_file(columns={**SCHEMA["columns"], "weight": hats})
+        code, out, err = rado("craft", raw, "--schema", place, *options)
+        assert (code, out, os.listdir("."), err.count("\n")) == (1, "", ["s.json"], 1)
+        assert "no column 'weight'" in err
+    for mechanism in (None, rb.Moments(1.0)):
+        with pytest.raises(rb.ArgumentError, match=r"^columns names 'weight', 'bmi', which the table does not have as"):
+            rb.craft(raw, schema=schema_file(), columns={"weight": ["hats"], "bmi": "linear"}, mechanism=mechanism)
+        with pytest.raises(rb.ArgumentError, match=r"no products with .*'age\*weight', 'bmi\^2' of 'age'"):
+            rb.craft(raw, schema=schema_file(), columns={"age": ["age*weight", "bmi^2"]}, mechanism=mechanism)
+    assert os.listdir(".") == ["s.json"]
+
+
 def test_a_million_values_are_no_category(rado, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("name,street,a,y\n" + "".join(f"n{k},s{k},{k % 9},{k % 2}\n" for k in range(1_000_000)))
@@ -279,15 +402,15 @@ def test_real_schemas_are_valid(raw):
     assert valid(rb.propose_schema(raw, "outcome").to_dict())
     every = rb.Schema(
         {
-            "n": rb.Number("private", "private", 1.5, True, ("linear", "hats")),
+            "n": rb.Number("private", "private", 1.5, True, ("linear", "hats", "square")),
             "c": rb.Category(("a", 1, False, 2.5), other=True, gaps=True),
             "d": rb.Date("2000-01-01", "hours", "dmy", "2020-01-01T10:00:00", None, "2021-01-01", True, ("month",)),
             "t": rb.Left(),
             "i": rb.Left("id"),
         },
-        "y", ("no", "yes"), ";", ",", ".",
+        "y", ("no", "yes"), ";", ",", ".", False, (("n", "c"), ("d", "n")),
     )  # fmt: skip
-    assert valid(every.to_dict())
+    assert valid(every.to_dict()) and rb.Schema.from_dict(json.loads(json.dumps(every.to_dict()))) == every
 
 
 BROKEN = {
@@ -308,6 +431,10 @@ BROKEN = {
     "an unknown unit": {**SCHEMA, "columns": {"a": {"kind": "date", "unit": "weeks"}}},
     "an unknown part": {**SCHEMA, "columns": {"a": {"kind": "date", "parts": ["year"]}}},
     "a kept id": {**SCHEMA, "columns": {"a": {"kind": "id", "gaps": True}}},
+    "a product of three": {**SCHEMA, "products": [["age", "sex", "ward"]]},
+    "a product of a column with itself": {**SCHEMA, "products": [["age", "age"]]},
+    "a product that is a word": {**SCHEMA, "products": ["age*sex"]},
+    "a square of a category": {**SCHEMA, "columns": {"a": {"kind": "category", "values": ["u"], "terms": ["square"]}}},
     "a word for a truth value": {**SCHEMA, "columns": {"a": {"kind": "number", "gaps": "yes"}}},
 }
 

@@ -62,7 +62,8 @@
 #                 private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
 #                 odd_cells);
-#                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look at)
+#                 raw_tables: schemas where craft needs one, and what becomes of gaps (withheld: columns not to look
+#                 at; misfits: all in which a table does not fit)
 #                 craft: check, open, make, release; block_rados, a baseline; table_check, for the holder; foreseen,
 #                 expected_error and costs, without data
 #                 grid_rows: rows to be sent away; row_shares: in two shares, and share_sums: what a server makes of one
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
         ClippedWarning,
         ClusterError,
         DeltaWarning,
+        DoesNotFit,
         FilledWarning,
         LedgerError,
         ModelError,
@@ -206,6 +208,7 @@ _HOMES = {
         "ClippedWarning",
         "ClusterError",
         "DeltaWarning",
+        "DoesNotFit",
         "FilledWarning",
         "LedgerError",
         "ModelError",
@@ -262,6 +265,7 @@ __all__ = [
     "Column",
     "Date",
     "DeltaWarning",
+    "DoesNotFit",
     "FeatureBand",
     "FeatureMap",
     "FilledWarning",

@@ -3,7 +3,8 @@
 RadoError
 |-- ArgumentError   (ValueError)    an option or argument that cannot be used as given
 |-- TableError      (ValueError)    a table that cannot be read or learned from
-|   `-- NeedsSchema                 one whose columns are not all numbers without gaps, so that a schema must say more
+|   |-- NeedsSchema                 one whose columns are not all numbers without gaps, so that a schema must say more
+|   `-- DoesNotFit                  one that does not fit what was declared of it: columns that are missing, odd cells
 |-- ReleaseError    (ValueError)    a file that is not a release, is damaged, from a later version, or promises too much
 |-- ModelError      (ValueError)    a file that is not a model, or is from a later version
 |-- LedgerError     (ValueError)    a file that is not a ledger, is damaged, or has no such table
@@ -41,6 +42,18 @@ class TableError(RadoError, ValueError):
 
 class NeedsSchema(TableError):
     """A table whose columns are not all numbers without gaps, so that a schema must say what they are."""
+
+
+class DoesNotFit(TableError):
+    """A table that does not fit its schema. `columns` says what is wrong with some of them, each in a clause.
+
+    >>> DoesNotFit("column 'age' has 'old' (row 3), which is no number", {"age": "'old' is no number"}).columns
+    {'age': "'old' is no number"}
+    """
+
+    def __init__(self, message: str, columns: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.columns = columns or {}
 
 
 class ReleaseError(RadoError, ValueError):

@@ -3,7 +3,7 @@
 import warnings
 from inspect import signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -277,10 +277,15 @@ def craft(
     signatures = chosen_signatures(support, tilted)
     check_together(protection, signatures, columns)
     if protection.private and schema is None and bounds is None:
+        left_out = [*(drop or ()), *([] if person is None else [person])]
+        decisions = _open_decisions(
+            chosen_table(table, query, form), label, feature, left_out, separator, classes or class_
+        )
         raise ArgumentError(
-            "a promise about records needs a declared schema, because one read off the table reveals some of it; run: "
-            f"rado schema {shown_table(table)} --label {label or 'COL'}; complete it from public knowledge; give it "
-            "with --schema; or, if all columns are numbers, let the mechanism moments find bounds with --bounds private"
+            "a promise about records needs a declared schema, because one read off the table reveals some of it; "
+            f"{decisions}run: rado schema {shown_table(table)} --label {label or 'COL'}; complete it from public "
+            "knowledge; give it with --schema; or, if all columns are numbers, let the mechanism moments find bounds "
+            "with --bounds private"
         )
     check_trust(cluster, trust_network)
     declared_classes = chosen_classes(classes, class_, table)
@@ -337,3 +342,24 @@ def craft(
     if advice:
         say(f"rado: {advice}")
     print_release(release, place, as_json, f"wrote {place}")
+
+
+def _open_decisions(
+    table: Any, label: str | None, features: list[str] | None, drop: list[str], separator: str | None, classes: Any
+) -> str:
+    """What a schema of the table must decide, with the lines to write: by its header and types, and never by a row."""
+    from radoboost.holder.guessing import schema_template
+    from radoboost.tables.streams import is_query
+
+    if is_query(table):
+        return ""  # its header comes with its rows
+    schema = schema_template(table, label, separator).only(features, drop)
+    lines = schema.undecided()
+    if not classes:
+        lines["classes"] = '"classes": ["NEGATIVE", "POSITIVE"], or all of more than two'
+    left = [f"{name} ({kind.kind})" for name, kind in schema.columns.items() if name not in schema.used]
+    spared = f"; left out, by their names and types: {', '.join(left)}" if left else ""
+    return (
+        f"to decide, by names and types alone: {', '.join(map(repr, lines))}; lines to write: "
+        f"{', '.join(lines.values())}{spared}; "
+    )

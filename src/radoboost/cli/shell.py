@@ -135,7 +135,12 @@ FormatOption = Annotated[
 ]
 SchemaOption = Annotated[
     Path | None,
-    typer.Option("--schema", metavar="FILE", help="What the columns mean: a file that rado schema wrote, completed."),
+    typer.Option(
+        "--schema",
+        metavar="FILE",
+        help="What the columns mean: a file that rado schema wrote, completed; or a release or a model, for the schema "
+        "that it carries.",
+    ),
 ]
 BoundsOption = Annotated[
     Path | None,

@@ -102,7 +102,7 @@ def craft(
         Private mechanisms need them declared; of more than two, `Plain` and `Moments` make releases.
     features, drop : sequences of str, optional
         The columns to use, or to leave out.
-    schema : Schema, its JSON data, or the file of one, optional
+    schema : Schema, its JSON data, the file of one, or a release or model that carries one, optional
         What the columns of a raw table mean: numbers, categories, dates, and what is left out. Private mechanisms need
         one that was written from public knowledge, or `bounds`, if all columns are numbers without gaps. For the others
         it may leave things open. Without one, they take a clean table of numbers as it is; for any other a schema is

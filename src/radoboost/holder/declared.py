@@ -11,6 +11,9 @@ In place of (low, high) a column may have the word "private", in a file as both 
 place of the whole declaration stands for all columns of the table. The mechanism `moments` then looks for bounds
 itself, by noisy counts that are part of its promise.
 
+A release and a model carry the schema by which raw rows are read, and stand for it: another holder who declares one of
+them reads its table in the same way.
+
 The holder decides all of it from public knowledge. With `from_data` it was made from the table itself: this reveals
 some of the table, so private mechanisms refuse it.
 """
@@ -20,22 +23,37 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError, reason
+from radoboost.release import load
 from radoboost.release.blocks import BLOCK_COLUMN
 from radoboost.release.columns import CONSTANT
 from radoboost.tables.columns import check_name, listed
-from radoboost.tables.kinds import PRIVATE, Number
+from radoboost.tables.kinds import PRIVATE, Number, Word
 from radoboost.tables.marks import Marks
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
 BOUNDS_VERSION = 1
-Bounds = Schema | Mapping[str, Any] | NDArray[np.float64] | str | Path | None
-_KEY = "radoboost_bounds"
+
+
+class Carrier(Protocol):
+    """A release or a model, which may carry a schema."""
+
+    @property
+    def schema(self) -> Schema | None:
+        """By which raw rows are read; None of a table of numbers."""
+
+    @property
+    def statement(self) -> Any:
+        """What was promised about the table."""
+
+
+Bounds = Schema | Carrier | Mapping[str, Any] | NDArray[np.float64] | str | Path | None
+_KEY, _MODEL_KEY = "radoboost_bounds", "radoboost_model"
 _LEAST_WIDTH = 2.0**-900  # of bounds: sixty-fourths of it, and twice its inverse, are still exact
 
 
@@ -81,8 +99,8 @@ class Declared:
         return list(self.limits) if isinstance(self.limits, Mapping) and not self.all_private else None
 
     @property
-    def terms(self) -> dict[str, tuple[str, ...]]:
-        """The terms that a schema has, by column."""
+    def terms(self) -> dict[str, tuple[Word, ...]]:
+        """The terms that a schema has, by column, with squares and products."""
         return {} if self.schema is None else self.schema.terms
 
     def searched(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -137,6 +155,8 @@ def read_bounds(bounds: Bounds) -> Declared:
         return Declared({}, all_private=True) if str(bounds) == PRIVATE else _read_file(Path(bounds))
     if isinstance(bounds, Schema):
         return Declared.by_schema(bounds)
+    if hasattr(bounds, "schema") and hasattr(bounds, "statement"):
+        return _carried(bounds.schema, f"the {type(bounds).__name__.lower()}")
     if isinstance(bounds, Mapping):
         return Declared.by_schema(Schema.from_dict(bounds)) if SCHEMA_KEY in bounds else Declared(bounds)
     try:
@@ -209,7 +229,28 @@ def written(declared: dict[str, Any], separator: str | None, decimal: str | None
     }
 
 
+def _carried(schema: Schema | None, name: str) -> Declared:
+    """The declaration that a release or a model carries; `name` is what messages call it."""
+    if schema is None:
+        raise ArgumentError(
+            f"{name} carries no schema, for its table has numbers alone: give the schema by which it was crafted, or "
+            "bounds, or write a schema with rado schema"
+        )
+    return Declared.by_schema(schema)
+
+
+def _is_release(path: Path) -> bool:
+    """Whether a file is of the form that releases have; whether it is one, `load` says."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except (OSError, ValueError):
+        return False
+
+
 def _read_file(path: Path) -> Declared:
+    if _is_release(path):
+        return _carried(load(path).schema, str(path))
     try:
         parsed = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
     except OSError as error:
@@ -221,10 +262,9 @@ def _read_file(path: Path) -> Declared:
     if not isinstance(parsed, dict):
         raise ArgumentError(f"the file {path} must hold one object: a schema, as rado schema writes it")
     if SCHEMA_KEY in parsed:
-        try:
-            return Declared.by_schema(Schema.from_dict(parsed))
-        except ArgumentError as error:
-            raise ArgumentError(f"{path}: {error}") from None
+        return Declared.by_schema(_schema_in({"schema": parsed}, path))
+    if _MODEL_KEY in parsed:
+        return _carried(_schema_in(parsed, path) if "schema" in parsed else None, str(path))
     if _KEY not in parsed:
         return Declared(parsed)
     if parsed[_KEY] != BOUNDS_VERSION:
@@ -245,6 +285,13 @@ def _read_file(path: Path) -> Declared:
             'public knowledge (or both with the word "private"), or delete columns that are not to be used'
         )
     return declared
+
+
+def _schema_in(document: Mapping[str, Any], path: Path) -> Schema:
+    try:
+        return Schema.from_dict(document["schema"])
+    except ArgumentError as error:
+        raise ArgumentError(f"{path}: {error}") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

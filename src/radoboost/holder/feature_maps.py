@@ -10,7 +10,10 @@
     fourier      numbers, and random cosines of all of them together, the same for everyone
 
 or a mapping of column to some of the words linear, signed-log and hats, squares "age^2" and products "age*dose";
-columns that it does not name stay linear. "auto" is what the mechanism prescribes. For `moments` that is a plan, as are
+columns that it does not name stay linear. A schema has such a mapping too, by the `terms` of its columns and its
+`products`: there a product is a pair of factors, and one with a category is a product with each of its slots.
+
+"auto" is what the mechanism prescribes. For `moments` that is a plan, as are
 quadratic, hats, ranks, both and fourier: `moment_plan`, and not this file, says what these mean there. "fitting", for
 plain releases, is one of linear, signed-log and quadratic: `fitting` says which.
 
@@ -35,9 +38,9 @@ from radoboost.holder.noise import round_scale_up, rounded_normals
 from radoboost.release.columns import Column
 from radoboost.release.maps import FeatureMap, Input, Term
 from radoboost.tables.columns import listed
-from radoboost.tables.kinds import TERMS
+from radoboost.tables.kinds import TERMS, Factor, Slots, Word
 
-Columns = str | Mapping[str, Sequence[str]]
+Columns = str | Mapping[str, Sequence[Word]]
 WORDS = ("auto", "linear", "signed-log", "quadratic", "hats", "fourier")
 FITTING = "fitting"  # a word that only means something to the mechanism plain
 PLANNED = ("ranks", "both")  # words that only mean something to the mechanism moments
@@ -56,7 +59,7 @@ MOST_PRODUCTS = 400
 """Of plain releases, squares and products together: so many, on top of the columns, 1000 rados still carry."""
 
 
-def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
+def check_columns(columns: Any, terms: Mapping[str, Sequence[Word]]) -> Columns:
     """What a caller asks for; `terms` are those of a schema, by column, which "auto" leaves the choice to.
 
     >>> check_columns("auto", {}), check_columns("auto", {"age": ["hats"]})
@@ -90,7 +93,7 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[str]]) -> Columns:
     return _unless_linear(chosen)
 
 
-def _unless_linear(chosen: dict[str, tuple[str, ...]]) -> Columns:
+def _unless_linear(chosen: dict[str, tuple[Word, ...]]) -> Columns:
     return chosen if any(words != ("linear",) for words in chosen.values()) else "linear"
 
 
@@ -124,7 +127,7 @@ def outline(
     """
     products = _named_products(columns, names, groups) if isinstance(columns, Mapping) else []
     words = _words(columns, names, groups)
-    _check_width(columns, len(names), most)
+    _check_width(columns, len(names), most, len(products))
     factors = {name for term in products for name in term.inputs}
     treatments = [
         (name, treatment)
@@ -237,21 +240,20 @@ def chosen_pairs(labels: Sequence[tuple[str, str | None]], most: int | None) -> 
 
 
 def _named_products(
-    columns: Mapping[str, Sequence[str]], names: Sequence[str], groups: Mapping[str, str]
+    columns: Mapping[str, Sequence[Word]], names: Sequence[str], groups: Mapping[str, str]
 ) -> list[Term]:
     """The squares and products that a mapping names; all that it asks for of columns that are not there is refused."""
     terms: dict[frozenset[str], Term] = {}  # a*b and b*a are one
     wrong: dict[str, list[str]] = {}
     named = {word: name for name, words in columns.items() for word in words if word not in TERMS}
     for word, name in named.items():
-        cuts = [(word[:k], word[k + 1 :]) for k, letter in enumerate(word) if letter == "*"]
-        cuts += [(word[:-2], word[:-2])] if word.endswith("^2") else []
-        pairs = [pair for pair in cuts if set(pair) <= set(names)]
-        if not pairs or (pairs[0][0] in groups and groups[pairs[0][0]] == groups.get(pairs[0][1])):
-            wrong.setdefault(name, []).append(word)
-        else:
-            terms.setdefault(frozenset(pairs[0]), Term("product", pairs[0]))
-    unknown = [name for name in columns if name not in names]
+        pairs = _pairs_of(word, names, groups)
+        if not pairs or any(first in groups and groups[first] == groups.get(second) for first, second in pairs):
+            wrong.setdefault(name, []).append(str(word))
+            continue
+        for pair in pairs:
+            terms.setdefault(frozenset(pair), Term("product", pair))
+    unknown = [name for name, words in columns.items() if name not in names and not all(map(_is_product, words))]
     slots = [name for name in columns if name in groups and {"signed-log", "hats"} & set(columns[name])]
     problems = []
     if unknown:
@@ -267,10 +269,35 @@ def _named_products(
     return list(terms.values())
 
 
-def _check_width(columns: Columns, count: int, most: int | None) -> None:
+def _is_product(word: Word) -> bool:
+    """Whether it is a product of a schema, whose columns the schema knows."""
+    return isinstance(word, tuple)
+
+
+def _pairs_of(word: Word, names: Sequence[str], groups: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The pairs of columns that a word stands for: one, or a product of a schema with each slot of a category.
+
+    >>> _pairs_of("a*b", ["a", "b"], {}), _pairs_of(("a", Slots("w")), ["a", "w=1", "w=2"], {"w=1": "w", "w=2": "w"})
+    ([('a', 'b')], [('a', 'w=1'), ('a', 'w=2')])
+    """
+    if isinstance(word, tuple):
+        first, second = (_columns_of(factor, names, groups) for factor in word)
+        return [(one, other) for one in first for other in second]
+    cuts = [(word[:k], word[k + 1 :]) for k, letter in enumerate(word) if letter == "*"]
+    cuts += [(word[:-2], word[:-2])] if word.endswith("^2") else []
+    return [pair for pair in cuts if set(pair) <= set(names)][:1]
+
+
+def _columns_of(factor: Factor, names: Sequence[str], groups: Mapping[str, str]) -> list[str]:
+    if isinstance(factor, Slots):
+        return [name for name in names if groups.get(name) == factor.group]
+    return [factor] if factor in names else []
+
+
+def _check_width(columns: Columns, count: int, most: int | None, named: int = 0) -> None:
     products = count * (count + 1) // 2
     products = products if most is None else min(products, most)
-    made = count + products if columns == "quadratic" else count * (1 + len(KNOTS))
+    made = count + products if columns == "quadratic" else count * (1 + len(KNOTS)) + named
     if made > MOST_OUTPUTS:
         raise ArgumentError(
             f"columns={columns if isinstance(columns, str) else 'a mapping'} would make up to {made:,} columns of "

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from radoboost.errors import TableError
+from radoboost.errors import DoesNotFit, TableError
 from radoboost.holder.column_looks import (
     ColumnLook,
     DateLook,
@@ -364,13 +364,13 @@ def settle_schema(schema: Schema, table: Any, engine: Engine | None = None, with
     categories = {name: look.values for name, look in looks.items() if look.values is not None}
     many = [name for name, look in categories.items() if look.values is None]
     if many:
-        raise TableError(
+        raise DoesNotFit(
             f"{listed(many)}: more than {MOST_VALUES} values, which is too many for a category; write the most "
             'frequent as values with "other": true, or leave the column out with "kind": "text"'
         )
     empty = [name for name in categories if looks[name].present == 0]
     if empty:
-        raise TableError(f'{listed(empty)}: no value in any row; leave the column out with "kind": "text"')
+        raise DoesNotFit(f'{listed(empty)}: no value in any row; leave the column out with "kind": "text"')
     settled = {name: _settled(schema.columns[name], looks[name], marks) for name in open_columns}
     return replace(schema, columns={**schema.columns, **settled}, from_data=True)
 

@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, NeedsSchema, TableError
+from radoboost.errors import ArgumentError, DoesNotFit, NeedsSchema, TableError
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine
 from radoboost.holder.mechanisms import Asked, Made
+from radoboost.holder.misfits import all_misfits
 from radoboost.holder.persons import chosen_parts
 from radoboost.holder.proposing import propose, settle_schema
 from radoboost.holder.withheld import Withheld, check_withheld, refuse_gaps, withhold, without_gaps
@@ -78,8 +79,36 @@ def make_plainly(
     Without a schema, and with no marks declared, a clean table of numbers is read as it is. Everything else goes by a
     schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
     that are `withheld` it has what was declared, and nothing from the table. Where `unlabelled` is "drop", rows without
-    a label are left out, whatever is done about other missing values.
+    a label are left out, whatever is done about other missing values. Where the table does not fit a declared schema,
+    one error names all that is wrong.
     """
+    try:
+        return _make_plainly(
+            make, table, y, asked, missing=missing, unlabelled=unlabelled, separator=separator, decimal=decimal,
+            engine=engine, withheld=withheld or {},
+        )  # fmt: skip
+    except DoesNotFit as error:
+        schema = asked.declared.schema
+        if schema is None:
+            raise
+        weights = asked.weights if isinstance(asked.weights, str) else None
+        raise all_misfits(error, on_host(table), schema, asked.label, weights) from None
+
+
+def _make_plainly(
+    make: Callable[[Asked, Source], Made],
+    table: Any,
+    y: Any,
+    asked: Asked,
+    *,
+    missing: str,
+    unlabelled: str,
+    separator: str | None,
+    decimal: str | None,
+    engine: Engine | None,
+    withheld: Withheld,
+) -> PlainRelease:
+    """As `make_plainly`, which stops at the first thing that does not fit."""
     drops, y = unlabelled == "drop", on_host(y)
     _check_where_rows_are(table, asked, missing, drops)
     if drops and np.ma.isMaskedArray(y):
@@ -87,7 +116,7 @@ def make_plainly(
     if asked.weights is not None:
         make = partial(_make_repeated, make)
     lines: list[str] = []
-    schema, hidden = asked.declared.schema, withheld or {}
+    schema, hidden = asked.declared.schema, withheld
     known = {} if schema is None or schema.from_data else schema.columns
     if schema is None and separator is None and decimal is None:
         try:
@@ -124,9 +153,7 @@ def make_plainly(
         schema = settle_schema(withhold(schema, hidden), table, engine, tuple(hidden))
     protected = check_withheld(schema, known, hidden)
     if missing == "fill" and protected:
-        found = find_gaps(
-            table, None, replace(schema, columns={name: schema.columns[name] for name in protected}), None
-        )
+        found = find_gaps(table, None, schema.only(protected, ()), None)
         refuse_gaps(found.by_column, found.n_rows)
     complete = schema.columns if missing != "fill" else protected
     schema = replace(

@@ -4,6 +4,7 @@ Whatever differs is refused by name, with what to do about it.
 """
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -115,9 +116,10 @@ def check_alike(first: Part, other: Part) -> None:
             f"{first.name} has the classes {listed(a.classes)}, and {other.name} {listed(b.classes)}; craft both "
             "with the same classes, in the same order (--classes)"
         )
-    if a.feature_names != b.feature_names:
+    other_schemas = _without_fills(a.schema) != _without_fills(b.schema)
+    if a.feature_names != b.feature_names and not other_schemas:
         raise ArgumentError(_other_columns(first, other))
-    if _without_fills(a.schema) != _without_fills(b.schema):
+    if other_schemas:
         raise ArgumentError(_other_schemas(first, other))
     if a.map != b.map:
         raise ArgumentError(
@@ -149,9 +151,12 @@ def _other_schemas(first: Part, other: Part) -> str:
     )
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     where = f", in {listed(names)}" if names else ""
+    carrier = next(part for part in (first, other) if part.release.schema is not None)
+    named = f"--schema {shlex.quote(carrier.name)}" if os.path.exists(carrier.name) else f"schema= {carrier.name}"
     return (
         f"{first.name} and {other.name} read their tables by different schemas{where}; "
-        "let all holders craft with one schema that was written for all of them (--schema)"
+        "let all holders craft with one schema that was written for all of them (--schema), or with the one that the "
+        f"release of one of them carries: {named}"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, NeedsSchema, TableError
+from radoboost.errors import ArgumentError, DoesNotFit, NeedsSchema, TableError
 
 LARGEST_INTEGER = 2**53
 NO_VALUE = "\x00"  # begins the spelling of what is no number, text or date; its type follows
@@ -62,27 +62,29 @@ class Choice:
         candidates = list(names) if self.features is None else [name for name in names if name in choices]
         for group in (candidates, list(self.features or ())):
             check_different(group, where)
-        known = set(names)
-        if self.label is not None and self.label not in known:
-            raise TableError(f"{where} has no column {self.label!r} for the label; its columns are {listed(names)}")
-        if self.person is not None and self.person not in known:
-            raise TableError(
-                f"{where} has no column {self.person!r} for the {self.role}; its columns are {listed(names)}"
-            )
-        undropped = [name for name in self.drop if name not in known]
-        if undropped:
-            raise TableError(f"{where} has no column {listed(undropped)}; its columns are {listed(names)}")
-        missing = [name for name in self.features or () if name not in known]
-        if missing:
-            others = [name for name in names if name not in choices]
+        others = [] if self.features is None else [name for name in names if name not in choices]
+        if absent := self.absent(names):
             hint = f"its other columns are {listed(others)}" if others else f"its columns are {listed(names)}"
-            raise TableError(f"{where} has no column {listed(missing)}; {hint}")
+            raise DoesNotFit(f"{where} has {absent}; {hint}")
         if self.label is not None and self.label in (self.features or ()):
             raise ArgumentError(f"{self.label!r} is the label; it cannot be a feature too")
         if self.person is not None and self.person in (self.features or ()):
             raise ArgumentError(f"{self.person!r} is the {self.role}; it cannot be a feature too: take it out")
         left_out = {self.label, self.person, *self.drop}
         return tuple(name for name in (self.features or names) if name not in left_out)
+
+    def absent(self, names: Sequence[str]) -> str:
+        """All chosen columns that are not among `names`, in words; nothing where all are there.
+
+        >>> Choice.of("y", ["age", "dose"], ()).absent(["age"])
+        "no column 'y' for the label, no column 'dose'"
+        """
+        known = set(names)
+        roles = ((self.label, "label"), (self.person, self.role))
+        words = [f"no column {name!r} for the {role}" for name, role in roles if name is not None and name not in known]
+        chosen = dict.fromkeys((*self.drop, *(self.features or ())))
+        missing = [name for name in chosen if name not in known]
+        return ", ".join([*words, *([f"no column {listed(missing)}"] if missing else [])])
 
 
 def check_different(names: Sequence[str], where: str) -> None:
@@ -155,9 +157,9 @@ def check_kinds(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
     """Refuse columns whose type cannot be read as the kind that a schema declares, all of them at once."""
     odd = {name: schema.field(name).type for name in kinds if not _holds(schema.field(name).type, kinds[name])}
     if odd:
-        held = [f"column {name!r} holds {kind}, which is no {kinds[name]}" for name, kind in odd.items()]
+        held = {name: f"column {name!r} holds {kind}, which is no {kinds[name]}" for name, kind in odd.items()}
         what = "leave it out or convert it" if len(odd) == 1 else "leave them out or convert them"
-        raise TableError(f"{'; '.join(held)}: {what}")
+        raise DoesNotFit(f"{'; '.join(held.values())}: {what}", held)
 
 
 def _holds(column: pa.DataType, kind: str) -> bool:

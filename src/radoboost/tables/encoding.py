@@ -61,7 +61,7 @@ class EncodedCells:
         values = np.zeros((len(self.columns[0]), len(schema.encoded())))
         missing, unknown = np.zeros((2, len(self.columns), len(values)), dtype=bool)
         unforeseen = np.zeros(len(values), dtype=bool)
-        complaints: list[str] = []
+        complaints: dict[str, list[str]] = {}
         start = 0
         for k, (name, column) in enumerate(zip(schema.used, self.columns, strict=True)):
             kind = schema.columns[name]
@@ -74,7 +74,8 @@ class EncodedCells:
                 continue
             assert isinstance(kind, Number | Date)
             numbers = self._date(kind, column, block) if isinstance(kind, Date) else self._numbers(column)
-            complaints += self.reading.complaints(column, name, numbers, self.place)
+            if odd := self.reading.complaints(column, name, numbers, self.place):
+                complaints[name] = odd
             missing[k] = _fill(numbers, kind.filled(), kind.gaps, block)
             unforeseen |= missing[k] & (not kind.gaps)
         if complaints:

@@ -3,12 +3,13 @@
 from dataclasses import MISSING, fields
 from typing import Any
 
-from radoboost.tables.kinds import KINDS, MOST_VALUES, ORDERS, PARTS, PRIVATE, TERMS, UNITS, Left
+from radoboost.tables.kinds import KINDS, MOST_VALUES, ORDERS, PARTS, PRIVATE, SQUARE, TERMS, UNITS, Left
 from radoboost.tables.labels import MOST_CLASSES
 from radoboost.tables.schema import SCHEMA_KEY, SCHEMA_VERSION, Schema
 
 _DATE = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+([+-][0-9:]+|Z)?)?$"}
 _VALUE = {"type": ["string", "number", "boolean"]}
+_PAIR = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2, "uniqueItems": True}
 _WORDS = {
     "number": "An amount. What is null must be decided before a promise about records.",
     "category": "One of few values; each becomes a column of 0 and 1.",
@@ -39,7 +40,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "unit": {"enum": list(UNITS)},
     "order": {"enum": list(ORDERS), "description": "The order of year, month and day in texts."},
     "parts": _words(PARTS, description="Parts that become categories."),
-    "terms": _either(_words(TERMS, minItems=1)),
+    "terms": _either(_words((*TERMS, SQUARE), minItems=1, description="What is made of the column.")),
 }
 
 
@@ -61,6 +62,9 @@ def json_schema() -> dict[str, Any]:
             "type": "object",
             "additionalProperties": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in KINDS]},
         },
+        "products": _either(
+            {"type": "array", "items": _PAIR, "uniqueItems": True, "description": "Pairs of columns to be multiplied."}
+        ),
     }
     known = {item.name for item in fields(Schema) if item.init}
     assert set(outer) == known, "a field of schemas is not described"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from radoboost.errors import ArgumentError
 from radoboost.tables.columns import listed
@@ -19,7 +19,8 @@ PARTS = {
     "month": ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
 }
 ORIGIN = "1970-01-01"
-TERMS = ("linear", "signed-log", "hats")  # of one column, besides products
+TERMS = ("linear", "signed-log", "hats")  # of one column, besides squares and products
+SQUARE = "square"  # of one column too: in a schema, its product with itself
 _SLOT = (-1.0, 1.0)  # declared bounds that leave 0 and 1 as they are
 
 
@@ -35,6 +36,17 @@ class Encoded:
     group: str = ""
     low: Any = None
     high: Any = None
+
+
+class Slots(NamedTuple):
+    """All columns of 0 and 1 that a category becomes, as a factor of products; their values may not be known yet."""
+
+    group: str
+
+
+Factor = str | Slots
+Word = str | tuple[Factor, Factor]
+"""What is made of a column: a word such as "hats", or a product of two factors."""
 
 
 @dataclass(frozen=True)
@@ -290,6 +302,7 @@ def _pair_problems(low: Any, high: Any, valid: Callable[[Any], bool], what: str)
 
 
 def _terms_problems(terms: tuple[str, ...] | None) -> Iterator[str]:
-    odd = [term for term in terms or () if term not in TERMS]
+    known = (*TERMS, SQUARE)
+    odd = [term for term in terms or () if term not in known]
     if odd or (terms is not None and (not terms or len(set(terms)) < len(terms))):
-        yield f"terms must be some of {', '.join(TERMS)}, each once; they are {list(terms or ())!r}"
+        yield f"terms must be some of {', '.join(known)}, each once; they are {list(terms or ())!r}"

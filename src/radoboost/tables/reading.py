@@ -5,7 +5,7 @@ something about records: no value decides how another is read, and none is a rea
 when the table is opened.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.errors import TableError
+from radoboost.errors import DoesNotFit, TableError
 from radoboost.tables.marks import Marks
 from radoboost.tables.schema import Schema
 from radoboost.tables.source import Part, Source
@@ -117,8 +117,9 @@ def refuse_unread(table: Any) -> None:
         raise TableError(f"a {kind} is not a table; pass a list of rows, a record batch reader, or a file")
 
 
-def unreadable(complaints: Sequence[str]) -> TableError:
-    """The error for cells that cannot be read: all complaints, and what to do."""
-    one = len(complaints) == 1
-    advice = "correct it, declare the column" if one else "correct them, declare such a column"
-    return TableError(f"{'; '.join(complaints)}: {advice} a category, or leave it out")
+def unreadable(complaints: Mapping[str, Sequence[str]]) -> DoesNotFit:
+    """The error for cells that cannot be read: all complaints by column, and what to do."""
+    clauses = [clause for column in complaints.values() for clause in column]
+    advice = "correct it, declare the column" if len(clauses) == 1 else "correct them, declare such a column"
+    by_column = {name: "; ".join(column) for name, column in complaints.items()}
+    return DoesNotFit(f"{'; '.join(clauses)}: {advice} a category, or leave it out", by_column)

@@ -9,6 +9,7 @@ and a model carry it, so that everyone reads raw rows in the same way. As a file
       "ward": {"kind": "category", "values": ["A", "B"], "other": true},
       "admitted": {"kind": "date", "low": "2020-01-01", "high": "2024-12-31", "parts": ["weekday"]}}}
 
+`terms` of a column, and `products` such as [["age", "ward"]], say what else is made of them (`holder.feature_maps`).
 `separator`, `decimal` and `thousands` say how a CSV file is written. What is null, or left out, is not decided yet.
 Each column becomes one encoded column or several, all of them numbers:
 
@@ -27,12 +28,15 @@ from radoboost.errors import ArgumentError
 from radoboost.tables.columns import listed
 from radoboost.tables.kinds import (
     PRIVATE,
+    SQUARE,
     Category,
     Date,
     Encoded,
     Kind,
     Left,
     Number,
+    Slots,
+    Word,
     kind_from_dict,
     kind_to_dict,
 )
@@ -60,6 +64,7 @@ class Schema:
     decimal: str = "."
     thousands: str | None = None
     from_data: bool = False
+    products: tuple[tuple[str, str], ...] = ()
     _encoded: tuple[Encoded, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -82,6 +87,7 @@ class Schema:
     def problems(self) -> Iterator[str]:
         """What is wrong, in words: each names its column."""
         yield from _column_problems(self.columns)
+        yield from _product_problems(self.products, self.columns, self.label)
         if self.separator is not None and not is_separator(self.separator):
             yield f"separator must be one ASCII character such as ';'; it is {self.separator!r}"
         if self.decimal not in (".", ","):
@@ -122,10 +128,21 @@ class Schema:
         return limits
 
     @property
-    def terms(self) -> dict[str, tuple[str, ...]]:
-        """The terms of every column that has some."""
-        kinds = self.columns.items()
-        return {name: kind.terms for name, kind in kinds if isinstance(kind, Number | Date) and kind.terms}
+    def terms(self) -> dict[str, tuple[Word, ...]]:
+        """The terms of every column that has some, squares and products among them, as `holder.feature_maps` takes it.
+
+        >>> schema = Schema({"age": Number(terms=("square",)), "ward": Category()}, products=(("age", "ward"),))
+        >>> schema.terms
+        {'age': (('age', 'age'), ('age', Slots(group='ward')))}
+        """
+        terms: dict[str, list[Word]] = {}
+        for name, kind in self.columns.items():
+            if isinstance(kind, Number | Date) and kind.terms:
+                terms[name] = [(name, name) if word == SQUARE else word for word in kind.terms]
+        for first, second in self.products:
+            one, other = (Slots(name) if isinstance(self.columns[name], Category) else name for name in (first, second))
+            terms.setdefault(first, []).append((one, other))
+        return {name: tuple(words) for name, words in terms.items()}
 
     def undecided(self) -> dict[str, str]:
         """What a promise about records still needs, by column: the line to write."""
@@ -141,14 +158,18 @@ class Schema:
         return lines
 
     def only(self, features: Sequence[str] | None, drop: Sequence[str]) -> "Schema":
-        """The schema with these columns alone, and without those in `drop`; unknown names are refused."""
+        """The schema with these columns alone, and without those in `drop`; unknown names are refused.
+
+        Products with a column that is left out are left out too.
+        """
         chosen = [features] if isinstance(features, str) else features
         dropped = [drop] if isinstance(drop, str) else list(drop)
         unknown = [name for name in chosen or () if name not in self.columns]
         if unknown:
             raise ArgumentError(f"the schema does not have {listed(unknown)}; add a line for each, or leave them out")
         names = [name for name in (self.columns if chosen is None else chosen) if name not in dropped]
-        return replace(self, columns={name: self.columns[name] for name in names})
+        products = tuple(pair for pair in self.products if set(pair) <= set(names))
+        return replace(self, columns={name: self.columns[name] for name in names}, products=products)
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as the JSON data of its file, without what is as by default."""
@@ -159,6 +180,7 @@ class Schema:
         entry |= {name: mark for name, mark in marks.items() if mark is not None}
         entry |= {} if self.decimal == "." else {"decimal": self.decimal}
         entry["columns"] = {name: kind_to_dict(kind) for name, kind in self.columns.items()}
+        entry |= {"products": [list(pair) for pair in self.products]} if self.products else {}
         return entry
 
     @classmethod
@@ -185,8 +207,11 @@ class Schema:
             except ArgumentError as error:
                 problems.append(f"column {name!r}: {error}")
         problems += _outer_problems(entry)
+        products = _pairs(entry.get("products"))
         if problems:
             problems += _column_problems(kinds)
+            known_ones = tuple(pair for pair in products if set(pair) & set(kinds) or not set(pair) & set(columns))
+            problems += _product_problems(known_ones, kinds, entry.get("label"))
             raise ArgumentError(f"the schema cannot be used: {'; '.join(problems)}")
         classes = entry.get("classes")
         return cls(
@@ -197,6 +222,7 @@ class Schema:
             entry.get("decimal") or ".",
             entry.get("thousands"),
             bool(entry.get("from_data", False)),
+            products,
         )
 
 
@@ -208,8 +234,38 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
     for name in ("label", "separator", "decimal", "thousands"):
         if not isinstance(entry.get(name), str | None):
             yield f"{name} must be a text; it is {entry[name]!r}"
+    products = entry.get("products")
+    if products is not None and not (isinstance(products, list | tuple) and len(_pairs(products)) == len(products)):
+        yield f'products must be a list of pairs of columns, such as [["age", "dose"]]; they are {products!r}'
     if not isinstance(entry.get("from_data", False), bool):
         yield f"from_data must be true or false; it is {entry['from_data']!r}"
+
+
+def _pairs(products: Any) -> tuple[tuple[str, str], ...]:
+    """Those of the products that are pairs of names."""
+    lists = [pair for pair in products if isinstance(pair, list | tuple)] if isinstance(products, list | tuple) else []
+    return tuple((pair[0], pair[1]) for pair in lists if len(pair) == 2 and all(isinstance(n, str) for n in pair))
+
+
+def _product_problems(
+    products: Sequence[tuple[str, str]], columns: Mapping[str, Kind], label: str | None
+) -> Iterator[str]:
+    """What is wrong with products; each sentence names its columns."""
+    absent = list(dict.fromkeys(name for pair in products for name in pair if name not in columns or name == label))
+    if absent:
+        yield f"products name {listed(absent)}, not among the columns to learn from; correct the name, or delete them"
+    left = [name for name, kind in columns.items() if isinstance(kind, Left) and any(name in pair for pair in products)]
+    if left:
+        yield f"products name {listed(left)}, which the schema leaves out; delete them, or declare another kind"
+    seen: set[frozenset[str]] = set()
+    for first, second in products:
+        if first == second and isinstance(columns.get(first), Category):
+            yield f"the product of {first!r} with itself tells nothing new: a category has 0 and 1; delete it"
+        elif first == second:
+            yield f'the product of {first!r} with itself is its square: write "square" among its terms'
+        elif frozenset((first, second)) in seen:
+            yield f"the product of {first!r} and {second!r} is there twice"
+        seen.add(frozenset((first, second)))
 
 
 def _column_problems(columns: Mapping[str, Kind]) -> Iterator[str]:

@@ -1,0 +1,75 @@
+"""A release or a model in place of a schema: another holder reads raw tables by the one that it carries."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import radoboost as rb
+
+COLUMNS = {"age": rb.Number(0, 120, gaps=True, fill=50), "ward": rb.Category(("A", "B"), other=True)}
+
+
+def clinic(wards, n_rows=90):
+    lines = [
+        f"{'' if k % 9 == 0 else 20 + k % 60},{wards[k % len(wards)]},{'yes' if k % 3 == 0 else 'no'}"
+        for k in range(n_rows)
+    ]
+    return "age,ward,outcome\n" + "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def both(rado):
+    Path("north.csv").write_text(clinic("ABC"))
+    Path("south.csv").write_text(clinic("BCD"))
+    assert rado("craft", "north.csv", "-l", "outcome", "-n", 30)[0] == 0
+    return "north.rado.parquet"
+
+
+def test_holders_whose_categories_differ_are_told_which_schema_to_take(rado, both):
+    assert rado("craft", "south.csv", "-l", "outcome", "-n", 30)[0] == 0
+    code, _, err = rado("merge", both, "south.rado.parquet", "-o", "both.rado.parquet")
+    assert code == 1 and err.count("\n") == 1 and not os.path.exists("both.rado.parquet")
+    assert "by different schemas, in 'ward'; " in err and err.endswith(f": --schema {both}\n")
+    assert rado("craft", "south.csv", "--schema", both, "-n", 30, "--force")[0] == 0
+    assert rb.load("south.rado.parquet").schema == rb.load(both).schema
+    assert rado("merge", both, "south.rado.parquet", "-o", "both.rado.parquet")[0] == 0
+    with pytest.raises(rb.ArgumentError, match=r"carries: schema= release 1$"):
+        rb.merge([rb.load(both), rb.craft("south.csv", label="outcome", schema=rb.Schema(COLUMNS), n_rados=30)])
+
+
+def test_every_carrier_is_read_alike(rado, both):
+    assert rado("learn", both)[0] == 0
+    release, model = rb.load(both), rb.load_model("north.model.json")
+    carriers = (release.schema, release, model, both, Path("north.model.json"))
+    rados = {rb.craft("south.csv", schema=carrier, n_rados=9, seed=1).rados.tobytes() for carrier in carriers}
+    assert len(rados) == 1
+    written = rb.Schema(COLUMNS, "outcome", ("no", "yes"))
+    release = rb.craft("south.csv", schema=written, mechanism=rb.Moments(1.0))
+    assert rb.craft("north.csv", schema=release, mechanism=rb.Moments(1.0)).schema == release.schema
+
+
+def test_what_was_made_from_a_table_is_refused_for_a_promise(rado, both):
+    assert rado("learn", both)[0] == 0
+    before = sorted(os.listdir("."))
+    for carrier in (both, "north.model.json"):
+        code, out, err = rado("craft", "south.csv", "--epsilon", 1, "--schema", carrier)
+        assert (code, out, err.count("\n")) == (1, "", 1) and "read off the table (from_data)" in err
+        with pytest.raises(rb.ArgumentError, match=r"read off the table \(from_data\)"):
+            rb.craft("south.csv", schema=carrier, mechanism=rb.Moments(1.0))
+    assert sorted(os.listdir(".")) == before
+
+
+def test_a_carrier_without_a_schema_is_one_line(rado):
+    Path("clean.csv").write_text("a,y\n" + "".join(f"{k},{k % 2}\n" for k in range(40)))
+    assert rado("craft", "clean.csv", "-l", "y", "-n", 20)[0] == 0 and rado("learn", "clean.rado.parquet")[0] == 0
+    for carrier in ("clean.rado.parquet", "clean.model.json"):
+        code, out, err = rado("craft", "clean.csv", "--schema", carrier, "-o", "x.parquet")
+        assert (code, out, err.count("\n")) == (1, "", 1) and f"{carrier} carries no schema" in err
+    with pytest.raises(rb.ArgumentError, match="the release carries no schema"):
+        rb.craft("clean.csv", schema=rb.load("clean.rado.parquet"))
+    Path("broken.rado.parquet").write_bytes(Path("clean.rado.parquet").read_bytes()[:-40])
+    with pytest.raises(rb.ReleaseError, match="broken"):
+        rb.craft("clean.csv", schema="broken.rado.parquet")
+    assert rado("craft", "clean.csv", "--schema", "clean.csv", "-o", "x.parquet")[0] == 1
+    assert not os.path.exists("x.parquet")
