@@ -295,6 +295,18 @@ def test_frames_on_a_cluster_have_the_bytes_of_the_collected_frame(name, tmp_pat
     assert_same(TABLE, tmp_path, 5, PartsFrame(TABLE, CUTS), **CASES[name])
 
 
+def test_a_shell_collects_no_frame_of_spark_silently():
+    rows = TABLE.select(["a", "b"]).to_pandas()
+    fitted = rb.MomentsClassifier(n_rados=8).fit(rows, TABLE["y"].to_numpy())
+    frame = PartsFrame(TABLE.select(["a", "b"]), CUTS)  # which is one of Spark, by its looks
+    score = lambda table: fitted.score(table, TABLE["y"].to_numpy())  # noqa: E731
+    for call in (fitted.predict, fitted.predict_proba, fitted.decision_function, score, fitted.model_.predict):
+        with pytest.raises(
+            rb.ArgumentError, match=r"would collect a Spark frame .* silently: use predict_udf\(model\)"
+        ):
+            call(frame)
+
+
 def test_rows_that_come_once_are_refused_before_they_come(paths, monkeypatch):
     drawn = []
 
