@@ -70,6 +70,8 @@ CASES = {
     "support 0.3": plain(signatures=rb.FixedSupport(0.3)),
     "support 0.5, seeded": plain(signatures=rb.FixedSupport(0.5), seed=5),
     "support 0.8": plain(signatures=rb.FixedSupport(0.8)),
+    "tilted": plain(seed=3, signatures=rb.Tilted(2, rb.next_theta)),
+    "tilted, unseeded": plain(signatures=rb.Tilted(3, rb.next_theta), n_rados=80),
     "whole support": plain(signatures=rb.FixedSupport(ROWS), n_rados=1),
     "as it is": plain(scale=None, intercept=False),
     "bounds": plain(bounds=BOUNDS),

@@ -22,14 +22,13 @@ from radoboost.holder.runners.parts import PartSums, Refusal
 from radoboost.progress import silent
 from radoboost.tables import open_table, spark_jobs
 from row_passes import Rounded, Total
-from test_clusters import CASES, EXTRA, TABLE, files_of, moments, plain, small_parts
+from test_clusters import CASES, EXTRA, TABLE, files_of, moments, small_parts
 
 KEY = bytes(range(32))
 MANY = 16  # parts at least
 BRIEF = {"sharpen": False}  # few passes
 ALL = {
     **CASES,
-    "tilted": plain(seed=3, signatures=rb.Tilted(2, rb.next_theta)),
     "plan": moments(of=BRIEF),
     "ranks": moments(of=BRIEF, columns="ranks"),
     "quadratic": moments(of=BRIEF, columns="quadratic"),
@@ -39,7 +38,7 @@ ALL = {
 }
 ALWAYS = {
     "dask": ["plain", "support 0.3", "noisy-rados", "moments"],
-    "spark": ["plain", "support 0.3", "noisy-rados", "plan", "tilted", "weights", "ranks", "label", "replace",
+    "spark": ["plain", "support 0.3", "noisy-rados", "plan", "tilted, unseeded", "weights", "ranks", "label", "replace",
               "private bounds"],
 }  # fmt: skip
 HAS_JAVA = shutil.which("java") is not None or "JAVA_HOME" in os.environ
