@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from radoboost import tuning
 from radoboost.cli import app
+from spark_cluster import logs, spark  # noqa: F401 (fixtures)
 
 # Repeatable by default; no deadline, for the first call of a kernel compiles it.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

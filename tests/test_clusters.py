@@ -70,6 +70,8 @@ CASES = {
     "support 0.3": plain(signatures=rb.FixedSupport(0.3)),
     "support 0.5, seeded": plain(signatures=rb.FixedSupport(0.5), seed=5),
     "support 0.8": plain(signatures=rb.FixedSupport(0.8)),
+    "tilted": plain(seed=3, signatures=rb.Tilted(2, rb.next_theta)),
+    "tilted, unseeded": plain(signatures=rb.Tilted(3, rb.next_theta), n_rados=80),
     "whole support": plain(signatures=rb.FixedSupport(ROWS), n_rados=1),
     "as it is": plain(scale=None, intercept=False),
     "bounds": plain(bounds=BOUNDS),
@@ -293,6 +295,18 @@ def parts_frames(monkeypatch):
                                   "noisy-examples", "moments, ranks", "moments, persons"])  # fmt: skip
 def test_frames_on_a_cluster_have_the_bytes_of_the_collected_frame(name, tmp_path, one_key, parts_frames):
     assert_same(TABLE, tmp_path, 5, PartsFrame(TABLE, CUTS), **CASES[name])
+
+
+def test_a_shell_collects_no_frame_of_spark_silently():
+    rows = TABLE.select(["a", "b"]).to_pandas()
+    fitted = rb.MomentsClassifier(n_rados=8).fit(rows, TABLE["y"].to_numpy())
+    frame = PartsFrame(TABLE.select(["a", "b"]), CUTS)  # which is one of Spark, by its looks
+    score = lambda table: fitted.score(table, TABLE["y"].to_numpy())  # noqa: E731
+    for call in (fitted.predict, fitted.predict_proba, fitted.decision_function, score, fitted.model_.predict):
+        with pytest.raises(
+            rb.ArgumentError, match=r"would collect a Spark frame .* silently: use predict_udf\(model\)"
+        ):
+            call(frame)
 
 
 def test_rows_that_come_once_are_refused_before_they_come(paths, monkeypatch):

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from operator import methodcaller
 from pathlib import Path
@@ -33,6 +33,7 @@ from radoboost.holder.runners.dask_clients import explained
 from radoboost.holder.runners.parts import PartSums
 from radoboost.progress import silent
 from radoboost.tables import open_table
+from row_passes import Rounded, Sum, Total
 
 pytest.importorskip("distributed")
 import dask.dataframe as dd
@@ -362,41 +363,6 @@ def test_rows_that_were_let_go_are_made_again(client, folder, one_key):
     assert left_behind(client) == []
 
 
-@dataclass(frozen=True)
-class Rounded:
-    """A row pass: values in hundredths, or kept rows, times a factor."""
-
-    factor: int
-    title = "rounding"
-    width = 2
-    rows_at_a_time = None
-
-    def rows(self, batch):
-        rows = batch.rows() if hasattr(batch, "rows") else (batch.values().T * 100).astype(np.int32)
-        return rows * self.factor
-
-
-@dataclass
-class Sum:
-    total: int = 0
-
-    def merge(self, other):
-        return Sum(self.total + other.total)
-
-
-@dataclass(frozen=True)
-class Total:
-    title = "adding"
-    rows_at_a_time = None
-    worker_bytes = 0
-
-    def empty(self):
-        return Sum()
-
-    def add(self, sums, first_row, batch):
-        sums.total += int(batch.rows().sum())
-
-
 def test_ctrl_c_leaves_no_task_behind(client, table, caplog, monkeypatch):
     monkeypatch.setattr(runners, "FAN_IN", 2)  # merges in between, which nobody waits for
     frame = dd.from_pandas(table.select(["c0", "c1", "y"]).to_pandas(), npartitions=12)
@@ -601,6 +567,19 @@ def test_predictions_of_a_frame_are_another_frame(client, folder, models):
         rb.predict_partitions(models[0], rows)
     with pytest.raises(ArgumentError, match="the frame has no column 'c0'"):
         rb.predict_partitions(models[0], frame[["c1"]])
+
+
+@pytest.mark.parametrize("shell", [rb.MomentsClassifier, rb.RadoBoostClassifier, rb.AdaBoostSSClassifier])
+def test_a_shell_collects_no_frame_silently(shell, table):
+    rows = table.select(["c0", "c1"]).to_pandas()
+    fitted = shell().fit(rows, table["y"].to_numpy())
+    frame, rows = dd.from_pandas(rows, npartitions=2), rows.head(9)
+    y = table["y"].to_numpy()
+    calls = [fitted.predict, fitted.predict_proba, fitted.decision_function, lambda x: fitted.score(x, y[: len(x)])]
+    for call in calls:
+        call(rows)
+        with pytest.raises(ArgumentError, match=r"would collect a Dask frame .* silently: use predict_partitions"):
+            call(frame)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

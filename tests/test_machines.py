@@ -9,6 +9,7 @@ import pytest
 
 import radoboost as rb
 from pickling import Pickling
+from radoboost.holder import tilted
 from radoboost.holder.engines import ENGINES, get_engine, proof, reference_rows
 from radoboost.holder.engines.reference import Reference
 from radoboost.holder.passes import CountRows
@@ -172,6 +173,24 @@ def test_compiled_feature_maps_are_proved_too(monkeypatch):
 
     monkeypatch.setattr(map_kernel, "fill", off)
     assert machines.made("feature maps") != machines.DIGESTS["feature maps"]
+
+
+def test_a_machine_with_another_exponential_sums_no_tilted_rados(monkeypatch):
+    """Where it is another one by a unit in the last place, and thresholds are the same."""
+    expected = rb.craft(TABLE, **CASES["tilted"])
+    monkeypatch.setattr(tilted, "exp", lambda x: np.nextafter(reference_rows.exp(x), 9.0))
+    assert "(tilted rados)" in fault_of("tilted")
+    assert "(tilted rados)" in fault_of("tilted, unseeded")
+    rb.craft(TABLE, **CASES["seeded"], cluster=Pickling())  # which needs none
+    assert list(expected.blocks) == ["rados", "tilted:1"]
+
+
+def test_tilted_rados_are_proved_with_and_without_compiled_words(monkeypatch):
+    monkeypatch.setattr(tilted, "has_numba", lambda: False)
+    assert machines.made("tilted rados") == machines.DIGESTS["tilted rados"]
+    machines.made.cache_clear()
+    monkeypatch.setattr(tilted, "_decide", lambda drawn, bits, tiles, undecided, below: np.zeros(len(tiles), bool))
+    assert machines.made("tilted rados") != machines.DIGESTS["tilted rados"]
 
 
 PLANTED = {

@@ -29,12 +29,12 @@ from radoboost.progress import silent
 from radoboost.tables import spark_jobs
 from radoboost.tables.spark_frames import doubt
 from radoboost.tables.spark_plans import _doubt_of_steps as doubt_of_steps
+from spark_cluster import JAVA, MASTER
 
 pyspark = pytest.importorskip("pyspark")
 pytestmark = pytest.mark.skipif(
     shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not installed"
 )
-MASTER = "local[2,3]"  # two tasks at once, and three attempts at each
 CUTS = [0, 300, 301, 900, 1507]
 BOUNDS = {"c0": (-4.0, 4.0), "c1": (-4.0, 4.0), "c2": (-4.0, 4.0), "b": (0.0, 1.0)}
 PRIVATE = {"bounds": BOUNDS, "classes": (0, 1)}
@@ -57,56 +57,6 @@ CASES = {
         "label": "z",
     },
 }  # fmt: skip
-
-
-LOG4J = """
-rootLogger.level = info
-rootLogger.appenderRef.file.ref = file
-appender.file.type = File
-appender.file.name = file
-appender.file.fileName = {path}
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %m%n%ex
-"""
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a short life: compiling well takes longer than it saves
-
-
-@pytest.fixture(scope="session")
-def logs(tmp_path_factory):
-    """A folder with all that Spark says: its log, and the events that its pages are made of."""
-    logs = tmp_path_factory.mktemp("logs")
-    (logs / "log4j2.properties").write_text(LOG4J.format(path=logs / "log"))
-    return logs
-
-
-@pytest.fixture(scope="session")
-def spark(logs):
-    from pyspark.sql import SparkSession
-
-    before = os.environ.get("PYSPARK_PYTHON")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(MASTER).config("spark.ui.enabled", "false")
-    settings = {
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logs}/log4j2.properties {JAVA}",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.python.daemon.module": "spark_daemon",
-        "spark.executorEnv.PYTHONPATH": str(Path(__file__).parent),
-        "spark.python.task.killTimeout": "200ms",
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": f"file:{logs}",
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.rolling.enabled": "false",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    with spark_jobs.quiet():
-        session = builder.getOrCreate()
-    yield session
-    session.stop()
-    if before is None:
-        del os.environ["PYSPARK_PYTHON"]
 
 
 @pytest.fixture(autouse=True)

@@ -234,6 +234,68 @@ def test_few_large_requests(store, tmp_path):
         assert store.n_requests < 20 and 0 < store.n_bytes <= 1.1 * size
 
 
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_few_requests_for_a_file_of_many_parts(ending, store, tmp_path, monkeypatch):
+    """Fourteen parts, as 4,000,000 rows of 28 columns have: the version is asked for twice, and each part comes once.
+
+    Another machine, which reads one part, asks for itself.
+    """
+    monkeypatch.setattr("radoboost.tables.source.PART_VALUES", 8 * 1280)
+    monkeypatch.setattr("radoboost.tables.files.BATCH_ROWS", 1280)
+    here = written(rows(14 * 1280, 8), tmp_path / f"t.{ending}", group=640)
+    size = here.stat().st_size
+    store.put(f"t.{ending}", here)
+    source = open_table(f"s3://clinic/t.{ending}", label="ill", row_by_row=True)
+    assert len(source.parts()) == 14 and store.n_requests < 20
+    for _ in range(2):
+        store.clear()
+        assert sum(batch.n_rows for batch in source.batches()) == 14 * 1280
+        assert store.n_requests < 20 and store.n_bytes <= 1.1 * size
+    assert {part.path.passes for part in source.parts()} == {0}
+    store.clear()
+    list(pickle.loads(pickle.dumps(source.parts()[3])).batches(640))
+    assert [seen[0] for seen in store.seen].count("HEAD") >= 2
+
+
+def test_ranges_of_large_files_are_longer(store, tmp_path, monkeypatch):
+    """A file of 14 parts, each of which is more than a usual range, is still asked for 14 times."""
+    monkeypatch.setattr(store_files, "RANGE_BYTES", 1 << 12)
+    monkeypatch.setattr(store_files, "HOLE_BYTES", 1 << 8)
+    monkeypatch.setattr("radoboost.tables.source.PART_VALUES", 8 * 1280)
+    monkeypatch.setattr("radoboost.tables.files.BATCH_ROWS", 1280)
+    store.put("t.parquet", written(rows(14 * 1280, 8), tmp_path / "t.parquet", group=640))
+    source = open_table("s3://clinic/t.parquet", label="ill")
+    store.clear()
+    list(source.batches())
+    assert sum(seen[0] == "GET" for seen in store.seen) == len(source.parts()) == 14
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("when", [3, 13])
+def test_a_file_of_many_parts_that_changes_within_a_pass(ending, when, store, tmp_path, monkeypatch):
+    """Whether its new bytes can be read or not; afterwards parts ask for themselves."""
+    monkeypatch.setattr("radoboost.tables.source.PART_VALUES", 4 * 64)
+    monkeypatch.setattr("radoboost.tables.files.BATCH_ROWS", 64)
+    here = written(rows(64 * 14), tmp_path / f"t.{ending}", group=64)
+    monkeypatch.setattr("radoboost.tables.csv_lines.RANGE_BYTES", here.stat().st_size // 14 + 1)
+    for other in (rows(64 * 14, seed=2), rows(64 * 20, 2, seed=3)):
+        store.put(f"t.{ending}", written(rows(64 * 14), tmp_path / f"t.{ending}", group=64))
+        source = open_table(f"s3://clinic/t.{ending}", label="ill", row_by_row=True)
+        assert len(source.parts()) == 14
+        read = type(source.parts()[0]).batches
+
+        def then_other(part, most_rows, read=read, other=other, source=source):
+            if part is source.parts()[when]:
+                store.put(f"t.{ending}", written(other, tmp_path / f"t.{ending}", group=64))
+            yield from read(part, most_rows)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(source.parts()[0]), "batches", then_other)
+            with pytest.raises(rb.TableError, match=rf"s3://clinic/t.{ending} changed while it was read"):
+                list(source.batches())
+        assert not threads() and {part.path.passes for part in source.parts()} == {0}
+
+
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "arrow"])
 @pytest.mark.parametrize("row_by_row", [False, True])
 def test_bytes_of_a_pass(ending, row_by_row, store, tmp_path, monkeypatch):

@@ -19,8 +19,8 @@
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
 #                 device_arrays, frames, files with named_paths and folders, csv_files, csv_lines; files in stores, by
-#                 store_systems and store_files, with read_ahead; what is read once (queries by their addresses,
-#                 datasets, streams) is kept in a spool; frames on clusters stay there: cluster_frames, with
+#                 store_systems, store_files and store_passes, with read_ahead; what is read once (queries by their
+#                 addresses, datasets, streams) is kept in a spool; frames on clusters stay there: cluster_frames, with
 #                 dask_frames, dask_steps, spark_frames, spark_plans and spark_jobs; reading it strict or row_by_row;
 #                 columns, cells, marks, sparse, labels by class_names, persons; what raw columns mean: schema, with
 #                 kinds; encoding, with raw_columns and dates; json_schema, for editors; raw and carried: cells as they

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from radoboost.errors import ArgumentError
 from radoboost.learner.boost import Boosted, boost
 from radoboost.learner.model import Model
+from radoboost.learner.rows import refuse_to_collect
 from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest, WeakOracle
 from radoboost.tables.cluster_frames import refuse_cluster_frame
 from radoboost.tables.labels import MOST_CLASSES
@@ -41,6 +42,7 @@ class LinearShell(ClassifierMixin, BaseEstimator):
         With a schema, or after `fit_rados` of a release that has one, X is a raw table, as in `Model.predict`.
         """
         check_is_fitted(self)
+        refuse_to_collect(X)
         if self.model_.schema is not None:
             return self._ordered(self.model_.decision_function(X))
         return self._ordered(self.model_.scores(validate_data(self, X, reset=False, accept_sparse="csr")))

@@ -9,7 +9,7 @@ for, and docs/exactness.md defines their bits.
 import functools
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -109,6 +109,24 @@ def batch_key(key: bytes, place: int) -> Key:
     return own
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchCoins(Start):
+    """The coins of a later batch, under a key of `batch_key`."""
+
+    place: int
+
+    @classmethod
+    def of(cls, key: bytes, place: int, n_rados: int) -> "BatchCoins":
+        """Those of the batch at that place, by the key of the release."""
+        return cls(batch_key(key, place), n_rados, quarters=2, place=place)
+
+    def for_part(self, first_row: int, n_rows: int) -> "BatchCoins":
+        """Coins for a part that is summed elsewhere: without a seed, of a key that follows from its own."""
+        if not getattr(self.key, "fresh", False):
+            return self
+        return replace(self, key=batch_key(Key.from_system(), self.place))
+
+
 # ---- scores and thresholds
 
 
@@ -172,11 +190,14 @@ class Tilt:
         scores: NDArray[np.int64] = base + parts[starts[1:]] - parts[starts[:-1]]  # sums may wrap; differences do not
         return scores
 
+    def probabilities(self, scores: NDArray[np.int64]) -> NDArray[np.float64]:
+        """q_i."""
+        factor = np.ldexp(1.0, min(self.exponent, _LARGEST_EXPONENT))
+        return np.asarray(1.0 / (1.0 + exp(scores.astype(np.float64) * factor)))
+
     def thresholds(self, scores: NDArray[np.int64]) -> NDArray[np.uint64]:
         """q_i * 2**32, rounded down, and at most 2**32 - 1 (L5)."""
-        factor = np.ldexp(1.0, min(self.exponent, _LARGEST_EXPONENT))
-        probabilities = 1.0 / (1.0 + exp(scores.astype(np.float64) * factor))
-        return np.minimum(np.floor(probabilities * 2.0**PLANES), 2.0**PLANES - 1).astype(np.uint64)
+        return np.minimum(np.floor(self.probabilities(scores) * 2.0**PLANES), 2.0**PLANES - 1).astype(np.uint64)
 
 
 # ---- words

@@ -83,6 +83,16 @@ class Filled:
         return Filled(gaps, self.unseen, self.unread)
 
 
+def refuse_to_collect(table: Any) -> None:
+    """Refuse a frame on a cluster, and say how its rows are predicted there."""
+    if kind := cluster_of(table):
+        raise ArgumentError(
+            f"predicting here would collect a {kind.capitalize()} frame on this machine, which is never done silently: "
+            + ("use predict_udf(model)" if kind == "spark" else "use predict_partitions(model, frame)")
+            + ", or collect it and pass that"
+        )
+
+
 def open_rows(
     model: "Model", table: Any, label: str | None = None, separator: str | None = None, decimal: str | None = None
 ) -> Source:
@@ -91,12 +101,7 @@ def open_rows(
     The separator of a CSV file is given, or follows from its own header line: a colleague's file need not be written as
     the holder's was. The decimal mark is given, or that of the schema.
     """
-    if kind := cluster_of(table):
-        raise ArgumentError(
-            f"predicting here would collect a {kind.capitalize()} frame on this machine, which is never done silently: "
-            + ("use predict_udf(model)" if kind == "spark" else "use predict_partitions(model, frame)")
-            + ", or collect it and pass that"
-        )
+    refuse_to_collect(table)
     names = model.feature_names
     if not is_paths(table) and not hasattr(table, "__arrow_c_stream__") and not isinstance(table, dict):
         table = _by_position(table, names)

@@ -17,6 +17,7 @@ from radoboost.errors import NeedsSchema, TableError
 from radoboost.tables.read_ahead import parts_ahead
 from radoboost.tables.schema import Schema
 from radoboost.tables.sparse import SparseRows
+from radoboost.tables.store_passes import OnePass
 
 TILE_ROWS = 64  # one word of the keystream has a bit for each: batches of whole tiles save work at both ends
 BATCHES_AHEAD = 4  # of a part in a store: about all of it
@@ -150,12 +151,19 @@ class Source:
         most_rows = self.batch_rows if rows is None else rows
         if not self.away:
             return (batch for part in self.pieces for batch in part.batches(most_rows))
-        whole = PART_VALUES / len(self.features)
+        return self._from_stores(most_rows)
+
+    def _from_stores(self, most_rows: int) -> Iterator[Batch]:
+        """All rows, in order, with the next parts read ahead; stores are asked about a file twice in a pass."""
+        whole, once = PART_VALUES / len(self.features), OnePass(self.pieces)
 
         def size(part: Part) -> float:
             return 1.0 if part.n_rows is None else part.n_rows / whole
 
-        return parts_ahead(self.pieces, lambda part: part.batches(most_rows), size, BATCHES_AHEAD)
+        try:
+            yield from parts_ahead(self.pieces, lambda part: once.read(part, most_rows), size, BATCHES_AHEAD)
+        finally:
+            once.close()
 
     def expected_rows(self, rows_read: int) -> int | None:
         """How many rows there are, by a guess where need be, after `rows_read` of them; for a progress bar."""

@@ -19,7 +19,8 @@ from radoboost.tables.stores import StorePath
 WINDOW_BYTES = 1 << 23  # asked for at a time
 PEEK_BYTES = 1 << 16  # where only a few bytes are wanted
 HOLE_BYTES = 1 << 20  # between two ranges: fewer are fetched along rather than asking twice
-RANGE_BYTES = 1 << 25  # in a request, about, at most
+RANGE_BYTES = 1 << 25  # in a request, about, at most; of a large file its size by `_RANGES`
+_RANGES = 12
 MOST_FETCHED = 1 << 28  # in memory at a time; what is larger is read column by column
 _AT_ONCE = 4  # requests of one reader
 
@@ -82,8 +83,10 @@ _WINDOWS = Windows(4 * WINDOW_BYTES)
 
 
 def store_stamp(path: StorePath) -> tuple[Any, ...]:
-    """What changes when the file does, asked for anew."""
+    """What changes when the file does, asked for anew unless a pass over all its parts does so (`store_passes`)."""
     before = path.version_seen
+    if path.passes:
+        return before
     after = path.version()
     if before not in (after, ()):
         _WINDOWS.forget(path)
@@ -167,22 +170,23 @@ class FetchedFile(_PlacedFile):
         return fetched(self._path, place, stop)
 
 
-def joined_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges in order, joined where little lies between them, and not too long.
+def joined_ranges(ranges: Iterable[tuple[int, int]], longest: int = 0) -> list[tuple[int, int]]:
+    """Ranges in order, joined where little lies between them, and not too long: `RANGE_BYTES`, or `longest` if more.
 
     >>> joined_ranges([(4, 10), (20, 30), (2_000_000, 2_000_001)])
     [(4, 30), (2000000, 2000001)]
     """
     joined: list[tuple[int, int]] = []
+    most = max(longest, RANGE_BYTES)
     for start, stop in sorted(ranges):
-        if joined and start - joined[-1][1] <= HOLE_BYTES and stop - joined[-1][0] <= RANGE_BYTES:
+        if joined and start - joined[-1][1] <= HOLE_BYTES and stop - joined[-1][0] <= most:
             joined[-1] = joined[-1][0], max(stop, joined[-1][1])
         else:
             joined.append((start, stop))
     return joined
 
 
-def parquet_ranges(footer: Any, groups: Iterable[int], names: Sequence[str]) -> list[tuple[int, int]]:
+def parquet_ranges(footer: Any, groups: Iterable[int], names: Sequence[str], longest: int = 0) -> list[tuple[int, int]]:
     """Where the columns of these names are in some row groups of a Parquet file."""
     wanted, dotted = set(names), tuple(f"{name}." for name in names)
     paths = [footer.schema.column(k).path for k in range(footer.num_columns)]
@@ -196,12 +200,12 @@ def parquet_ranges(footer: Any, groups: Iterable[int], names: Sequence[str]) -> 
             if column.has_dictionary_page and column.dictionary_page_offset:
                 start = min(start, column.dictionary_page_offset)
             ranges.append((start, start + column.total_compressed_size))
-    return joined_ranges(ranges)
+    return joined_ranges(ranges, longest)
 
 
 def parquet_file(path: StorePath, footer: Any, groups: Iterable[int], names: Sequence[str]) -> tuple[Any, int]:
     """A file to read some row groups from, and how many bytes at a time (0: a column as a whole)."""
-    ranges = parquet_ranges(footer, groups, names)
+    ranges = parquet_ranges(footer, groups, names, min(path.file.size() // _RANGES, MOST_FETCHED))
     if sum(stop - start for start, stop in ranges) > MOST_FETCHED:
         return path.file, WINDOW_BYTES
     return pa.PythonFile(FetchedFile(path, ranges), mode="r"), 0

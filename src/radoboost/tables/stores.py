@@ -78,6 +78,7 @@ class StorePath(NamedPath):
     size: int | None  # in bytes, by a listing or by the store's last answer
     version_seen: tuple[Any, ...]  # what the store answered last
     token: object  # which is that of no other path, not even one that is equal
+    passes: int  # that are under way: each asks the store when it begins and when it ends, and not in between
     _file: Any
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -131,7 +132,7 @@ def store_path(place: str, folders: Mapping[str, str | None] | None = None, stor
     path.place, path.shown, path.kind = place, place.partition("?")[0], None
     path.folders, path.owner, path.key = dict(folders or {}), store, ""
     path.named, path.size, path.version_seen, path._file = False, None, (), None
-    path.stays_here, path.token = False, object()
+    path.stays_here, path.token, path.passes = False, object(), 0
     return path
 
 

@@ -11,8 +11,7 @@ from radoboost.holder.mechanisms.two_passes import Surveyed, check_unchanged, su
 from radoboost.holder.passes import SumRados
 from radoboost.holder.run import Run
 from radoboost.holder.sparse_passes import sum_entries
-from radoboost.holder.subsets import Start
-from radoboost.holder.tilted import Tilt, Tilted, batch_key
+from radoboost.holder.tilted import BatchCoins, Tilt, Tilted
 from radoboost.release import Release
 from radoboost.release.columns import Column
 from radoboost.release.tilted import SENTENCE, tilted_block
@@ -70,7 +69,7 @@ def sum_batches(
             columns,
             facts.rule,
             size,
-            Start(batch_key(asked.signature_key, place), size, quarters=2),
+            BatchCoins.of(asked.signature_key, place, size),
             tilt=tilt,
             inputs=None if through is None else through.inputs,
         )

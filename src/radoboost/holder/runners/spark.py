@@ -1,9 +1,9 @@
 """The runner of a Spark cluster, by a session of Spark or of Spark Connect.
 
 A partition of a frame is a part; parts of files are rows of a small frame, a number and what is to be done. Either way
-a pass is one job, `mapInArrow`, whose result is a small state for each part, collected here and merged. Spark takes the
-result of one attempt for each partition, and a state has all columns and rados of its part (S2 of
-docs/proofs/spark.md).
+a pass is one job, `mapInArrow`, whose result is a small state for each task, the sum over all its parts, collected here
+and merged. Spark takes the result of one attempt for each partition, and a state has all columns and rados of its parts
+(S2 of docs/proofs/spark.md).
 """
 
 import pickle
@@ -41,6 +41,8 @@ from radoboost.tables.spark_frames import selected
 from radoboost.tables.spark_jobs import collected, explained, is_connect, mapped_batches
 
 _WAVES = 3  # of partitions with jobs: so many times as many as tasks run at once
+_MOST_TASKS = 1000  # of Spark Connect, which does not say how many run at once
+_MOST_STATES = 1 << 28  # bytes of states that come here: fewer partitions where states are large, but one wave
 
 
 def spark_runner(
@@ -164,26 +166,28 @@ class SparkRunner(ClusterRunner):
             return mapped_batches(rows, partial(over_rows, content), schema, withheld=self.withheld)
 
     def _jobs(self, tasks: Any, source: Any, firsts: Sequence[int], rows: int, function: Any, schema: str) -> Any:
-        """A job over parts that workers can read: what each needs travels with it, and with no other (S5)."""
+        """A job over parts that workers can read: what each needs is in its row, and in no other (S5)."""
         own = tasks if isinstance(tasks, list) else [None] * len(source.pieces)
         shared = None if isinstance(tasks, list) else tasks
         jobs = zip(own, source.pieces, firsts, strict=True)
         payloads = [pickle.dumps((task, piece, first, rows)) for task, piece, first in jobs]
         with explained(withheld=self.withheld):
-            frame = self._rows_of_jobs(payloads)
+            frame = self._rows_of_jobs(payloads, _state_bytes(own[0] if shared is None else shared))
             work = partial(function, pickled_without_fresh(shared))
             return mapped_batches(frame, work, schema, withheld=self.withheld)
 
-    def _rows_of_jobs(self, payloads: Sequence[bytes]) -> Any:
+    def _rows_of_jobs(self, payloads: Sequence[bytes], state_bytes: int = 0) -> Any:
         """A frame with a row for each job, a few of them in a partition: Spark takes 0.1 s of CPU for each of these."""
-        if not is_connect(self.session):
-            count = max(1, min(len(payloads), _WAVES * self._slots()))
+        slots, connect = self._slots(), is_connect(self.session)
+        most = _MOST_TASKS if connect else _WAVES * slots
+        count = max(1, min(len(payloads), max(slots, min(most, _MOST_STATES // max(1, state_bytes)))))
+        if not connect:
             rows = self.session.sparkContext.parallelize(list(enumerate(map(bytearray, payloads))), count)
             return self.session.createDataFrame(rows, "number int, payload binary")
         table = pa.table(
             {"number": pa.array(range(len(payloads)), pa.int32()), "payload": pa.array(payloads, pa.binary())}
         )
-        frame, count = self.session.createDataFrame(table), max(1, len(payloads))
+        frame = self.session.createDataFrame(table)
         if hasattr(frame, "repartitionById"):
             return frame.repartitionById(count, "number")
         return frame.repartition(count, "number")
@@ -192,21 +196,25 @@ class SparkRunner(ClusterRunner):
         return collected(frame, lambda done, tasks: self.tell(title, source, done, tasks), withheld=self.withheld)
 
     def _merged(self, table: pa.Table, source: Source | ClusterRows) -> PartSums[Any]:
-        """The sum of all states; each part gave one."""
-        total: PartSums[Any] | None = None
-        parts = []
-        for part, state in zip(table.column("part").to_pylist(), table.column("state"), strict=True):
-            one: PartSums[Any] = pickle.loads(state.as_buffer())
-            total = one if total is None else total.merge(one)
-            parts.append(part)
-        if total is None:
-            total = PartSums(None)
-        # Of kept rows, parts that are empty have none; any other part gives exactly one state, or nothing is certain.
+        """The sum of all states; each part is in one of them, once."""
+        total: PartSums[Any] = PartSums(None)
+        for state in table.column("state"):
+            total = total.merge(pickle.loads(state.as_buffer()))
+        # Of kept rows, parts that are empty have none; any other part is in exactly one state, or nothing is certain.
         kept = [innermost(piece) for piece in source.pieces] if isinstance(source.frame, Kept) else []
         missing = {k: 0 for k, piece in enumerate(kept) if piece.n_rows == 0}
-        if total.refusal is None and sorted([*parts, *missing]) != list(range(len(source.pieces))):
+        if total.refusal is None and sorted([*total.rows, *missing]) != list(range(len(source.pieces))):
             raise TableError(too_many(len(source.pieces)))
         return PartSums(total.sums, {**total.rows, **missing}, total.refusal)
+
+
+def _state_bytes(task: Any) -> int:
+    """About how many bytes a state of a pass has; rows that are kept stay where they are."""
+    if not hasattr(task, "empty"):
+        return 0
+    buffers: list[pickle.PickleBuffer] = []
+    content = pickle.dumps(task.empty(), 5, buffer_callback=buffers.append)
+    return len(content) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
 class Kept:

@@ -114,9 +114,8 @@ def _drain(batches: Batches) -> None:
 
 
 def sum_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The sums of parts that come as rows: a number, and what is to be done."""
-    for number, work in _jobs(shared, batches):
-        yield _sums(number, work.sums(number, ()))
+    """The sum of all parts that come as rows of one partition: a number each, and what is to be done."""
+    yield from _total(work.sums(number, ()) for number, work in _jobs(shared, batches))
 
 
 def keep_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -180,10 +179,9 @@ class KeptThere:
 
 
 def sum_kept(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The sums over kept rows, part by part."""
+    """The sum over the kept rows of all parts in one partition."""
     passes = pickle.loads(work)
-    for number, arrays in _by_part(batches):
-        yield _sums(number, passes.sums(number, arrays))
+    yield from _total(passes.sums(number, arrays) for number, arrays in _by_part(batches))
 
 
 def keep_kept(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -210,6 +208,15 @@ def _kept_rows(batches: Batches) -> Iterator[tuple[int, Any]]:
 
 
 # ---- what goes back
+
+
+def _total(states: Iterable[PartSums[Any]]) -> Iterator[pa.RecordBatch]:
+    """One state for all parts of a task, which names each of them (S2); nothing if the task has none."""
+    total: PartSums[Any] | None = None
+    for state in states:
+        total = state if total is None else total.merge(state)
+    if total is not None:
+        yield _sums(min(total.rows, default=-1), total)
 
 
 def _sums(number: int, state: Any) -> pa.RecordBatch:
