@@ -7,9 +7,9 @@ import numpy as np
 from radoboost.errors import RoomError
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import MemoryMailbox
-from radoboost.holder.room.messages import written
+from radoboost.holder.room.messages import place_of, written
 from radoboost.holder.room.parties import Seats
-from radoboost.holder.room.secure_sums import ROUNDS, SecureSum
+from radoboost.holder.room.secure_sums import ROUNDS, SecureSum, Total
 
 NAMES = [f"h{k:02d}" for k in range(1000)]
 PATIENCE = 5.0
@@ -111,3 +111,17 @@ def killed_after(view, kind, before=False):
     place = ROUNDS.index(kind)
     needed = place + (0 if before else 1)
     return lambda: sum(name.split("/")[1] in ROUNDS for name in view.own) < needed
+
+
+def check_totals(room, outcomes):
+    """Everybody who has a total has the same one, and it is right."""
+    totals = [outcome for outcome in outcomes.values() if isinstance(outcome, Total)]
+    for total in totals:
+        assert total.present == totals[0].present
+        assert total.values.dtype == np.int64
+        assert total.values.tolist() == room.total(total.present)
+    return totals
+
+
+def say_stop(room, victim, signer=None):
+    room.box.put(place_of(0, "stop", victim), room.signed(signer or victim, "stop", {}, stage=0))

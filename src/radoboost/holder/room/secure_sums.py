@@ -144,6 +144,7 @@ class SecureSum:
         self._round, self._since = "", 0.0
         self._after = session(seats.agreement, stage).hex()  # then the SHA-256 of the last list
         self._list: Message | None = None  # the list of this round, once it is there
+        self._maker = ""  # who signed the last list that was followed
         self._has_listed = False
         self._outcome: Total | RoomError | None = None
         self.events = 0
@@ -179,7 +180,8 @@ class SecureSum:
         present = self._followed(now)
         if present is None:
             return False
-        self._after, self._list, self._has_listed = self._list.digest.hex(), None, False
+        self._after, self._maker = self._list.digest.hex(), self._list.sender
+        self._list, self._has_listed = None, False
         self._next_round(present, now)
         return True
 
@@ -215,9 +217,10 @@ class SecureSum:
                 continue
             message = read(content, place, self._seats, self._most_bytes())
             if message.body.get("after") != self._after:
+                maker = f", or {self._maker}, who made the list," if self._maker else ""
                 raise RoomError(
-                    f"{name} was shown another list than {self._name} before its message {place}: the mailbox, or "
-                    "whoever made the lists, shows different things to different holders; open a new room"
+                    f"{name} was shown another list than {self._name} before its message {place}: the mailbox{maker} "
+                    "shows different things to different holders; open a new room"
                 )
             self._check_form(message, place)
             seen[name] = message
@@ -268,7 +271,7 @@ class SecureSum:
         place, members = place_of(self._stage, f"{self._round}-list"), self._members[self._round]
         content = self._mailbox.get(place)
         if content is not None:
-            self._list, self._since = read(content, place, self._seats, _SLACK + 256 * len(members)), now
+            self._list, self._since = self._read_list(content, place), now
             return True
         seen = sorted(self._messages[self._round])
         missing = [name for name in members if name not in seen]
@@ -290,6 +293,16 @@ class SecureSum:
         put = self._mailbox.put(place, content)  # whoever is first; all go by what then lies there
         self._has_listed = put or self._mailbox.get(place) is not None  # or whoever was first died before it was there
         return self._has_listed
+
+    def _read_list(self, content: bytes, place: str) -> Message:
+        """The list that lies there; of one that is not right, whose turn it was to make it is said: it has no name."""
+        members = self._members[self._round]
+        try:
+            return read(content, place, self._seats, _SLACK + 256 * len(members))
+        except RoomError as error:
+            stopped = self._stops.among(members)
+            first = next((name for name in members if name not in stopped), members[0])
+            raise RoomError(f"{error}; it was for {first} to make this list, before all others") from None
 
     def _followed(self, now: float) -> tuple[str, ...] | None:
         """Those who are in by the list, once all they have sent is here; a list that cannot be followed is refused."""
@@ -321,9 +334,11 @@ class SecureSum:
     def _lost(self, names: Collection[str]) -> RoomError:
         gone = [party.name for party in self._seats.parties if party.name not in self._members[KEYS]]
         lost = ", ".join([*gone, *names])
+        stopped = sorted(self._stops.among(self._members[KEYS]) - set(names))  # for whom others may have gone
+        said = f"; {', '.join(stopped)} had said to stop" if stopped else ""
         return RoomError(
             f"the room lost {lost} (by sum {self._stage}, {self._round}), and can do without {self._seats.most_lost} "
-            "holders at most; see what they say, and open a new room"
+            f"holders at most{said}; see what they say, and open a new room"
         )
 
     def _next_round(self, present: tuple[str, ...], now: float) -> None:
