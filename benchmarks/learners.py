@@ -5,10 +5,11 @@
     python benchmarks/learners.py --report
 
 Ten stratified folds (shuffled, random_state 0). Of each a release of n = min(1000, train // 2) rados is crafted from
-the rows to train on, and learners see that release alone: boosting as in the paper, with a constant, with a penalty;
-least squares from moments with several columns; and tilted rados, as many in all. Figures are means of three draws.
-Logistic regression (C = 1) has all rows to train on, or n of them at random, in the same columns: those that the
-release's own map makes of them.
+the rows to train on, and learners see that release alone: boosting as in the paper, with a constant, with a penalty or
+a stop, and over more columns; least squares from moments with several columns; and tilted rados, as many in all.
+Figures are means of three draws, but of one draw for boosting over quadratic columns or hats and for the Newton step
+that may go by the Hessian alone. Logistic regression (C = 1) has all rows to train on, or n of them at random, in the
+same columns: those that the release's own map makes of them.
 
 Every finished cell, a method on a fold, is kept at once under experiments/cells/learners: a run that was killed goes on
 where it was, with the same command. Cells know the table, but not the library: after a change there, say which methods
@@ -24,6 +25,7 @@ import json
 import os
 import sys
 import warnings
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -35,13 +37,14 @@ from sklearn.model_selection import StratifiedKFold
 import learners_page
 import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
+from radoboost.learner import stopping, tilted
 from radoboost.paper import domains
 from radoboost.paper.cells import Cell, Options, run_cells, seconds_spent
 from radoboost.progress import show_progress
 
 CELLS = Path(__file__).parent.parent / "experiments" / "cells" / "learners"
 FOLDS, DRAWS, MOST_RADOS = 10, 3, 1000
-VERSION = 1  # of what a cell computes
+VERSION = 2  # of what a cell computes
 
 
 def split(domain, fold):
@@ -67,20 +70,51 @@ def log_loss(clf, x, signs):
 # ---- learners from a release
 
 
-def from_rados(shell, columns, x, signs, train, test, *, intercept=True, tilted=False):
+def from_rados(shell, columns, x, signs, train, test, *, intercept=True, batches=1, draws=DRAWS):
     """Errors and more of each draw; a learner gets the release, and nothing else."""
-    found = {"errors": [], "log_loss": [], "expected": []}
-    for draw in range(DRAWS):
-        signatures = rb.Tilted(2, learner=rb.next_theta) if tilted else None
+    found = {"errors": [], "log_loss": [], "expected": [], "refused": 0}
+    for draw in range(draws):
+        signatures = rb.Tilted(batches, learner=rb.next_theta) if batches > 1 else None
         options = {"columns": columns, "intercept": intercept, "signatures": signatures, "seed": draw}
-        # Where classes lie far apart, a tilted batch has few examples: what that tells is no matter here.
-        release = rb.craft(x[train], signs[train], n_rados=n_rados(len(train)), i_know=tilted, **options)
+        # Where classes lie far apart a tilted batch has few examples: it is made nevertheless, and counted.
+        release = rb.craft(x[train], signs[train], n_rados=n_rados(len(train)), i_know=batches > 1, **options)
+        found["refused"] += any("(i_know)" in line for line in release.statement.not_protected)
         clf = shell().fit_rados(release)
         found["errors"].append(percent_wrong(clf.predict(x[test]), signs[test]))
         found["log_loss"].append(log_loss(clf, x[test], signs[test]))
         expected = clf.model_.learner.get("expected_error")
         found["expected"].append(None if expected is None else 100 * float(expected))
     return {**found, "columns": len(release.columns)}
+
+
+@contextmanager
+def changed(module, name, value):
+    """Something of the library that no option changes, for a comparison."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def stopped_by_risk(*rows):
+    """Boosting that stops where the exponential risk of held-out rados is least, and not by mean over deviation."""
+    with changed(stopping, "held_out_ratios", minus_log_risks):
+        return from_rados(partial(rb.RadoBoostClassifier, stop="held-out"), "linear", *rows)
+
+
+def minus_log_risks(rounds, rados):
+    """Minus the logarithm of the exponential risk of these rados, after each round."""
+    margins = np.cumsum(rados[:, rounds.feature] * rounds.leverage, axis=1)
+    smallest = margins.min(axis=0)
+    return smallest - np.log(np.exp(smallest - margins).mean(axis=0))
+
+
+def by_hessian(columns, *rows):
+    """Tilted rados whose Newton step may go by their own covariance alone, without that of the first batch."""
+    with changed(tilted, "SHARES", (0.0, *tilted.SHARES)):
+        return from_rados(rb.MomentsClassifier, columns, *rows, batches=2, draws=1)
 
 
 def fitting(x, signs, train, test):
@@ -125,23 +159,29 @@ def random_rows(signs, count, draw):
             return some
 
 
+def boosting(columns, draws=DRAWS, **restraint):
+    return partial(from_rados, partial(rb.RadoBoostClassifier, **restraint), columns, draws=draws)
+
+
+HELD_OUT = {"stop": "held-out"}
 METHODS = {
     learners_page.PAPER: partial(from_rados, rb.RadoBoostClassifier, "linear", intercept=False),
-    learners_page.CONSTANT: partial(from_rados, rb.RadoBoostClassifier, "linear"),
+    learners_page.CONSTANT: boosting("linear"),
+    "RadoBoost, stop": boosting("linear", **HELD_OUT),
+    "RadoBoost, stop by risk": stopped_by_risk,
     **{
-        f"RadoBoost, {penalty}": partial(
-            from_rados,
-            partial(rb.RadoBoostClassifier, penalty=penalty, strength="held-out", stop="held-out"),
-            "linear",
-        )
+        f"RadoBoost, {penalty}": boosting("linear", penalty=penalty, strength="held-out", **HELD_OUT)
         for penalty in ("lasso", "ridge", "scores")
+    },
+    **{
+        f"RadoBoost, {name}{word}": boosting(word, draws=1, **restraint)
+        for word in learners_page.WIDE
+        for name, restraint in (("", {}), ("stop, ", HELD_OUT), ("scores, ", {"penalty": "scores", **HELD_OUT}))
     },
     **{f"moments, {word}": partial(from_rados, rb.MomentsClassifier, word) for word in learners_page.WORDS},
     learners_page.FITTING: fitting,
-    **{
-        f"tilted, {word}": partial(from_rados, rb.MomentsClassifier, word, tilted=True)
-        for word in ("linear", "quadratic")
-    },
+    **{f"tilted, {word}": partial(from_rados, rb.MomentsClassifier, word, batches=2) for word in learners_page.WORDS},
+    learners_page.HESSIAN: partial(by_hessian, "quadratic"),
     **{f"regression, {word}": partial(from_examples, word, False) for word in learners_page.WORDS},
     **{f"regression on n rows, {word}": partial(from_examples, word, True) for word in learners_page.WORDS},
 }
@@ -205,9 +245,16 @@ def gathered(outcomes):
         return {"as": [outcome["as"] for outcome in outcomes]}
     found = {"columns": outcomes[0]["columns"]}
     for key in ("errors", "log_loss", "expected"):
-        if outcomes[0].get(key) and outcomes[0][key][0] is not None:
-            found[key] = [round(float(np.mean(outcome[key])), 5) for outcome in outcomes]
+        if any(None not in outcome.get(key, [None]) for outcome in outcomes):
+            found[key] = [mean_or_none(outcome[key]) for outcome in outcomes]
+    if any(outcome.get("refused") for outcome in outcomes):
+        found["refused"] = [outcome["refused"] for outcome in outcomes]
     return found
+
+
+def mean_or_none(numbers):
+    """The mean over draws; None where one of them tells none."""
+    return None if None in numbers else round(float(np.mean(numbers)), 5)
 
 
 # ---- the command

@@ -11,7 +11,9 @@ from utility_pictures import _pyplot, _save
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PICTURE = DOCS / "learners.md", DOCS / "images" / "learners.svg"
 PAPER, CONSTANT, FITTING = "RadoBoost, paper", "RadoBoost, constant", "moments, fitting"
+HESSIAN = "tilted by Hessian, quadratic"
 WORDS = ("linear", "signed-log", "quadratic")
+WIDE = ("quadratic", "hats")  # columns that boosting goes over, too
 MOST_GAP = {"linear": 0.9, "signed-log": 0.9, "quadratic": 1.5}  # points behind regression with the same columns
 LEAST_GAIN = 1.5  # points, of moments with quadratic columns over regression with linear ones
 MANY_ROWS, MOST_LOSS, EXCEPTED = 1000, 1.0, "eeg"  # of tilted rados on one domain

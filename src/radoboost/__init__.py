@@ -56,8 +56,8 @@
 #                 address by web_client, kept by web_server on shelves; agreement, seating, waiting, sitting, outcome;
 #                 joining: all of it
 #     mechanisms  what protects a release: contract, claims, person_claims, room_claims; then plain and feature_band, by
-#                 two_passes, with shared_sums and tilted_batches; noisy_rados and noisy_examples, by records and
-#                 contributions; moments, with moment_budget,
+#                 two_passes, with outliers, shared_sums and tilted_batches; noisy_rados and noisy_examples, by records
+#                 and contributions; moments, with moment_budget,
 #                 moment_plan, moment_columns, moment_stages, moment_passes, moment_classes, score_counts, bins,
 #                 private_bounds
 #                 a schema by names alone (guessing), or from the table (proposing, with column_looks and
@@ -71,12 +71,12 @@
 # Anyone's side, from a release to a classifier:
 #
 #   learner       risks, weak, boost; regularised and stopping, for boost_rados, and used_features; of rados:
-#                 held_out, normal_scores, rado_moments, tilted; moments with groups, uncertainty and link; of more
-#                 than two classes: class_moments, discriminant, one_against_others, class_scores, class_noise; effects,
-#                 prior, model, averaging (private releases of several holders), rows, predict; reliability (how right
-#                 it is on rows of known classes), margins (by rados held out); frames (partitions of a cluster's),
-#                 spark_udf, explain, one_row; columns at different holders: completion, joining; block_rados, a
-#                 baseline
+#                 odd_columns, held_out, normal_scores, rado_moments, tilted; moments with groups, uncertainty and link;
+#                 of more than two classes: class_moments, discriminant, one_against_others, class_scores, class_noise;
+#                 effects, prior, model, averaging (private releases of several holders), rows, predict; reliability
+#                 (how right it is on rows of known classes), margins (by rados held out); frames (partitions of a
+#                 cluster's), spark_udf, explain, one_row; columns at different holders: completion, joining;
+#                 block_rados, a baseline
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #
@@ -133,6 +133,7 @@ if TYPE_CHECKING:
         ModelError,
         NeedsSchema,
         NoiseWarning,
+        OutlierWarning,
         OutputError,
         RadoError,
         ReleaseError,
@@ -214,6 +215,7 @@ _HOMES = {
         "ModelError",
         "NeedsSchema",
         "NoiseWarning",
+        "OutlierWarning",
         "OutputError",
         "RadoError",
         "ReleaseError",
@@ -285,6 +287,7 @@ __all__ = [
     "NoisyExamples",
     "NoisyRados",
     "Number",
+    "OutlierWarning",
     "OutputError",
     "PartialSums",
     "Plain",

@@ -15,6 +15,7 @@ RadoError
 `-- OutputError     (OSError)       a result that could not be written; nothing was left behind
 
 ClippedWarning  (UserWarning)   values lay beyond their declared bounds
+OutlierWarning  (UserWarning)   one value outweighs all others of its column, which a plain release then hardly tells
 DeltaWarning    (UserWarning)   delta is not well below one over the declared number of rows
 FilledWarning   (UserWarning)   a model filled gaps that it did not expect or cells it cannot read, or met new values
 BudgetWarning   (UserWarning)   private fits add up, and nobody keeps the books
@@ -94,6 +95,10 @@ class DeltaWarning(UserWarning):
 
 class ClippedWarning(UserWarning):
     """Values lay beyond their declared bounds and were moved to the bound."""
+
+
+class OutlierWarning(UserWarning):
+    """One value outweighs all others of its column, so that a plain release hardly tells these apart."""
 
 
 class FilledWarning(UserWarning):

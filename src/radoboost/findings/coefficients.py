@@ -122,8 +122,7 @@ def _choices(model: Model, release: Release | None) -> Table:
             ["free weights", f"{told['freedom']:.1f} of {model.theta.shape[-1]:,}"],
         ]
     if told.get("r2") is not None:
-        how = "" if told.get("remarks") else ", by rados held out"
-        rows.append(["R2 of this model", f"{told['r2']:.3f} of the labels' variance is explained{how}"])
+        rows.append(["R2 of this model", f"{told['r2']:.3f} of the labels' variance is explained, by rados held out"])
     rows += expected_rows(model, release)
     rows += [["beware", str(remark)] for remark in told.get("remarks", ())]
     return Table("choices", "How it was learned", ["what", "it is"], rows)

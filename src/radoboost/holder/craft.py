@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, BudgetWarning, ClippedWarning, DeltaWarning, LedgerError, SchemaWarning
+from radoboost.errors import (
+    ArgumentError,
+    BudgetWarning,
+    ClippedWarning,
+    DeltaWarning,
+    LedgerError,
+    OutlierWarning,
+    SchemaWarning,
+)
 from radoboost.holder.counts import Where, check_where, tell_holder
 from radoboost.holder.declared import Bounds, declaration, schema_origin, written
 from radoboost.holder.engines import Engine, auto_engine, get_engine
@@ -24,6 +32,7 @@ from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
 from radoboost.holder.mechanisms.contract import DEFAULT_RADOS, Gathering
 from radoboost.holder.mechanisms.records import check_person, declared_features
+from radoboost.holder.outliers import in_words
 from radoboost.holder.raw_tables import check_missing, make_plainly, open_source
 from radoboost.holder.run import Pool, Run
 from radoboost.holder.runners import Runner
@@ -388,6 +397,9 @@ def _make_plainly(
     if plain.lines:
         warnings.warn(SchemaWarning(plain.lines), stacklevel=3)
     warn_clipped(plain.made.counted, plain.made.counts.clipped, stacklevel=4)
+    if plain.made.outliers:
+        n_rows = plain.made.counts.n_rows
+        warnings.warn(in_words(plain.made.outliers, n_rows), OutlierWarning, stacklevel=3)
     return plain.made, plain.schema
 
 

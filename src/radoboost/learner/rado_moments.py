@@ -7,7 +7,7 @@ arithmetic, and docs/proofs/rado-moments.md the identities, by steps P1 to P8.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from radoboost.learner.held_out import (
 )
 from radoboost.learner.moments import noise_uncertainty, noise_variance
 from radoboost.learner.normal_scores import NormalScores
+from radoboost.learner.odd_columns import odd_columns
 from radoboost.release import Release
 from radoboost.release.columns import CONSTANT
 from radoboost.release.laws import SUMS
@@ -147,7 +148,8 @@ def learn_rados(release: Release) -> RadoFit:
     )
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
-        return _learn(rados)
+        fit = _learn(rados)
+        return replace(fit, remarks=(*fit.remarks, *odd_columns(release)))
 
 
 def _read(release: Release) -> _Rados:
@@ -384,6 +386,8 @@ def _remarks(rados: _Rados, held_out: bool, r2: float | None) -> tuple[str, ...]
         remarks.append("too few rados to hold any out: the shrinkage is a guess, and there is no error to expect")
     elif n < d:
         remarks.append("fewer rados than columns: most of what the columns say together is not in them")
+    elif n < _MANY * d and rados.told:
+        remarks.append("fewer than two rados for each column: the error to expect is rough, and may be far too low")
     if rados.told and held_out and r2 is not None and r2 > _CLEAR:
         remarks.append(
             "classes lie far apart, and rados hardly show the few rows that are wrong: the error to expect is rough, "

@@ -243,10 +243,14 @@ class Secrets:
 
 @dataclass(frozen=True)
 class Through:
-    """A feature map that a table is seen through, and the table's columns, which it takes."""
+    """A feature map that a table is seen through, and the table's columns, which it takes.
+
+    `outliers` are values that outweigh all others of their column, for the holder's eyes.
+    """
 
     map: FeatureMap
     inputs: tuple[Column, ...]
+    outliers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +258,8 @@ class Made:
     """What a mechanism made of a table: everything in a release but the statement.
 
     `counts` are for the holder's eyes, and are not in the release. They are of the table's columns, and so of what a
-    `map` takes, where there is one. `block_columns` names the columns of blocks that have columns of their own.
+    `map` takes, where there is one; so are `outliers`. `block_columns` names the columns of blocks that have columns of
+    their own.
     """
 
     blocks: Mapping[str, NDArray[np.float64]]
@@ -266,6 +271,7 @@ class Made:
     counts: RowCounts
     map: FeatureMap | None = None
     block_columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    outliers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def counted(self) -> tuple[str, ...]:

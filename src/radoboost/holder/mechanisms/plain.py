@@ -8,7 +8,7 @@ from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Secrets
 from radoboost.holder.mechanisms.shared_sums import check_share, shared_places
 from radoboost.holder.mechanisms.tilted_batches import check_tilted, exposed_by_tilting, later_batches, sum_batches
-from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey, through_map
+from radoboost.holder.mechanisms.two_passes import check_scale, outliers_of, sum_rados, survey, through_map
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import check_enough_examples
 from radoboost.holder.tilted import Tilted
@@ -97,9 +97,12 @@ class Plain:
         facts = survey(asked, run, passes=passes)
         columns = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept)
         check_enough_examples(asked.n_rados, facts.all_rows, asked.subsets)
+        odd = outliers_of(facts, run.source.features) if through is None else through.outliers
         if isinstance(asked.subsets, Tilted):
-            return sum_batches(asked, run, facts, columns, asked.subsets, self, through)
-        return sum_rados(asked, run, facts, columns, asked.subsets, asked.fitted, through=through)
+            made = sum_batches(asked, run, facts, columns, asked.subsets, self, through)
+        else:
+            made = sum_rados(asked, run, facts, columns, asked.subsets, asked.fitted, through=through)
+        return replace(made, outliers=odd)
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """No guarantee: epsilon is infinite, whichever tables are called neighbours."""

@@ -3,7 +3,7 @@
 Two passes are needed because the grid depends on the range of each column.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from radoboost.holder.fitting import Fitting
 from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Through
 from radoboost.holder.mechanisms.shared_sums import SumShared, shared_places
+from radoboost.holder.outliers import outliers
 from radoboost.holder.passes import SumRados, SurveyRows, check_memory
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import Prepared, SignatureSet
@@ -81,7 +82,12 @@ def through_map(asked: Asked, run: Run) -> tuple[Asked, Through | None]:
     feature_map = make_map(asked.fixed_columns, inputs, groups, MOST_PRODUCTS)
     run.source = mapped(run.source, feature_map)
     limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
-    return replace(asked, declared=Declared(limits)), Through(feature_map, inputs)
+    return replace(asked, declared=Declared(limits)), Through(feature_map, inputs, outliers_of(facts, features))
+
+
+def outliers_of(facts: Surveyed, features: Sequence[str]) -> dict[str, float]:
+    """Values that outweigh all others of their column, where columns are standardised by what was surveyed."""
+    return outliers(features, facts.exact) if facts.scale == "standard" else {}
 
 
 def _fitted(asked: Asked, fitting: Fitting, n_rows: int) -> Asked:

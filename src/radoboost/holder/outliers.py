@@ -1,0 +1,67 @@
+"""One value that outweighs all others of its column: what a plain release would lose by it, said to the holder.
+
+A standardised value that is far from all others is the root of the number of rows, and the others are nearly one
+number: a column that might have told the classes apart tells nothing. The survey has all that it takes to see this.
+Only mechanisms that may look at the table ask.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from radoboost.holder.grid import EXACT_UNIT, ExactSums
+
+LEAST_ROWS = 30  # of fewer, any value may be a large part of its column
+_MOST = 0.9  # of the variance, from one value
+_NAMED = 8
+
+
+def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
+    """By column, the value that makes up nine tenths of its variance; of two-valued columns none.
+
+    >>> import numpy as np
+    >>> table = np.column_stack([np.arange(40.0), np.append(np.arange(39.0), 1e12), np.arange(40.0) == 7])
+    >>> exact = ExactSums(3, 40)
+    >>> exact.lowest, exact.highest = table.min(axis=0), table.max(axis=0)
+    >>> exact.sums = [int(Fraction(v) * 2**1074) for v in table.sum(axis=0).tolist()]
+    >>> exact.squares = [int(sum(Fraction(v) ** 2 for v in column) * 2**2148) for column in table.T.tolist()]
+    >>> outliers(["age", "dose", "rare"], exact)
+    {'dose': 1000000000000.0}
+    """
+    found: dict[str, float] = {}
+    m = exact.n_rows
+    if m < LEAST_ROWS:
+        return found
+    for k, name in enumerate(names):
+        spread = m * exact.squares[k] - exact.sums[k] ** 2  # m**2 times the variance, in units of 2**-2148
+        ends = [float(exact.lowest[k]), float(exact.highest[k])]
+        if spread <= 0:
+            continue
+        units = [_units(end) for end in ends]
+        # m times the distance from the mean; no square of it exceeds m - 1 times the variance.
+        far = [abs(m * unit - exact.sums[k]) for unit in units]
+        place = int(far[1] > far[0])
+        if far[place] ** 2 * 10 < round(10 * _MOST) * (m - 1) * spread:
+            continue
+        inside = (units[0] + units[1]) * exact.sums[k] - exact.squares[k] - m * units[0] * units[1]
+        if inside:  # some value lies between the two ends
+            found[name] = ends[place]
+    return found
+
+
+def _units(value: float) -> int:
+    """A float64 in units of 2**-1074, exactly."""
+    return int(Fraction(value) * (1 << -EXACT_UNIT))
+
+
+def in_words(found: Mapping[str, float], n_rows: int) -> str:
+    """What it means, and what to do.
+
+    >>> in_words({"dose": 1e12}, 300)[:76]
+    'one value outweighs the other 299 of its column, which rados hardly tell apa'
+    """
+    values = ", ".join(f"{name!r} has {value:.6g}" for name, value in list(found.items())[:_NAMED])
+    more = f", and {len(found) - _NAMED} more columns have such" if len(found) > _NAMED else ""
+    return (
+        f"one value outweighs the other {n_rows - 1:,} of its column, which rados hardly tell apart then: {values}"
+        f"{more}; correct it, or declare bounds for its column (bounds, --bounds), which clip it"
+    )

@@ -1,0 +1,120 @@
+"""What a release of plain rados tells of odd columns: one value that outweighs all others, none that vary, and twins.
+
+A rado adds up values of about half of the examples. Where one value is far larger than all others together, its column
+is one of two numbers in every rado, with that value or without it: the kurtosis of its rados is near 1, and not near 3
+as that of sums of many; and the grid, which is laid out for the largest value, is coarse beside their deviation. Two
+columns that are the same in every example, up to a factor, have proportional rados.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.learner.moments import noise_variance
+from radoboost.release import Release
+from radoboost.release.columns import GRID_BITS, Column
+from radoboost.release.laws import SUMS
+
+_LEAST_RADOS = 20  # to know a kurtosis by
+_LEAST_EXAMPLES = 20  # of fewer, any value may be a large part of its column
+_TWO_VALUED = 1.8  # the kurtosis below which one value has most of the variance
+_TWIN_RADOS = 4
+_TWIN = 1e-9  # of 1 less a squared correlation
+_NAMED = 3
+
+
+def odd_columns(release: Release) -> tuple[str, ...]:
+    """Sentences about columns that tell less than they seem to, by the rados alone; none where these carry noise.
+
+    >>> import warnings
+    >>> import radoboost as rb
+    >>> x = np.random.default_rng(0).normal(size=(100, 3))
+    >>> y = x[:, 0] > 0
+    >>> odd_columns(rb.craft(x, y, n_rados=50, seed=1))
+    ()
+    >>> for sentence in odd_columns(rb.craft(np.column_stack([x, 2 * x[:, 0], x[:, 0] * 0]), y, n_rados=50, seed=1)):
+    ...     print(sentence)
+    'x4' is the same in all rows as far as rados tell, and has no weight
+    'x0' and 'x3' are proportional in all rados: they tell the same, and share one effect
+    """
+    if release.law != SUMS or release.n_classes > 2 or noise_variance(release):
+        return ()
+    rados, columns = np.asarray(release.rados, dtype=np.float64), release.columns
+    largest = np.abs(rados).max(axis=0, initial=0.0)
+    rows = rados / np.where(largest > 0, largest, 1.0)
+    middle = rows.mean(axis=0)
+    rows = rows - middle
+    deviations = np.sqrt((rows**2).mean(axis=0))
+    varies = deviations > 1e-12 * np.abs(middle)
+    remarks = []
+    # Deviations in the units of the release, times 2: coins let a quarter of the sum of squares through.
+    ratios = 2 * deviations * np.where(largest > 0, largest, 1.0)
+    if far := [
+        columns[k].name for k in np.flatnonzero(varies) if _outweighed(columns[k], rows[:, k], ratios[k], release)
+    ]:
+        has = "have one value each" if len(far) > 1 else "has one value"
+        remarks.append(
+            f"{_listed(far)} {has} that outweighs all others, which rados hardly tell apart: ask the holder to correct "
+            "it, or to declare bounds, which clip it"
+        )
+    if same := [column.name for column, moves in zip(columns, varies, strict=True) if not moves]:
+        are, have = ("are", "have") if len(same) > 1 else ("is", "has")
+        remarks.append(f"{_listed(same)} {are} the same in all rows as far as rados tell, and {have} no weight")
+    remarks += [
+        f"{_listed(names)} are proportional in all rados: they tell the same, and share one effect"
+        for names in _twins(rows, deviations, varies, columns)[:_NAMED]
+    ]
+    return tuple(remarks)
+
+
+def _outweighed(column: Column, rows: NDArray[np.float64], size: float, release: Release) -> bool:
+    """Whether one value has most of the column's sum of squares, the root of which is about `size`."""
+    few = release.n_examples is not None and release.n_examples < _LEAST_EXAMPLES
+    if column.scale == "constant" or _is_slot(column) or few or len(rows) < _LEAST_RADOS:
+        return False
+    largest = column.step * 2.0**GRID_BITS  # at least the largest value, and less than twice that
+    kurtosis = float((rows**4).mean() / (rows**2).mean() ** 2)
+    return largest >= size * 0.9 and kurtosis < _TWO_VALUED
+
+
+def _is_slot(column: Column) -> bool:
+    """Whether a standardised column is one of 0 and 1, in which one 1 may be alone by nature."""
+    if column.mean is None or column.std is None:
+        return False
+    spread = column.mean * (1 - column.mean)
+    return abs(column.std**2 - spread) <= 1e-9 * spread
+
+
+def _twins(
+    rows: NDArray[np.float64], deviations: NDArray[np.float64], varies: NDArray[np.bool_], columns: tuple[Column, ...]
+) -> list[list[str]]:
+    """Names of columns that are proportional, by groups.
+
+    Their projections on a fixed direction are equal, up to the sign, once all have the same length: so only neighbours
+    in that order are compared, and nothing of size columns x columns is made.
+    """
+    places = np.flatnonzero(varies)
+    if len(rows) < _TWIN_RADOS or len(places) < 2:
+        return []
+    unit = rows[:, places] / (deviations[places] * np.sqrt(len(rows)))
+    projected = np.random.default_rng(0).standard_normal(len(rows)) @ unit
+    unit *= np.where(projected < 0, -1.0, 1.0)
+    order = np.argsort(np.abs(projected), kind="stable")
+    near = 1 - (unit[:, order[:-1]] * unit[:, order[1:]]).sum(axis=0) < _TWIN / 2
+    groups: list[list[int]] = []
+    for k in np.flatnonzero(near):
+        if groups and groups[-1][-1] == places[order[k]]:
+            groups[-1].append(int(places[order[k + 1]]))
+        else:
+            groups.append([int(places[order[k]]), int(places[order[k + 1]])])
+    return [[columns[k].name for k in sorted(group)] for group in sorted(map(sorted, groups))]
+
+
+def _listed(names: list[str]) -> str:
+    """Some names, and how many more there are.
+
+    >>> _listed(["a", "b"]), _listed(list("abcde"))
+    ("'a' and 'b'", "'a', 'b', 'c' and 2 more columns")
+    """
+    if len(names) <= _NAMED:
+        return " and ".join(filter(None, [", ".join(map(repr, names[:-1])), repr(names[-1])]))
+    return f"{', '.join(map(repr, names[:_NAMED]))} and {len(names) - _NAMED} more columns"
