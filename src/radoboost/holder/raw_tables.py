@@ -20,6 +20,7 @@ from radoboost.holder.mechanisms import Asked, Made
 from radoboost.holder.persons import chosen_parts
 from radoboost.holder.proposing import propose, settle_schema
 from radoboost.holder.withheld import Withheld, check_withheld, refuse_gaps, withhold, without_gaps
+from radoboost.progress import Progress, silent
 from radoboost.tables import Source, open_table
 from radoboost.tables.cells import gaps, no_labels
 from radoboost.tables.cluster_frames import cluster_of
@@ -30,7 +31,7 @@ from radoboost.tables.labels import CRAFT_ADVICE, class_places, labels_array
 from radoboost.tables.labels import unlabelled as without_label
 from radoboost.tables.marks import PLAIN, file_separator
 from radoboost.tables.paths import expand_paths, file_kind, is_paths
-from radoboost.tables.raw import raw_table
+from radoboost.tables.raw import LOOKING, raw_table
 from radoboost.tables.schema import Schema
 from radoboost.tables.weights import beside, repeated
 
@@ -72,14 +73,16 @@ def make_plainly(
     decimal: str | None = None,
     engine: Engine | None = None,
     withheld: Withheld | None = None,
+    bar: Progress = silent,
 ) -> PlainRelease:
     """Open a table for a mechanism that may look at it, and let `make` have it.
 
     Without a schema, and with no marks declared, a clean table of numbers is read as it is. Everything else goes by a
     schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
     that are `withheld` it has what was declared, and nothing from the table. Where `unlabelled` is "drop", rows without
-    a label are left out, whatever is done about other missing values.
+    a label are left out, whatever is done about other missing values. `bar` is told how far looks at the table are.
     """
+    bar("opening the table", 0, None)
     drops, y = unlabelled == "drop", on_host(y)
     _check_where_rows_are(table, asked, missing, drops)
     if drops and np.ma.isMaskedArray(y):
@@ -91,7 +94,7 @@ def make_plainly(
     known = {} if schema is None or schema.from_data else schema.columns
     if schema is None and separator is None and decimal is None:
         try:
-            source, lines = _labelled(open_source(table, y, asked, withheld=bool(hidden)), asked, drops)
+            source, lines = _labelled(open_source(table, y, asked, withheld=bool(hidden)), asked, drops, bar)
             return PlainRelease(make(asked, source), None, [*_separated(table), *lines])
         except NeedsSchema as error:
             if cluster_of(table):
@@ -114,6 +117,7 @@ def make_plainly(
             skip_unlabelled=drops or missing == "drop",
             advice=CRAFT_ADVICE,
             engine=engine,
+            bar=bar,
         )
         proposal.refuse_nearly_numbers()
         schema = withhold(proposal.schema, hidden)
@@ -121,11 +125,11 @@ def make_plainly(
         if not schema.used:
             raise TableError(f"nothing is left to learn from: {'; '.join(lines)}")
     else:
-        schema = settle_schema(withhold(schema, hidden), table, engine, tuple(hidden))
+        schema = settle_schema(withhold(schema, hidden), table, engine, tuple(hidden), bar)
     protected = check_withheld(schema, known, hidden)
     if missing == "fill" and protected:
         found = find_gaps(
-            table, None, replace(schema, columns={name: schema.columns[name] for name in protected}), None
+            table, None, replace(schema, columns={name: schema.columns[name] for name in protected}), None, bar=bar
         )
         refuse_gaps(found.by_column, found.n_rows)
     complete = schema.columns if missing != "fill" else protected
@@ -139,12 +143,12 @@ def make_plainly(
     asked = replace(asked, declared=declared, features=None, drop=())
     source = open_source(table, y, asked, withheld=bool(hidden))
     if missing != "fill":
-        found = find_gaps(table, y, schema, asked.label, labelled_only=drops)
+        found = find_gaps(table, y, schema, asked.label, labelled_only=drops, bar=bar)
         if missing == "error":
             found.refuse(asked.label_name if drops else None)
         source, more = found.without(source, weighted=asked.weights is not None), found.in_words()
     else:
-        source, more = _labelled(source, asked, drops)
+        source, more = _labelled(source, asked, drops, bar)
     return PlainRelease(make(asked, source), declared.schema, [*lines, *more])
 
 
@@ -243,7 +247,7 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name!r} {count:,}" for name, count in counts.items())
 
 
-def _labelled(source: Source, asked: Asked, drops: bool) -> tuple[Source, list[str]]:
+def _labelled(source: Source, asked: Asked, drops: bool, bar: Progress) -> tuple[Source, list[str]]:
     """The source without the rows that have no label, if these are to be left out, and how many there are in words."""
     if not drops:
         return source, []
@@ -252,6 +256,7 @@ def _labelled(source: Source, asked: Asked, drops: bool) -> tuple[Source, list[s
         absent = without_label(batch.labels, asked.classes)
         found.n_rows += batch.n_rows
         found.complete.append(~absent)
+        bar(LOOKING, found.n_rows, source.expected_rows(found.n_rows))
         if absent.any():
             found.by_column[asked.label_name] = found.by_column.get(asked.label_name, 0) + int(absent.sum())
     left = found.by_column.get(asked.label_name, 0)
@@ -259,7 +264,15 @@ def _labelled(source: Source, asked: Asked, drops: bool) -> tuple[Source, list[s
     return found.without(source, weighted=asked.weights is not None), lines
 
 
-def find_gaps(table: Any, y: Any, schema: Schema, label: str | None, *, labelled_only: bool = False) -> GapRows:
+def find_gaps(
+    table: Any,
+    y: Any,
+    schema: Schema,
+    label: str | None,
+    *,
+    labelled_only: bool = False,
+    bar: Progress = silent,
+) -> GapRows:
     """Look for gaps in the columns that a schema uses, and in the label, in one pass over the raw cells.
 
     With `labelled_only`, gaps in rows without a label are not counted.
@@ -272,7 +285,7 @@ def find_gaps(table: Any, y: Any, schema: Schema, label: str | None, *, labelled
     names = [*schema.used, *([] if label is None else [label])]
     labels = None if y is None else no_labels(pa.array(labels_array(y)))
     found = GapRows()
-    for batch in raw_table(table, names, schema.separator).batches():
+    for batch in raw_table(table, names, schema.separator).batches(bar):
         size = batch.columns.num_rows
         complete = np.ones(size, dtype=bool)
         places = slice(found.n_rows, found.n_rows + size)
