@@ -2,6 +2,7 @@
 
 import re
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,7 +13,6 @@ from studio_pages import running
 CHROMIUM = Path("/usr/bin/chromium")
 SCREENSHOTS = Path(__file__).parent.parent / "build" / "screenshots"
 LOOKS = [(width, theme) for width in (1280, 400) for theme in ("light", "dark")]
-_AXE = Path(__file__).parent / "axe.min.js"
 _ALONE = [  # nothing but this machine can be reached, whatever the browser itself would like
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
     "--disable-background-networking",
@@ -26,6 +26,7 @@ _ALONE = [  # nothing but this machine can be reached, whatever the browser itse
 def chromium():
     """A browser; tests are skipped, with a reason, where there is none."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
     if not CHROMIUM.exists():
         pytest.skip(f"there is no {CHROMIUM}: apt-get install chromium")
     with playwright.sync_playwright() as driver:
@@ -91,7 +92,7 @@ class Visit:
 
     def axe(self):
         """The faults that axe-core calls serious or critical."""
-        self.page.evaluate(_AXE.read_text())
+        self.page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
         violations = self.page.evaluate("async () => (await axe.run()).violations")
         return [
             f"{fault['id']}: {fault['help']} at {[node['html'][:200] for node in fault['nodes']]}"

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import math
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -484,3 +485,56 @@ def test_a_column_that_was_asked_for_is_no_id():
     columns = {"visit_no": [1, 2, 3, 4], "age": [5, 6, 7, None]}
     assert propose_schema(columns).columns["visit_no"] == Left("id")
     assert propose_schema(columns, features=["visit_no", "age"]).columns["visit_no"] == Number(1, 4, 2.5)
+
+
+# ---- how far it is
+
+
+class Enough(BaseException):
+    """What a bar raises that has seen enough."""
+
+
+def told(work, most=10**9):
+    """What a bar is told by `work(bar)`, which ends after `most` lines."""
+    lines = []
+
+    def bar(task, done, total):
+        lines.append((task, done, total))
+        if len(lines) >= most:
+            raise Enough
+
+    with suppress(Enough):
+        work(bar)
+    return lines
+
+
+@pytest.fixture
+def long_csv(tmp_path, rng):
+    """A file of several blocks."""
+    ages, wards = rng.integers(0, 100, 500_000), rng.integers(0, 3, 500_000)
+    rows = [f"{age},ward {ward},{'yes' if age > 50 else 'no'}\n" for age, ward in zip(ages, wards, strict=True)]
+    path = tmp_path / "long.csv"
+    path.write_text("age,ward,ill\n" + "".join(rows))
+    return path
+
+
+def test_a_look_says_how_far_it_is_and_ends_where_its_bar_raises(long_csv):
+    lines = told(lambda bar: propose([str(long_csv)], "ill", bar=bar))
+    rows = [done for _, done, _ in lines]
+    assert {task for task, _, _ in lines} == {"looking at the table"} and rows == sorted(rows)
+    assert rows[-1] == 500_000 and len({done for done in rows if done < 500_000}) >= 2
+    assert all(total is not None and 0.9 < total / 500_000 < 1.1 for _, _, total in lines[1:])
+    assert told(lambda bar: propose([str(long_csv)], "ill", bar=bar), most=3) == lines[:3]
+
+
+def test_a_craft_by_a_schema_that_leaves_something_open_says_how_far_its_look_is(long_csv):
+    schema = Schema({"age": Number(0, 120), "ward": Category()}, "ill", ("no", "yes"))
+
+    def work(bar):
+        rb.craft([str(long_csv)], schema=schema, n_rados=10, progress=bar)
+
+    lines = told(work)
+    assert lines[0] == ("opening the table", 0, None)
+    looks = [done for task, done, _ in lines if task == "looking at the table"]
+    assert looks[0] == 0 and looks[-1] == 500_000 and len(looks) > 3
+    assert told(work, most=4) == lines[:4]  # cancelled within a block, and nothing is read after that

@@ -4,7 +4,9 @@ import importlib
 import inspect
 import json
 import re
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,25 @@ def test_three_doors_lead_to_a_tutorial_or_a_how_to():
     assert set(DOORS.values()) <= {*pages["Tutorials"], *pages["How-to"]}
     at_home = re.search(r"## Three doors\n(.*?)\n## ", README, re.S)[1]
     assert dict(re.findall(r"^- \*\*(.+?)\*\*: \[.+?\]\(docs/(.+?)\)", at_home, re.M)) == DOORS
+
+
+def test_the_sites_own_templates_are_there_and_kept():
+    """A line `site/` in .gitignore would leave them out of the repository, and `make docs` would fail elsewhere."""
+    folder = ROOT / re.search(r"^  custom_dir: (\S+)$", (ROOT / "mkdocs.yml").read_text(), re.M)[1]
+    templates = [path for path in folder.rglob("*") if path.is_file()]
+    assert folder / "main.html" in templates
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("this is no clone, or there is no git")
+    ignored = ["git", "check-ignore", "--no-index", "--verbose", *map(str, templates)]
+    asked = subprocess.run(ignored, cwd=ROOT, capture_output=True, text=True)
+    assert (asked.returncode, asked.stdout) == (1, ""), asked.stdout + asked.stderr
+
+
+def test_the_template_loads_our_program_for_search_from_disk_and_not_the_themes():
+    text = (DOCS / "templates" / "site" / "main.html").read_text()
+    block = re.search(r"{% block libs %}(.*?){% endblock %}", text, re.S)[1]
+    assert "super()" not in block  # the theme's block loads a program from another machine
+    assert [(DOCS / place).is_file() for place in re.findall(r"{{ '(.+?)' \| url }}", block)] == [True]
 
 
 def test_both_first_pages_have_the_same_install_lines():

@@ -382,12 +382,58 @@ def test_a_proposal_from_the_table_is_for_plain_releases_alone(studio, folder, t
     assert studio.studio.jobs.all()[0].wait(60)
     text = studio.get(way)[2]
     assert "Read off the table" in words(text) and "--from-data" in commands(text)[0]
+    assert "and no row" not in words(text) and "what a look at all rows found" in words(text)
     studio.post(f"{way}/write", {"schema": "seen.schema.json"})
     assert "the schema was read off the table" in words(studio.post(f"{way}/budget", PROMISE)[2])
     refused = words(crafted(studio, way, {**PROMISE, "output": "no.rado.parquet"}))
     assert "this schema was read off the table" in refused and not (folder / "no.rado.parquet").exists()
     run(commands(studio.get(way)[2])[0], copy, monkeypatch)
     assert (folder / "seen.schema.json").read_bytes() == (copy / "seen.schema.json").read_bytes()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_look_that_is_cancelled_leaves_the_cards_as_they_are(studio, monkeypatch, late):
+    """In its middle, or after its last step, when there is a proposal that nobody has seen."""
+    way = begin(studio)
+    assert "and no row" in words(studio.get(way)[2])
+    studio.post(way, {"label": "4"})
+    studio.post(way, {"label": "4", "c2-kind": "category", "c2-values": "A\nB"})
+    said = Job.progress
+
+    def wait(job, task, done, total):
+        if task == ("proposing" if late else "looking at the table") and (late or done):
+            if late:
+                said(job, task, done, total)
+            assert job._stop.wait(30)
+            if late:
+                return
+        said(job, task, done, total)
+
+    monkeypatch.setattr(Job, "progress", wait)
+    studio.post(f"{way}/anew", {"label": "4", "how": "data"})
+    job = studio.studio.jobs.all()[0]
+    studio.post(f"/jobs/{job.id}/cancel")
+    assert job.wait(30) and job.state == ("done" if late else "cancelled")
+    text = studio.get(way)[2]
+    assert "Cancelled" in words(text) and "Read off the table" not in words(text)
+    assert "A\nB</textarea>" in text and "--from-data" not in text
+    assert "and no row" not in words(text) and "nothing that a look at the rows found is in them" in words(text)
+    assert job.state == "cancelled" and job.result is None
+
+
+def test_beginning_otherwise_ends_a_look_that_is_under_way(studio, monkeypatch):
+    way, said = begin(studio), Job.progress
+
+    def wait(job, task, done, total):
+        if done:
+            assert job._stop.wait(30)
+        said(job, task, done, total)
+
+    monkeypatch.setattr(Job, "progress", wait)
+    studio.post(f"{way}/anew", {"label": "4", "how": "data"})
+    studio.post(f"{way}/anew", {"label": "4", "how": "names"})
+    job = studio.studio.jobs.all()[0]
+    assert job.wait(30) and job.state == "cancelled" and "Read off" not in studio.get(way)[2]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

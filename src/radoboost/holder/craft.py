@@ -236,14 +236,16 @@ def craft(
     _check(protection, asked, progress is True)
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked, counts)
-    with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place):
+    with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place, bar):
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(_run_on, partial(_suited, engine, machine, asked, place, protection.private), place, book)
         if protection.private:
             made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress is True)
         else:
             options = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
-            made, by_schema = _make_plainly(protection, kept, y, asked, run_on, {**options, "engine": machine})
+            made, by_schema = _make_plainly(
+                protection, kept, y, asked, run_on, {**options, "engine": machine, "bar": bar}
+            )
     noted = None if books is None else partial(note_digest, books, name)
     asked_for = is_query(table) or bool(cluster_of(table))
     made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=place.cluster))
@@ -270,7 +272,7 @@ def craft_in_room(
     """
     _advise(mechanism, asked, progress)
     machine, threads = proven_on_device(get_engine("auto")), check_threads(threads)
-    with _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, place):
+    with _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, place, _):
         book = None if ledger is None else partial(ledger.book, release=name)
         suited = partial(_suited, "auto", machine, asked, place, mechanism.private)
         run_on = partial(_run_on, suited, place, book, pool=pool)
@@ -331,8 +333,8 @@ def _ready(
     threads: int,
     trust_network: bool,
     progress: bool | Progress,
-) -> Iterator[tuple[Any, Runner]]:
-    """The table as something that can be read again and again, and a runner; what was started for it is stopped.
+) -> Iterator[tuple[Any, Runner, Progress]]:
+    """The table as something that can be read again and again, a runner, and a bar; what was started is stopped.
 
     Where something is promised, a frame on a cluster is refused unless it is certain that no row counts twice,
     whichever runner there is.
@@ -347,7 +349,7 @@ def _ready(
     ):
         runner = cluster_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
         try:
-            yield kept, runner or Threads(threads, bar)
+            yield kept, runner or Threads(threads, bar), bar
         finally:
             if runner is not cluster and isinstance(runner, ClusterRunner):
                 runner.close()

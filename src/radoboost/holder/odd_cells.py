@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.holder.column_looks import plain_cells
+from radoboost.progress import Progress, silent
 from radoboost.tables.cells import gaps, numbers_or_nan
 from radoboost.tables.marks import PLAIN, Marks
 from radoboost.tables.raw import RawTable
@@ -49,7 +50,7 @@ class _Count:
         return self.seen >= _ENOUGH and 2 * self.odd > self.seen
 
 
-def odd_cells(raw: RawTable, names: Sequence[str], marks: Marks) -> dict[str, OddCells]:
+def odd_cells(raw: RawTable, names: Sequence[str], marks: Marks, bar: Progress = silent) -> dict[str, OddCells]:
     """Those of the named columns more than half of whose cells are numbers, and what is odd about them.
 
     >>> from radoboost.tables.raw import raw_table
@@ -59,7 +60,7 @@ def odd_cells(raw: RawTable, names: Sequence[str], marks: Marks) -> dict[str, Od
     """
     tried = tuple(dict.fromkeys((marks, PLAIN, Marks(None, ","))))
     counts = {name: {other: _Count() for other in tried} for name in names}
-    for batch in raw.batches():
+    for batch in raw.batches(bar):
         counts = {name: of for name, of in counts.items() if not all(count.hopeless for count in of.values())}
         if not counts:
             break

@@ -28,12 +28,13 @@ from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.guessing import check_label, says_id
 from radoboost.holder.odd_cells import odd_cells
+from radoboost.progress import Progress, silent
 from radoboost.tables.cells import is_text, no_labels
 from radoboost.tables.columns import listed, storage
 from radoboost.tables.kinds import MOST_VALUES, ORDERS, PRIVATE, Category, Date, Kind, Left, Number
 from radoboost.tables.labels import ADVICE, LabelsSeen, unlabelled
 from radoboost.tables.marks import PLAIN, Marks
-from radoboost.tables.raw import RawTable, raw_table
+from radoboost.tables.raw import LOOKING, RawTable, raw_table
 from radoboost.tables.schema import Schema
 from radoboost.tables.streams import at_rest
 
@@ -132,14 +133,16 @@ def propose(
     skip_unlabelled: bool = False,
     advice: str = ADVICE,
     engine: Engine | None = None,
+    bar: Progress = silent,
 ) -> Proposal:
     """A proposal, with what it goes by; see `propose_schema`. Marks that are given are not looked for.
 
-    With `skip_unlabelled`, rows without a label are no reason to stop; else `advice` says what to do about them.
+    With `skip_unlabelled`, rows without a label are no reason to stop; else `advice` says what to do about them. `bar`
+    is told how far the look is, and may raise to end it.
     """
-    with at_rest(table) as rows:
+    with at_rest(table, bar=bar) as rows:
         seen = None if label is None else LabelsSeen(label, classes, advice=advice)
-        return _propose(rows, seen, features, drop, separator, decimal, skip_unlabelled, engine)
+        return _propose(rows, seen, features, drop, separator, decimal, skip_unlabelled, engine, bar)
 
 
 def _propose(
@@ -151,18 +154,20 @@ def _propose(
     decimal: str | None,
     skip_unlabelled: bool,
     engine: Engine | None,
+    bar: Progress,
 ) -> Proposal:
     label = None if labels is None else labels.name
+    bar(LOOKING, 0, None)
     raw = raw_table(table, None, separator)
     check_label(label, list(raw.columns))
     names = _chosen(raw.columns, label, features, drop)
     raw = raw_table(table, [*names, *([] if label is None else [label])], separator)
     marks = [pair for pair in marks_to_try(raw.separator) if decimal is None or pair.decimal == decimal]
-    looks = _look(raw, names, engine or get_engine("auto"), marks, labels, skip_unlabelled)
+    looks = _look(raw, names, engine or get_engine("auto"), marks, labels, skip_unlabelled, bar)
     chosen = _common_marks(looks, marks)
     kinds = {name: _kind(look, chosen, named=features is not None) for name, look in looks.items()}
     texts = [name for name, found in kinds.items() if _may_be_numbers(looks[name], found.kind)]
-    odd = odd_cells(raw_table(table, texts, separator), texts, chosen) if texts else {}
+    odd = odd_cells(raw_table(table, texts, separator), texts, chosen, bar) if texts else {}
     kinds |= {
         name: _Found(Left("text"), f"text: {cells.words}")
         for name, cells in odd.items()
@@ -196,14 +201,17 @@ def _look(
     marks: Sequence[Marks],
     labels: LabelsSeen | None,
     skip_unlabelled: bool,
+    bar: Progress,
 ) -> dict[str, ColumnLook]:
     """One pass over the raw cells."""
     looks: dict[str, ColumnLook] = {}
     n_rows = 0
-    for batch in raw.batches():
+    for batch in raw.batches(bar):
         if not looks:
             looks = {name: _start(name, batch.columns.schema.field(name).type, engine, marks) for name in names}
+        total = raw.source.expected_rows(n_rows)
         for look, column in columns_of(batch.columns, looks):
+            bar(LOOKING, n_rows, total)  # of the first rows each column is tried as everything, which takes long
             look.see(column)
         if labels is not None:
             column = _labels(batch.columns.column(labels.name), raw.separator is not None)
@@ -339,7 +347,13 @@ def _iso(seconds: int) -> str | None:
 # ---- what a written schema leaves open
 
 
-def settle_schema(schema: Schema, table: Any, engine: Engine | None = None, withheld: Collection[str] = ()) -> Schema:
+def settle_schema(
+    schema: Schema,
+    table: Any,
+    engine: Engine | None = None,
+    withheld: Collection[str] = (),
+    bar: Progress = silent,
+) -> Schema:
     """A written schema with what it leaves open taken from the table, for plain releases; but nothing of `withheld`.
 
     Values of a category are those that occur, and fills are exact means. A schema that leaves nothing open is returned
@@ -358,7 +372,7 @@ def settle_schema(schema: Schema, table: Any, engine: Engine | None = None, with
     marks = Marks(None, schema.decimal, schema.thousands)
     machine = engine or get_engine("auto")
     looks = {name: _settling_look(name, schema.columns[name], marks, machine) for name in open_columns}
-    for batch in raw.batches():
+    for batch in raw.batches(bar):
         for look, column in columns_of(batch.columns, looks):
             look.see(column)
     categories = {name: look.values for name, look in looks.items() if look.values is not None}

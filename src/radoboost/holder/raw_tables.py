@@ -21,6 +21,7 @@ from radoboost.holder.misfits import all_misfits
 from radoboost.holder.persons import chosen_parts
 from radoboost.holder.proposing import propose, settle_schema
 from radoboost.holder.withheld import Withheld, check_withheld, refuse_gaps, withhold, without_gaps
+from radoboost.progress import Progress, silent
 from radoboost.tables import Source, open_table
 from radoboost.tables.cells import gaps, no_labels
 from radoboost.tables.cluster_frames import cluster_of
@@ -31,7 +32,7 @@ from radoboost.tables.labels import CRAFT_ADVICE, class_places, labels_array
 from radoboost.tables.labels import unlabelled as without_label
 from radoboost.tables.marks import PLAIN, file_separator
 from radoboost.tables.paths import expand_paths, file_kind, is_paths
-from radoboost.tables.raw import raw_table
+from radoboost.tables.raw import LOOKING, raw_table
 from radoboost.tables.schema import Schema
 from radoboost.tables.weights import beside, repeated
 
@@ -73,6 +74,7 @@ def make_plainly(
     decimal: str | None = None,
     engine: Engine | None = None,
     withheld: Withheld | None = None,
+    bar: Progress = silent,
 ) -> PlainRelease:
     """Open a table for a mechanism that may look at it, and let `make` have it.
 
@@ -80,12 +82,12 @@ def make_plainly(
     schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
     that are `withheld` it has what was declared, and nothing from the table. Where `unlabelled` is "drop", rows without
     a label are left out, whatever is done about other missing values. Where the table does not fit a declared schema,
-    one error names all that is wrong.
+    one error names all that is wrong. `bar` is told how far looks at the table are.
     """
     try:
         return _make_plainly(
             make, table, y, asked, missing=missing, unlabelled=unlabelled, separator=separator, decimal=decimal,
-            engine=engine, withheld=withheld or {},
+            engine=engine, withheld=withheld or {}, bar=bar,
         )  # fmt: skip
     except DoesNotFit as error:
         schema = asked.declared.schema
@@ -107,8 +109,10 @@ def _make_plainly(
     decimal: str | None,
     engine: Engine | None,
     withheld: Withheld,
+    bar: Progress,
 ) -> PlainRelease:
     """As `make_plainly`, which stops at the first thing that does not fit."""
+    bar("opening the table", 0, None)
     drops, y = unlabelled == "drop", on_host(y)
     _check_where_rows_are(table, asked, missing, drops)
     if drops and np.ma.isMaskedArray(y):
@@ -120,7 +124,7 @@ def _make_plainly(
     known = {} if schema is None or schema.from_data else schema.columns
     if schema is None and separator is None and decimal is None:
         try:
-            source, lines = _labelled(open_source(table, y, asked, withheld=bool(hidden)), asked, drops)
+            source, lines = _labelled(open_source(table, y, asked, withheld=bool(hidden)), asked, drops, bar)
             return PlainRelease(make(asked, source), None, [*_separated(table), *lines])
         except NeedsSchema as error:
             if cluster_of(table):
@@ -143,6 +147,7 @@ def _make_plainly(
             skip_unlabelled=drops or missing == "drop",
             advice=CRAFT_ADVICE,
             engine=engine,
+            bar=bar,
         )
         proposal.refuse_nearly_numbers()
         schema = withhold(proposal.schema, hidden)
@@ -150,10 +155,10 @@ def _make_plainly(
         if not schema.used:
             raise TableError(f"nothing is left to learn from: {'; '.join(lines)}")
     else:
-        schema = settle_schema(withhold(schema, hidden), table, engine, tuple(hidden))
+        schema = settle_schema(withhold(schema, hidden), table, engine, tuple(hidden), bar)
     protected = check_withheld(schema, known, hidden)
     if missing == "fill" and protected:
-        found = find_gaps(table, None, schema.only(protected, ()), None)
+        found = find_gaps(table, None, schema.only(protected, ()), None, bar=bar)
         refuse_gaps(found.by_column, found.n_rows)
     complete = schema.columns if missing != "fill" else protected
     schema = replace(
@@ -166,12 +171,12 @@ def _make_plainly(
     asked = replace(asked, declared=declared, features=None, drop=())
     source = open_source(table, y, asked, withheld=bool(hidden))
     if missing != "fill":
-        found = find_gaps(table, y, schema, asked.label, labelled_only=drops)
+        found = find_gaps(table, y, schema, asked.label, labelled_only=drops, bar=bar)
         if missing == "error":
             found.refuse(asked.label_name if drops else None)
         source, more = found.without(source, weighted=asked.weights is not None), found.in_words()
     else:
-        source, more = _labelled(source, asked, drops)
+        source, more = _labelled(source, asked, drops, bar)
     return PlainRelease(make(asked, source), declared.schema, [*lines, *more])
 
 
@@ -270,7 +275,7 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name!r} {count:,}" for name, count in counts.items())
 
 
-def _labelled(source: Source, asked: Asked, drops: bool) -> tuple[Source, list[str]]:
+def _labelled(source: Source, asked: Asked, drops: bool, bar: Progress) -> tuple[Source, list[str]]:
     """The source without the rows that have no label, if these are to be left out, and how many there are in words."""
     if not drops:
         return source, []
@@ -279,6 +284,7 @@ def _labelled(source: Source, asked: Asked, drops: bool) -> tuple[Source, list[s
         absent = without_label(batch.labels, asked.classes)
         found.n_rows += batch.n_rows
         found.complete.append(~absent)
+        bar(LOOKING, found.n_rows, source.expected_rows(found.n_rows))
         if absent.any():
             found.by_column[asked.label_name] = found.by_column.get(asked.label_name, 0) + int(absent.sum())
     left = found.by_column.get(asked.label_name, 0)
@@ -286,7 +292,15 @@ def _labelled(source: Source, asked: Asked, drops: bool) -> tuple[Source, list[s
     return found.without(source, weighted=asked.weights is not None), lines
 
 
-def find_gaps(table: Any, y: Any, schema: Schema, label: str | None, *, labelled_only: bool = False) -> GapRows:
+def find_gaps(
+    table: Any,
+    y: Any,
+    schema: Schema,
+    label: str | None,
+    *,
+    labelled_only: bool = False,
+    bar: Progress = silent,
+) -> GapRows:
     """Look for gaps in the columns that a schema uses, and in the label, in one pass over the raw cells.
 
     With `labelled_only`, gaps in rows without a label are not counted.
@@ -299,7 +313,7 @@ def find_gaps(table: Any, y: Any, schema: Schema, label: str | None, *, labelled
     names = [*schema.used, *([] if label is None else [label])]
     labels = None if y is None else no_labels(pa.array(labels_array(y)))
     found = GapRows()
-    for batch in raw_table(table, names, schema.separator).batches():
+    for batch in raw_table(table, names, schema.separator).batches(bar):
         size = batch.columns.num_rows
         complete = np.ones(size, dtype=bool)
         places = slice(found.n_rows, found.n_rows + size)

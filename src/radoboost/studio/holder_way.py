@@ -125,6 +125,8 @@ def anew(request: Request, studio: Here, number: str, form: Sent) -> Response:
     how = form.text("how", "names")
     with session.lock, short_names(studio.folder.root):
         _take(session.draft, form)
+        if session.proposing is not None:
+            session.proposing.cancel()  # what it would propose is not wanted any more
         if how == "schema":
             declared = read_bounds(studio.folder.file(form.text("begin_with"))).schema
             if declared is None:
@@ -263,8 +265,9 @@ def _propose(studio: Studio, number: str, session: HolderSession) -> None:
         raise ArgumentError("choose the column that is to be learned first")
 
     def work(job: Job) -> Any:
-        job.progress("reading the table", 0, None)
-        return propose([str(session.table)], label, separator=separator)
+        proposal = propose([str(session.table)], label, separator=separator, bar=job.progress)
+        job.progress("proposing", 1, 1)  # ends here if it was cancelled by now
+        return proposal
 
     title = f"Looking at {studio.folder.name(session.table)}"
     session.proposing = studio.jobs.start(title, work, address=f"/holder/{number}", lane="work")
@@ -272,9 +275,11 @@ def _propose(studio: Studio, number: str, session: HolderSession) -> None:
 
 
 def _take_proposal(session: HolderSession) -> None:
-    """Begin with what a job proposed, once."""
+    """Begin with what a job proposed, once; a look that was cancelled leaves the cards as they are, however late."""
     with session.lock:
         job = session.proposing
+        if job is not None and job.is_over and job.told_to_end and job.result is not None:
+            job.result, job.state = None, "cancelled"
         if job is not None and job.state == "done" and job.result is not None:
             session.draft.begin_with(job.result.schema)
             job.notices = [" ".join(line.split()) for line in job.result.in_words()]

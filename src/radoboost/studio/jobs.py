@@ -79,6 +79,11 @@ class Job:
         return self._over.is_set()
 
     @property
+    def told_to_end(self) -> bool:
+        """Whether somebody cancelled it, in time or too late."""
+        return self._stop.is_set()
+
+    @property
     def stopping(self) -> bool:
         """Whether it was told to end and has not yet."""
         return self._stop.is_set() and not self.is_over

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from radoboost.errors import TableError
+from radoboost.progress import Progress, silent
 from radoboost.tables.cluster_frames import cluster_of, cluster_schema, refuse_cluster_frame
 from radoboost.tables.columns import Choice, check_different, column_names, row_place
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
@@ -30,6 +31,8 @@ from radoboost.tables.source import Part, Source
 from radoboost.tables.sparse import array_and_names, column_labels
 from radoboost.tables.streams import answer_schema, spooled
 from radoboost.tables.strict import STRICT, Strict
+
+LOOKING = "looking at the table"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +64,17 @@ class RawTable:
         """The names of all columns that are read."""
         return self.source.features
 
-    def batches(self) -> Iterator[RawBatch]:
-        """All rows, in order, a bounded number at a time."""
+    def batches(self, bar: Progress = silent) -> Iterator[RawBatch]:
+        """All rows, in order, a bounded number at a time; `bar` is told how far it is, and may raise to end it."""
+        before = 0
+        bar(LOOKING, 0, self.source.expected_rows(0))
         for number, part in enumerate(self.source.parts()):
             first = 0
             for columns in _record_batches(part):
                 yield RawBatch(columns, number, partial(_place, part, first))
                 first += columns.num_rows
+                bar(LOOKING, before + first, self.source.expected_rows(before + first))
+            before += first
 
 
 def _record_batches(part: Part) -> Iterator[pa.RecordBatch]:
