@@ -278,15 +278,8 @@ def craft(
     check_together(protection, signatures, columns)
     if protection.private and schema is None and bounds is None:
         left_out = [*(drop or ()), *([] if person is None else [person])]
-        decisions = _open_decisions(
-            chosen_table(table, query, form), label, feature, left_out, separator, classes or class_
-        )
-        raise ArgumentError(
-            "a promise about records needs a declared schema, because one read off the table reveals some of it; "
-            f"{decisions}run: rado schema {shown_table(table)} --label {label or 'COL'}; complete it from public "
-            "knowledge; give it with --schema; or, if all columns are numbers, let the mechanism moments find bounds "
-            "with --bounds private"
-        )
+        about = (label, feature, left_out, separator, classes or class_)
+        raise _undeclared(_open_decisions(chosen_table(table, query, form), *about), shown_table(table), label)
     check_trust(cluster, trust_network)
     declared_classes = chosen_classes(classes, class_, table)
     content = chosen_table(table, query, form)
@@ -342,6 +335,15 @@ def craft(
     if advice:
         say(f"rado: {advice}")
     print_release(release, place, as_json, f"wrote {place}")
+
+
+def _undeclared(decisions: str, table: str, label: str | None) -> ArgumentError:
+    return ArgumentError(
+        "a promise about records needs a declared schema, because one read off the table reveals some of it; "
+        f"{decisions}run: rado schema {table} --label {label or 'COL'}; complete it from public "
+        "knowledge; give it with --schema; or, if all columns are numbers, let the mechanism moments find bounds "
+        "with --bounds private"
+    )
 
 
 def _open_decisions(
