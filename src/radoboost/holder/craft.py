@@ -242,8 +242,8 @@ def craft(
         if protection.private:
             made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress is True)
         else:
-            reading = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
-            reading |= {"engine": machine, "bar": bar}
+            words = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
+            reading = {**words, "engine": machine, "bar": bar}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, reading)
     noted = None if books is None else partial(note_digest, books, name)
     asked_for = is_query(table) or bool(cluster_of(table))
