@@ -88,7 +88,9 @@ def forms_of(columns, folder, group):
     yield pd.DataFrame(table.to_pandas())
 
 
-@pytest.mark.filterwarnings("ignore::radoboost.ClippedWarning", "ignore::radoboost.FilledWarning")
+@pytest.mark.filterwarnings(
+    "ignore::radoboost.ClippedWarning", "ignore::radoboost.FilledWarning", "ignore::radoboost.SchemaWarning"
+)
 @settings(max_examples=12, deadline=None)
 @given(
     schema=schemas(), columns=rows(), group=st.integers(5, 80), batch=st.sampled_from([64, 128]),
