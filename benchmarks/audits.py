@@ -37,6 +37,8 @@ def cases(epsilon):
         yield f"moments, {what}, not sharpened", rb.Moments(epsilon, sharpen=False, **fields), {"columns": "linear"}
         for plan, options in PLANS.items():
             yield f"moments, {what}, {plan}", mechanism, options
+        if what in ("record", "label"):
+            yield f"moments, {what}, raw", mechanism, {"raw": True}  # a row with a category and a gap, by a schema
         for plan, options in {"": {"columns": "linear"}, **PLANS}.items():
             name = f"moments, {what}, {N_CLASSES} classes" + (f", {plan}" if plan else "")
             yield name, mechanism, {**options, "n_classes": N_CLASSES}

@@ -17,7 +17,7 @@ import numpy as np
 from radoboost.errors import RadoError
 from radoboost.holder.craft import craft
 from radoboost.holder.engines import get_engine
-from radoboost.holder.feature_maps import make_map
+from radoboost.holder.feature_maps import Columns, make_map
 from radoboost.holder.mechanisms.contributions import contributions
 from radoboost.holder.mechanisms.moment_passes import SphereRows, SumProducts, WhitenedRows
 from radoboost.holder.runners.kept import RowBatch
@@ -110,7 +110,7 @@ def look(
     classes: Any = ("no", "yes"),
     batch: int = 64,
     schema: Schema | None = None,
-    columns: str = "linear",
+    columns: Columns = "linear",
     person: str | None = None,
 ) -> Seen:
     """Everything that private crafting makes of a table before there is noise, and how long it took."""
@@ -132,7 +132,7 @@ def look(
     return seen
 
 
-def _mapped(source: Source, columns: str) -> tuple[Source, tuple[Column, ...], tuple[Column, ...] | None]:
+def _mapped(source: Source, columns: Columns) -> tuple[Source, tuple[Column, ...], tuple[Column, ...] | None]:
     """The table with a feature map before it, if there is one; how its columns are scaled, and how the map's inputs."""
     limits = list(BOUNDS.values()) if source.schema is None else [source.schema.limits()[f] for f in source.features]
     scaled = tuple(Column(f, "bounds", STEP, *limit) for f, limit in zip(source.features, limits, strict=True))

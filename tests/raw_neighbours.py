@@ -8,6 +8,7 @@ objects, or types that were declared.
 import datetime
 import io
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,17 @@ def draw_schema(rng: random.Random, form: str) -> Schema:
         ),
     }  # fmt: skip
     return Schema(columns, None, None, *style)
+
+
+def with_terms(rng: random.Random, schema: Schema) -> Schema:
+    """The schema with terms and products, as drawn: always with a product of a number, so that there is a map."""
+    columns = dict(schema.columns)
+    names = list(columns)
+    for name in (names[0], names[2]):
+        words = rng.sample(("linear", "signed-log", "hats", "square"), rng.randrange(5))
+        columns[name] = replace(columns[name], terms=tuple(words) or None)
+    pairs = [(names[0], names[1]), (names[2], names[0]), (names[1], names[2])]
+    return replace(schema, columns=columns, products=(pairs[0], *rng.sample(pairs[1:], rng.randrange(3))))
 
 
 def odd_raw_cell(rng: random.Random) -> Any:

@@ -1,6 +1,7 @@
 """Benchmarks that have an aim: they exit with 1 where a figure falls short of it, after the results were kept."""
 
 import importlib
+import inspect
 import json
 import re
 import sys
@@ -332,7 +333,31 @@ def test_audits(benchmark, monkeypatch, tmp_path, holds, code):
     monkeypatch.setattr(module, "RESULTS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["audits.py"])
     ends_with(module, code)
-    assert len(kept["audits"]) == 2 * (3 + 3 * (2 + 6 + 1 + 6) + 1)
+    assert len(kept["audits"]) == 2 * (3 + 3 * (2 + 6 + 1 + 6) + 2 + 1)
+
+
+def test_audits_have_a_raw_row(benchmark):
+    """A category and a gap, for a record and for a label; tests/test_audits.py runs such audits."""
+    module, _ = benchmark("audits")
+    for epsilon in module.RUNS:
+        raw = {name: (mechanism, options) for name, mechanism, options in module.cases(epsilon) if options.get("raw")}
+        assert set(raw) == {"moments, record, raw", "moments, label, raw"}
+        assert all(set(options) <= set(inspect.signature(module.audit).parameters) for _, options in raw.values())
+
+
+NOT_MEANT = {"gpu", "versions", "library_peers"}  # for a device, for many environments, and for one of peers
+
+
+def test_make_bench_runs_each_benchmark_once():
+    """All that can be run by themselves, but parts of another one, what writes pages, and what is not meant."""
+    line = next(line for line in (FOLDER.parent / "Makefile").read_text().splitlines() if "for name in" in line)
+    names = re.search("for name in (.*?);", line)[1].split()
+    assert len(names) == len(set(names))
+    scripts = {path.stem: path.read_text() for path in FOLDER.glob("*.py")}
+    runnable = {name for name, text in scripts.items() if 'if __name__ == "__main__":' in text}
+    parts = {name for name in runnable if any(name.startswith(f"{other}_") for other in names if other in scripts)}
+    pages = {name for name in runnable if name.endswith("_page")}
+    assert set(names) - parts == runnable - parts - pages - NOT_MEANT
 
 
 @pytest.mark.parametrize(("peak", "code"), [(400.0, 0), (600.0, 1)])

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import radoboost as rb
@@ -38,6 +39,7 @@ def test_holders_whose_categories_differ_are_told_which_schema_to_take(rado, bot
         rb.merge([rb.load(both), rb.craft("south.csv", label="outcome", schema=rb.Schema(COLUMNS), n_rados=30)])
 
 
+@pytest.mark.filterwarnings("ignore::radoboost.SchemaWarning")
 def test_every_carrier_is_read_alike(rado, both):
     assert rado("learn", both)[0] == 0
     release, model = rb.load(both), rb.load_model("north.model.json")
@@ -73,3 +75,43 @@ def test_a_carrier_without_a_schema_is_one_line(rado):
         rb.craft("clean.csv", schema="broken.rado.parquet")
     assert rado("craft", "clean.csv", "--schema", "clean.csv", "-o", "x.parquet")[0] == 1
     assert not os.path.exists("x.parquet")
+
+
+# ---- values that the schema does not have
+
+
+WARDS = {**COLUMNS, "ward": rb.Category(("B", "C")), "age": rb.Number(0, 120, fill=50)}
+
+
+def test_craft_says_which_values_the_schema_does_not_have(rado, both):
+    code, _, err = rado("craft", "south.csv", "--schema", both, "-n", 30)
+    assert (code, err) == (
+        0,
+        "rado: values that the schema does not have, in 'ward' 30 of 90 rows: these are zeros in all its columns; add "
+        'them to its values, or write "other": true\n',
+    )
+    assert rado("craft", "south.csv", "--schema", both, "-n", 30, "--quiet", "--force")[2] == ""
+    assert rado("craft", "north.csv", "--schema", both, "-n", 30, "--force")[2] == ""
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"columns": "hats"}, {"missing": "drop"}, {"threads": 2}, {"signatures": rb.FixedSupport(0.5)},
+], ids=str)  # fmt: skip
+def test_they_are_counted_in_every_plain_pass(both, options):
+    schema = rb.Schema(WARDS, "outcome", ("no", "yes"))
+    n_rows = 80 if "missing" in options else 90
+    left = [word for k, word in enumerate("BCD" * 30) if k % 9 or n_rows == 90]
+    with pytest.warns(rb.SchemaWarning, match=rf"not have, in 'ward' {left.count('D')} of {n_rows} rows"):
+        rb.craft("south.csv", schema=schema, n_rados=20, **options)
+
+
+def test_nothing_is_said_of_a_column_that_is_protected(both):
+    """How many rows do not have its one value is what the band hides."""
+    schema = rb.Schema({"ward": rb.Category(("B",)), "more": rb.Category(("u",))}, "outcome", ("no", "yes"))
+    table = pd.read_csv("south.csv", dtype=str).assign(more=["u", "v", "w"] * 30)
+    with pytest.warns(rb.SchemaWarning, match="not have, in 'more' 60 of 90 rows"):
+        rb.craft(table, schema=schema, n_rados=20, mechanism=rb.FeatureBand("ward=B", 5.0, delta=0.4))
+
+
+def test_other_values_that_have_a_column_are_foreseen(both):
+    rb.craft("south.csv", schema=rb.Schema(COLUMNS, "outcome", ("no", "yes")), n_rados=20)

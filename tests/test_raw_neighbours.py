@@ -7,6 +7,7 @@ dependence of each new kind is planted, and found.
 import datetime
 import random
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,8 @@ import radoboost as rb
 from declared_forms import write_table
 from looking import judge_pairs, judged, look, look_at_release
 from neighbours import Pair, gzipped
+from radoboost.holder.feature_maps import check_columns
+from radoboost.release.maps import FeatureMap
 from radoboost.tables import encoding, marks, raw_columns, row_by_row
 from radoboost.tables.kinds import Category, Date, Number
 from radoboost.tables.schema import Schema
@@ -28,6 +31,7 @@ from raw_neighbours import (
     raw_pair,
     raw_pandas_read,
     raw_polars_read,
+    with_terms,
 )
 from raw_neighbours import (
     raw_columns as lists_of,
@@ -95,8 +99,12 @@ def compared(form, number, folder):
     person = None if rng.random() < 0.5 else "x3" if form in ("numpy", "objects") else "p"
     options = {
         "engine": rng.choice(("kernel", "reference")), "batch": rng.choice((64, 64, 7)), "schema": schema,
-        "person": person, "columns": rng.choice(("linear", "linear", "signed-log", "hats", "quadratic", "fourier")),
+        "person": person,
+        "columns": rng.choice(("linear", "linear", "signed-log", "hats", "quadratic", "fourier", "terms", "terms")),
     }  # fmt: skip
+    if options["columns"] == "terms":
+        options["schema"] = with_terms(rng, schema)
+        options["columns"] = check_columns("auto", options["schema"].terms)
     looks = [lambda t=table: look(*t, **options) for table in tables]
     return judged(looks, pair.place, pair.unit)[0]
 
@@ -142,6 +150,38 @@ def test_releases_of_neighbours_look_alike(form, tmp_path):
     assert done > CRAFTED / 2
 
 
+LARGE = 60  # times each usual record: a plan of ranks or products needs about so many rows
+
+
+def foreseen(schema):
+    """The schema with a place for every cell: where many have none, a noisy count of them is a reason to refuse."""
+    columns = {name: replace(kind, gaps=True) for name, kind in schema.columns.items()}
+    return replace(schema, columns={**columns, "c": replace(columns["c"], other=True)})
+
+
+@pytest.mark.parametrize("word", ["ranks", "both", "terms"])
+@pytest.mark.parametrize("form", ["csv", "parquet", "pandas"])
+def test_releases_of_large_neighbours_look_alike(form, word, tmp_path):
+    """Plans that go by noisy counts, and the terms of a schema, have the same shape whatever the odd record is."""
+    for number in range(2):
+        rng = random.Random(f"large {form} {number}")
+        schema = foreseen(draw_schema(rng, form))
+        pair = raw_pair(rng, schema, form, "record")
+        schema, columns = (with_terms(rng, schema), "auto") if word == "terms" else (schema, word)
+        usual = pair.short or [(1, "A", datetime.date(2021, 1, 1), 1, "no"), (2, "B", None, 1, "yes")]
+        tables = [
+            build(form, number, pair, [*records, *usual * LARGE], schema, tmp_path, f"{k}")
+            for k, records in enumerate((pair.long, pair.short))
+        ]
+        assert None not in tables
+        options = {"mechanism": rb.Moments(1.0), "schema": schema, "classes": ("no", "yes"), "columns": columns}
+        looks = [lambda t=table, o=options: look_at_release(*t, label="y", **o) for table in tables]
+        found, long = judged(looks, pair.place, "record")
+        assert found == [] and long.refusal is None
+        document = long.shape["document"]
+        assert "map" in document and (word == "terms") == ("products" in document["schema"])
+
+
 # ---- planted dependences, each found by the same judge
 
 
@@ -156,13 +196,13 @@ USUAL = (3.5, "B", "2022-03-04", 1, "no")
 KINDS = ("csv", "pandas")
 
 
-def with_odd(odd, folder, *, kind="csv", schema=SCHEMA):
+def with_odd(odd, folder, *, kind="csv", schema=SCHEMA, columns="linear"):
     """What is found between twelve records, one with a gap, and the same with an odd one among them."""
     dates = [f"2023-0{k % 9 + 1}-1{k % 10}" for k in range(12)]
     records = [(None if k == 3 else k / 2, "ABC"[k % 3], dates[k], k % 3, "yes" if k % 2 else "no") for k in range(12)]
     pair = Pair([*records[:5], odd, *records[5:]], records, 5, "record")
     tables = [build(kind, 0, pair, these, schema, folder, f"{k}")[0] for k, these in enumerate((pair.long, pair.short))]
-    looks = [lambda t=table: look(t, schema=schema, person="p") for table in tables]
+    looks = [lambda t=table: look(t, schema=schema, person="p", columns=columns) for table in tables]
     return judged(looks, 5, "record")[0]
 
 
@@ -230,6 +270,28 @@ def test_a_fill_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch)
     fill = encoding._fill
     monkeypatch.setattr(encoding, "_fill", lambda n, _, gaps, block: fill(n, float(np.nanmean(n)), gaps, block))
     assert with_odd((4.5, "B", "2022-03-04", 1, "no"), tmp_path, kind=kind) != []
+
+
+MAPPED = replace(
+    SCHEMA,
+    columns={**SCHEMA.columns, "n": replace(SCHEMA.columns["n"], terms=("hats", "square"))},
+    products=(("n", "d"), ("n", "c")),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_map_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch):
+    """Inputs scaled by the largest value of their rows, as people standardise before they multiply."""
+    options = {"kind": kind, "schema": MAPPED, "columns": check_columns("auto", MAPPED.terms)}
+    odd = (12.5, "B", "2022-03-04", 1, "no")
+    assert with_odd(odd, tmp_path, **options) == []
+    blocks = FeatureMap.blocks
+
+    def scaled(self, values, rows=None):
+        return blocks(self, values / np.maximum(np.abs(values).max(axis=0, initial=1.0), 1.0), rows)
+
+    monkeypatch.setattr(FeatureMap, "blocks", scaled)
+    assert any("other rows" in line for line in with_odd(odd, tmp_path, **options))
 
 
 def test_a_type_by_all_objects_is_found(tmp_path, monkeypatch):

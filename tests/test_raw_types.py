@@ -250,6 +250,26 @@ def test_all_columns_of_types_that_cannot_be_read_are_named():
     )
 
 
+def test_complex_numbers_are_refused_by_type():
+    """In one line of ours that names all such columns; not in Arrow's words, which name a number of a type."""
+    z = np.arange(4) * 1j
+    forms = {
+        "column 'z' holds complex128, column 'w' holds complex64, not": pd.DataFrame(
+            {"a": [1.0] * 4, "z": z, "w": z.astype(np.complex64)}
+        ),
+        "column 'z' holds complex128, not numbers on a line; take its parts": {"a": [1.0] * 4, "z": z},
+        "column 'z' holds complex numbers, not": {"t": list("uvuv"), "z": list(z)},
+        "must hold real numbers; its dtype is complex128": z[:, None],
+    }
+    for message, table in forms.items():
+        for attempt in (lambda t=table: rb.craft(t, [0, 1] * 2, n_rados=3), lambda t=table: rb.propose_schema(t)):
+            with pytest.raises(rb.TableError) as error:
+                attempt()
+            assert message in str(error.value) and "numpy type" not in str(error.value)
+    with pytest.raises(rb.TableError, match="column 'z' holds complex128"):
+        rb.schema_template(pd.DataFrame({"z": z}))
+
+
 # ---- one value changes the type of a column, and no other row
 
 

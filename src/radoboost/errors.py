@@ -21,7 +21,8 @@ FilledWarning   (UserWarning)   a model filled gaps that it did not expect or ce
 BudgetWarning   (UserWarning)   private fits add up, and nobody keeps the books
 NoiseWarning    (UserWarning)   a release that was learned from tells little: an empty table might have given it,
                                 or it has no example of a class
-SchemaWarning   (UserWarning)   a raw table was read by a schema proposed from it, or without rows with gaps
+SchemaWarning   (UserWarning)   a raw table was read by a schema proposed from it, or without rows with gaps, or has
+                                values that its schema does not have
 
 Each message is one line that names the thing and says what to do.
 """
@@ -114,7 +115,7 @@ class NoiseWarning(UserWarning):
 
 
 class SchemaWarning(UserWarning):
-    """A raw table was read by a schema that was proposed from it, or without the rows that have gaps.
+    """A raw table was read by a schema that was proposed from it, or without rows with gaps, or has unknown values.
 
     `lines` say what was taken for what.
 

@@ -64,3 +64,4 @@ class SumClasses(RadoPass):
             clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows
+        sums.counts.see_cells(batch)

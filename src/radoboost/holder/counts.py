@@ -6,7 +6,7 @@ They are part of no release and of no warning, since a saved notebook or a log w
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from radoboost.release import replacing
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
+from radoboost.tables.kinds import Category
+from radoboost.tables.schema import Schema
 
 Where = Literal["terminal"] | str | os.PathLike[str] | Callable[[list[str]], None] | None
 _SHOWN = 8  # columns in a line on the terminal
@@ -118,17 +120,48 @@ class RowCounts:
     ) -> None:
         """Count rows, and those that are not `good` by what spoils them; `signs` are 0 where the class is unknown."""
         self.n_rows += len(good)
-        if batch is not None and batch.gaps is not None:
-            gaps = batch.gaps()
-            self.filled = _both(self.filled, (gaps.missing | gaps.unknown).sum(axis=0))
-            self.unknown = _both(self.unknown, gaps.unknown.sum(axis=0))
-            self.unforeseen += int((gaps.unforeseen & good).sum())
+        if batch is not None:
+            self.see_cells(batch, good)
         if good.all():
             return
         bad = ~good
         faults = np.column_stack([~np.isfinite(values[bad]), signs[bad] == 0])
         self.spoiled += len(faults)
         self.alone += faults[faults.sum(axis=1) == 1].sum(axis=0)
+
+    def see_cells(self, batch: Batch, good: NDArray[np.bool_] | None = None) -> None:
+        """Count the cells of raw columns that were filled or are unknown, where a schema reads some."""
+        if batch.gaps is None:
+            return
+        gaps = batch.gaps()
+        self.filled = _both(self.filled, (gaps.missing | gaps.unknown).sum(axis=0))
+        self.unknown = _both(self.unknown, gaps.unknown.sum(axis=0))
+        self.unforeseen += int((gaps.unforeseen if good is None else gaps.unforeseen & good).sum())
+
+    def unseen(self, schema: Schema | None, withheld: Collection[str] = ()) -> list[str]:
+        """A line on cells with a value that a category has no column for; none where there are no such cells.
+
+        For releases that promise nothing about records; and nothing is said of columns that are `withheld`.
+
+        >>> schema = Schema({"ward": Category(("A", "B")), "sex": Category(("f",), other=True)})
+        >>> RowCounts(np.zeros(3), np.zeros(4), 50, unknown=np.array([2, 7])).unseen(schema)[0][:62]
+        "values that the schema does not have, in 'ward' 2 of 50 rows: "
+        """
+        if schema is None or self.unknown is None:
+            return []
+        hidden = {column.column for column in schema.encoded() if column.name in withheld}
+        counts = {
+            name: count
+            for name, count in zip(schema.used, self.unknown.tolist(), strict=True)
+            if count and isinstance(kind := schema.columns[name], Category) and not kind.other and name not in hidden
+        }
+        if not counts:
+            return []
+        where = ", ".join(f"{name!r} {count:,}" for name, count in counts.items())
+        return [
+            f"values that the schema does not have, in {where} of {self.n_rows:,} rows: these are zeros in all its "
+            'columns; add them to its values, or write "other": true'
+        ]
 
     def to_dict(self, features: Sequence[str], label: str, raw: Sequence[str] = ()) -> dict[str, Any]:
         """The counts as JSON data; `raw` are the columns that a schema reads."""

@@ -280,6 +280,8 @@ def craft_in_room(
         else:  # as declared: nothing is proposed from one holder's table
             made, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
             warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
+            if unseen := made.counts.unseen(schema):
+                warnings.warn(SchemaWarning(unseen), stacklevel=3)
     made = replace(made, circumstances=replace(made.circumstances, room=gathering()))
     return _release(mechanism, asked, made, name, schema, None)
 
@@ -394,9 +396,10 @@ def _make_plainly(
     def make(asked: Asked, source: Source) -> Made:
         return protection.make(asked, run_on(source))
 
-    plain = make_plainly(make, table, y, asked, **options, withheld=getattr(protection, "withheld", {}))
-    if plain.lines:
-        warnings.warn(SchemaWarning(plain.lines), stacklevel=3)
+    hidden = getattr(protection, "withheld", {})
+    plain = make_plainly(make, table, y, asked, **options, withheld=hidden)
+    if lines := [*plain.lines, *plain.made.counts.unseen(plain.schema, hidden)]:
+        warnings.warn(SchemaWarning(lines), stacklevel=3)
     warn_clipped(plain.made.counted, plain.made.counts.clipped, stacklevel=4)
     if plain.made.outliers:
         n_rows = plain.made.counts.n_rows

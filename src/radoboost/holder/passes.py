@@ -354,6 +354,7 @@ class SumRados(RadoPass):
             clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows
+        sums.counts.see_cells(batch)
 
 
 def column_bits(values: NDArray[Any], signs: NDArray[np.int8], coding: tuple[float, float]) -> NDArray[np.bool_]:

@@ -25,7 +25,7 @@ from radoboost.tables.kinds import Category
 from radoboost.tables.marks import PLAIN, Marks, file_separator, header_line
 from radoboost.tables.named_paths import folder_columns
 from radoboost.tables.paths import csv_stream, expand_paths, file_kind, first_stamp, is_paths, open_file, readable
-from radoboost.tables.raw_columns import array_cells, named_columns, raw_cells, spelled
+from radoboost.tables.raw_columns import array_cells, named_columns, raw_cells, refuse_complex, spelled
 from radoboost.tables.reading import Selection
 from radoboost.tables.source import Part, Source
 from radoboost.tables.sparse import array_and_names, column_labels
@@ -118,6 +118,8 @@ def _array_table(table: Any, reading: Strict) -> pa.Table:
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
     dense = x.toarray() if hasattr(x, "toarray") else x
+    if dense.dtype.kind == "c":
+        reading.check_dtype(dense)
     columns = [array_cells(dense[:, k], Category(), PLAIN) for k in range(dense.shape[1])]
     return pa.table(columns, column_labels(names, dense.shape[1]))
 
@@ -132,6 +134,9 @@ class Raw(Strict):
         try:
             if columns is None or not any(map(is_object, columns)):
                 return pa.table(table), None
+        except pa.ArrowNotImplementedError:
+            refuse_complex(table)
+            raise
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             if columns is None:
                 raise
@@ -230,7 +235,7 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
                 table = {name: column[:0] for name, column in table.items()}
             elif hasattr(table, "iloc"):
                 table = table.iloc[:0]
-            schema = table.schema if isinstance(table, pa.Table) else pa.table(table).schema
+            schema = table.schema if isinstance(table, pa.Table) else _table_schema(table)
     else:
         matrix, own_names = array_and_names(table)
         array = STRICT.array(matrix)
@@ -242,6 +247,15 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
     check_different(names, name)
     types = {name: schema.field(name).type for name in names}
     return {name: None if pa.types.is_null(kind) else kind for name, kind in types.items()}
+
+
+def _table_schema(table: Any) -> pa.Schema:
+    """The types of a frame without rows."""
+    try:
+        return pa.table(table).schema
+    except pa.ArrowNotImplementedError:
+        refuse_complex(table)
+        raise
 
 
 def _polars_type(column: Any) -> pa.DataType | None:

@@ -236,6 +236,33 @@ def raw_cells(column: Any, kind: Kind, marks: Marks) -> pa.Array | pa.ChunkedArr
     return spelled(column, kind, marks)
 
 
+def refuse_complex(table: Any) -> None:
+    """Refuse columns of complex numbers by their type, all of them at once; Arrow has none, and says so in its words.
+
+    >>> refuse_complex({"z": np.array([1j]), "a": [1.0]})
+    Traceback (most recent call last):
+    radoboost.errors.TableError: column 'z' holds complex128, not numbers on a line; take its parts (real, imag), or \
+leave it out of the table
+    """
+    held = {name: kind for name, column in named_columns(table) or () if (kind := _complex_type(column))}
+    if held:
+        words = ", ".join(f"column {name!r} holds {kind}" for name, kind in held.items())
+        its, it = ("its", "it") if len(held) == 1 else ("their", "them")
+        raise TableError(
+            f"{words}, not numbers on a line; take {its} parts (real, imag), or leave {it} out of the table"
+        )
+
+
+def _complex_type(column: Any) -> str:
+    """The type of a column of complex numbers; empty of any other."""
+    dtype = getattr(column, "dtype", None)
+    if dtype is not None and getattr(dtype, "kind", "O") != "O":
+        return str(dtype) if dtype.kind == "c" else ""
+    if dtype is None and not isinstance(column, list | tuple):
+        return ""
+    return "complex numbers" if any(isinstance(cell, complex | np.complexfloating) for cell in column) else ""
+
+
 def named_columns(table: Any) -> list[tuple[str, Any]] | None:
     """The columns of a frame of pandas or polars, or of a dict, by their places; None for any other table."""
     if isinstance(table, dict):

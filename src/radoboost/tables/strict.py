@@ -20,7 +20,7 @@ from radoboost.tables.frames import coalesced
 from radoboost.tables.labels import labels_array
 from radoboost.tables.marks import PLAIN, Marks, file_separator
 from radoboost.tables.paths import first_stamp, readable
-from radoboost.tables.raw_columns import each_label, named_columns, raw_cells, shown
+from radoboost.tables.raw_columns import each_label, named_columns, raw_cells, refuse_complex, shown
 from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.schema import Schema
 from radoboost.tables.source import Part, Source
@@ -83,6 +83,9 @@ class Strict:
             _refuse_sparse(table)
             try:
                 return pa.table(table), None
+            except pa.ArrowNotImplementedError:
+                refuse_complex(table)
+                raise
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:  # values of several types in a column
                 raise NeedsSchema(f"cannot read {_unread(table)}: {str(error).splitlines()[0]}") from None
         return chosen_columns(table, features, label, self.schema), None
