@@ -1,6 +1,7 @@
 """Sums of rados on a GPU, against PyTorch on the same one: from float32 arrays there to exact sums.
 
     python benchmarks/gpu.py [--rows 11000000] [--repeats 20] [--variants] [--out FOLDER]
+    python benchmarks/gpu.py --releases [--out FOLDER]
 
 First the engine `cuda` is compared with the engine `reference` on shapes that cross tiles, slabs and panels, then timed
 on 28 columns of several laws, standardised by what they are, and the constant. Some rados of the timed sums are
@@ -14,6 +15,9 @@ and the exact statistics of two columns with those of the engine `reference`. `r
 it imports is installed. The engine `kernel` is timed beside it where numba is, from memory: the number of rados from
 which on a GPU pays can be read off there.
 
+`--releases` times nothing: it crafts whole releases of every mechanism on the device, and compares them bit by bit with
+those of the engine `reference` (`gpu_releases.py`).
+
 `--variants` times other constants of the kernels too. It needs CuPy and PyTorch, and of our own libraries NumPy,
 pyarrow and psutil only (`PYTHONPATH=src` will do): where `cryptography` is not installed, ChaCha20 in NumPy stands in.
 """
@@ -24,14 +28,13 @@ import importlib.util
 import os
 import re
 import statistics
-import sys
 import time
-import types
 from pathlib import Path
 
 import numpy as np
 
 import measuring
+from chacha import chacha_blocks, stand_in_for_cryptography
 from measuring import keep, shortfalls
 
 N_FEATURES = 28
@@ -61,61 +64,6 @@ VARIANTS = [  # constants of cuda_sums.cu
     {"WARPS": 4, "BLOCKS": 2},
     {"STAGES": 6, "STAGE_TILES": 1},
 ]
-
-
-# ---- ChaCha20 in NumPy
-
-
-def chacha_blocks(key, nonce, blocks):
-    """Blocks of the keystream by their numbers, 16 words of 32 bits each."""
-    start = np.empty((16, len(blocks)), np.uint32)
-    start[:4] = np.frombuffer(b"expand 32-byte k", "<u4")[:, None]
-    start[4:12], start[13:] = np.frombuffer(key, "<u4")[:, None], np.frombuffer(nonce, "<u4")[:, None]
-    start[12] = np.asarray(blocks).astype(np.uint32)
-    x = list(start.copy())
-    quarters = [(0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
-                (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)]  # fmt: skip
-    for _ in range(10):
-        for a, b, c, d in quarters:
-            for p, q, r, turn in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
-                x[p] = x[p] + x[q]
-                mixed = x[r] ^ x[p]
-                x[r] = mixed << np.uint32(turn) | mixed >> np.uint32(32 - turn)
-    return np.ascontiguousarray((np.array(x) + start).T)
-
-
-def stand_in_for_cryptography():
-    """The few names that radoboost takes from cryptography, in NumPy."""
-
-    class Stream:
-        def __init__(self, key, nonce):
-            self._key = key
-            self.reset_nonce(nonce)
-
-        def reset_nonce(self, nonce):
-            self._block, self._nonce, self._rest = int.from_bytes(nonce[:4], "little"), nonce[4:], b""
-
-        def update(self, zeros):
-            missing = -(-(len(zeros) - len(self._rest)) // 64)
-            if missing > 0:
-                numbers = np.arange(self._block, self._block + missing)
-                self._rest += chacha_blocks(self._key, self._nonce, numbers).astype("<u4").tobytes()
-                self._block += missing
-            out, self._rest = self._rest[: len(zeros)], self._rest[len(zeros) :]
-            return out
-
-        def update_into(self, zeros, target):
-            target[: len(zeros)] = self.update(zeros)
-
-    ciphers, algorithms = types.ModuleType("ciphers"), types.ModuleType("algorithms")
-    algorithms.ChaCha20 = lambda key, nonce: (key, nonce)
-    ciphers.Cipher = lambda algorithm, mode: types.SimpleNamespace(encryptor=lambda: Stream(*algorithm))
-    ciphers.CipherContext, ciphers.algorithms = Stream, algorithms
-    path = "cryptography.hazmat.primitives.ciphers"
-    for name in ("cryptography", "cryptography.hazmat", "cryptography.hazmat.primitives"):
-        sys.modules[name] = types.ModuleType(name)
-    sys.modules[path], sys.modules[f"{path}.algorithms"] = ciphers, algorithms
-
 
 STANDS_IN = importlib.util.find_spec("cryptography") is None
 if STANDS_IN:
@@ -463,6 +411,9 @@ def main():
     parser.add_argument("--rows", type=int, default=11_000_000)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--variants", action="store_true", help="time other constants of the kernels too")
+    parser.add_argument(
+        "--releases", action="store_true", help="compare whole releases with the reference, and no more"
+    )
     parser.add_argument("--out", default=os.environ.get("OUT"), help="a folder for gpu.json")
     options = parser.parse_args()
     import cupy
@@ -470,6 +421,12 @@ def main():
 
     if options.out:
         measuring.RESULTS = Path(options.out)
+    versions = {"CuPy": cupy.__version__, "PyTorch": torch.__version__}
+    if options.releases:
+        import gpu_releases
+
+        gpu_releases.run(torch.cuda.get_device_name(), versions)
+        return
     begun = time.perf_counter()
     engine = cuda.Cuda()
     compiled = time.perf_counter() - begun
@@ -483,7 +440,13 @@ def main():
     signs = rng.choice(np.array([-1, 1], np.int8), options.rows)
     columns = columns_of(values)
     x, y = torch.from_numpy(values).cuda(), torch.from_numpy(signs).cuda()
-    results = {"device": name, "rows": options.rows, "compile seconds": round(compiled, 2), "times": {}}
+    results = {
+        "device": name,
+        "versions": versions,
+        "rows": options.rows,
+        "compile seconds": round(compiled, 2),
+        "times": {},
+    }
     watched, short = cuda.Cuda(Watched(cuda_device.current_device())), []
     for n_rados, most in MOST_MS.items():
         totals = ours(engine, x, y, columns, n_rados)

@@ -411,6 +411,27 @@ def test_the_benchmark_runs_the_passes_of_a_table(benchmark, engine, rng, monkey
     assert benchmark.time_passes(engine, cuda_twin.DeviceArray(values), values, signs, [7], 1)[1]
 
 
+def test_the_benchmark_compares_whole_releases(benchmark, engine, monkeypatch):
+    releases = importlib.import_module("gpu_releases")
+    x = releases.table()[0]
+    tables = {"from memory": x, "there": cuda_twin.DeviceArray(x)}
+    names = ["plain", "plain, weights", "tilted", "three classes", "noisy-rados, persons", "noisy-examples",
+             "moments, not sharpened"]  # fmt: skip
+    assert releases.compare(tables, engine, names) == ([], [])
+    snap = cuda.Cuda.snap
+
+    def off(self, values, signs, columns):
+        signs = np.array(signs)
+        signs[-1] = -signs[-1]
+        return snap(self, values, signs, columns)
+
+    monkeypatch.setattr(cuda.Cuda, "snap", off)
+    wrong, _ = releases.compare(tables, engine, ["plain"])
+    assert wrong == [f"plain, {where}: other bits than those of the reference" for where in tables]
+    monkeypatch.setattr(releases, "crafted", lambda *_, **__: importlib.import_module("no_such_library"))
+    assert releases.compare(tables, engine, ["plain"])[1] == ["plain: not compared (No module named 'no_such_library')"]
+
+
 def test_the_benchmark_computes_some_rados_in_numpy(benchmark, engine, rng, monkeypatch):
     """Across pieces of the table, by ChaCha20 in NumPy, which is that of cryptography."""
     values = benchmark.made_values(rng, 5000, 3)

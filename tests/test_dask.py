@@ -1,6 +1,5 @@
 """Dask clusters: the bits of one machine, whatever dies, and no key anywhere."""
 
-import base64
 import logging
 import os
 import pickle
@@ -25,7 +24,9 @@ import pytest
 
 import radoboost as rb
 from answering import answering
+from key_spellings import KEY, PLANTED, found, spellings
 from radoboost.errors import ArgumentError, ClusterError, NeedsSchema, RadoError, TableError
+from radoboost.holder.keystream import make_key
 from radoboost.holder.runners import dask as runners
 from radoboost.holder.runners import dask_clients
 from radoboost.holder.runners import dask_jobs as jobs
@@ -39,7 +40,6 @@ pytest.importorskip("distributed")
 import dask.dataframe as dd
 from distributed import Client, LocalCluster
 
-KEY = bytes(range(32))
 CUTS = (0, 700, 701, 3000, 5003)
 BOUNDS = {**{f"c{k}": (-4.0, 4.0) for k in range(4)}, "b": (0.0, 1.0)}
 PRIVATE = {"bounds": BOUNDS, "classes": (0, 1)}
@@ -486,40 +486,75 @@ def test_merges_form_a_tree_and_change_no_argument(client, monkeypatch, folder, 
 # ---- keys
 
 
+KEYED = ("plain", "seeded", "fixed support", "feature band", "tilted", "noisy rados", "noisy examples", "persons")
+
+
 def test_keys_are_nowhere_to_be_seen(client, folder, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
-    keys, texts = [], []
+    keys, texts, read = [], [], []
     draw = secrets.token_bytes
     monkeypatch.setattr("secrets.token_bytes", lambda size=32: keys.append(draw(size)) or keys[-1])
 
     def look(run, futures):
         texts.append(client.run_on_scheduler(everything_on_the_scheduler))
-        port = client.scheduler_info()["services"]["dashboard"]
-        for page in pages(port, [future.key for future in futures]):
+        for place, page in pages(client, [future.key for future in futures]):
+            read.append(place)
             texts.append(page)
 
     hook(monkeypatch, look)
     files = f"{folder}/*.parquet"
-    for case in ("plain", "seeded", "fixed support", "noisy rados", "noisy examples", "persons"):
+    for case in KEYED:
         crafted(files, **CASES[case], cluster=client)
         if case == "noisy rados":
             crafted(dd.read_parquet(files), **CASES[case], cluster=client)
-    keys.append(b"".join([rb.holder.keystream.make_key(3)]))
+    keys.append(b"".join([make_key(3)]))
     failing = client.submit(jobs.merge_job, jobs.Sealed(*keys), jobs.Sealed(1), key="f")
     assert failing.exception() is not None
     texts.append(client.run_on_scheduler(everything_on_the_scheduler))
-    texts += [str(client.get_worker_logs()), str(client.get_scheduler_logs()), str(client.get_events()), caplog.text]
-    texts += [repr(client.run(lambda dask_worker: repr(dask_worker.state.log)))]
+    texts += [all_logs(client), caplog.text]
     failing.release()
-    text = "\n".join(texts)
-    assert "radoboost-sum" in text
-    assert "Sealed(...)" in text  # arguments are shown somewhere, without what is in them
+    said = "\n".join(texts).encode()
+    assert b"radoboost-sum" in said
+    assert b"Sealed(...)" in said  # arguments are shown somewhere, without what is in them
     assert len(keys) > 10
-    for key in keys:
-        for form in (key.hex(), repr(key)[2:-1], base64.b64encode(key).decode()[:40], str(list(key))[1:-1]):
-            assert form not in text
-    planted = f"log: {keys[0]!r}"
-    assert repr(keys[0])[2:-1] in planted
+    assert {"info/main/workers.html", "info/main/logs.html", "metrics"} <= set(read)
+    assert any(place.startswith("info/task/") for place in read)
+    assert {name for key in keys for name in found(said, key)} == set()
+
+
+def test_a_key_that_is_shown_is_found(client):
+    """In the log of a worker, however it is written, and in an argument of a task."""
+    ways = {name: way for name, way in spellings(PLANTED).items() if name not in ("raw", "latin-1 in UTF-8")}
+
+    def tell(texts):
+        for text in texts:
+            logging.getLogger("distributed.worker").error(text)
+
+    client.run(tell, [way.decode() for way in ways.values()])
+    logged = "\n".join(line for lines in client.get_worker_logs().values() for _, line in lines)
+    assert set(ways) <= set(found(logged.encode(), PLANTED))
+    assert "repr" in found(all_logs(client).encode(), PLANTED) or "hex" in found(all_logs(client).encode(), PLANTED)
+    planted = client.submit(len, PLANTED, key="planted")
+    assert planted.result() == 32
+    assert "repr" in found(client.run_on_scheduler(everything_on_the_scheduler).encode(), PLANTED)
+    planted.release()
+
+
+def test_pages_of_the_dashboard_show_no_key(client, folder, monkeypatch):
+    pytest.importorskip("bokeh", reason="bokeh is not installed: Dask's dashboard needs it")
+    read = {}
+    monkeypatch.setattr("secrets.token_bytes", lambda size=32: KEY[:size])
+    places = ["status", "tasks", "graph", "workers", "individual-task-stream", "individual-graph"]
+    hook(monkeypatch, lambda run, futures: read.update(pages(client, [], places)))
+    crafted(f"{folder}/*.parquet", **CASES["noisy rados"], cluster=client)
+    assert set(read) == set(places)
+    assert found("\n".join(read.values()).encode(), KEY) == []
+
+
+def all_logs(client):
+    """Whatever the scheduler and its workers noted."""
+    logs = [client.get_worker_logs(), client.get_scheduler_logs(), client.get_events()]
+    return "\n".join(map(str, [*logs, client.run(lambda dask_worker: repr(dask_worker.state.log))]))
 
 
 def everything_on_the_scheduler(dask_scheduler):
@@ -527,16 +562,18 @@ def everything_on_the_scheduler(dask_scheduler):
     return "\n".join(f"{task!r} {task.run_spec!r} {task.annotations!r} {task.metadata!r}" for task in tasks)
 
 
-def pages(port, names):
-    """Pages of the scheduler's server that tell of tasks."""
-    places = ["info/main/workers.html", "info/main/logs.html", "json/counts.json", "metrics"]
-    places += [f"info/task/{name}.html" for name in names[:2]]
-    for place in places:
+PLACES = ("info/main/workers.html", "info/main/logs.html", "json/counts.json", "metrics")
+
+
+def pages(client, names, places=PLACES):
+    """Pages of the scheduler's server that tell of tasks; one that is not there is none."""
+    port = client.scheduler_info()["services"]["dashboard"]
+    for place in [*places, *(f"info/task/{name}.html" for name in names[:2])]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{place}", timeout=5) as page:
-                yield page.read().decode()
-        except urllib.error.HTTPError as error:
-            yield str(error)
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{place}", timeout=20) as page:
+                yield place, page.read().decode()
+        except urllib.error.HTTPError as error:  # of a task that the scheduler forgot by now
+            error.close()
 
 
 # ---- predictions

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
+from key_spellings import KEY, PLANTED, found, spellings
 from radoboost.errors import ClusterError
-from radoboost.holder.keystream import Key, pickled_without_fresh
+from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
 from radoboost.holder.runners import spark as runner_module
 from radoboost.holder.runners.clusters import check_network
 from radoboost.holder.runners.spark_sessions import network_of
@@ -200,8 +201,9 @@ def test_fresh_keys_do_not_travel_to_all_workers():
     assert len(pickle.loads(content)["fresh"].for_part()) == 32
 
 
-@pytest.mark.parametrize("case", ["plain", "noisy examples"])
-def test_no_plan_or_log_shows_a_key(spark, logs, folder, frame, constant_keys, monkeypatch, case):
+@pytest.mark.parametrize("case", ["plain", "seeded", "fixed support", "feature band", "noisy examples", "persons"])
+def test_no_plan_or_log_shows_a_key(spark, logs, folder, frame, monkeypatch, case):
+    """Neither those of parts nor those that go to all workers."""
     plans = []
 
     def noted(frame, *arguments, **options):
@@ -210,24 +212,37 @@ def test_no_plan_or_log_shows_a_key(spark, logs, folder, frame, constant_keys, m
         plans.append(repr(frame))
         return spark_jobs.collected(frame, *arguments, **options)
 
+    monkeypatch.setattr("secrets.token_bytes", lambda size=32: KEY[:size])
     monkeypatch.setattr(runner_module, "collected", noted)
     crafted(f"{folder}/*.parquet", **CASES[case], cluster=spark)
     crafted(frame, **CASES[case])
-    said = "\n".join([*plans, *(path.read_text("latin-1") for path in logs.iterdir() if path.is_file())])
+    said = "\n".join(plans).encode() + all_logs(logs)
     assert len(plans) >= 6
-    assert "LogicalRDD" in said
-    assert "Finished task" in said
-    assert "SparkListenerTaskEnd" in said
-    key = bytes(range(32))
-    for spelling in (
-        key.decode("latin-1"),
-        key.hex(),
-        key.hex(" "),
-        key.hex().upper(),
-        str(list(key))[1:-1],
-        repr(key)[2:-1],
-    ):
-        assert spelling not in said
+    for words in (b"LogicalRDD", b"Finished task", b"SparkListenerTaskEnd"):
+        assert words in said
+    assert found(said, KEY) == []
+    assert found(said, make_key(CASES["seeded"]["seed"])) == []
+
+
+def all_logs(logs):
+    return b"".join(path.read_bytes() for path in logs.iterdir() if path.is_file())
+
+
+def test_a_key_that_is_logged_is_found(spark, logs):
+    """In whichever way: in the log, in an event, and in a plan."""
+    log = spark._jvm.org.apache.logging.log4j.LogManager.getLogger("planted")
+    ways = spellings(PLANTED)
+    for name, way in ways.items():
+        log.info(way.decode("latin-1" if name == "raw" else "utf-8"))
+    (logs / "raw").write_bytes(b"a heap dump: " + PLANTED)  # a log is text
+    for _ in range(50):
+        if not (missing := sorted(set(ways) - set(found(all_logs(logs), PLANTED)))):
+            break
+        time.sleep(0.1)
+    assert missing == []
+    assert found(all_logs(logs), bytes(reversed(PLANTED))) == []
+    planted = spark.sql(f"select '{PLANTED.hex()}' as a")
+    assert "hex" in found(planted._jdf.queryExecution().toString().encode(), PLANTED)
 
 
 # ---- tasks that fail
