@@ -5,7 +5,8 @@
 | part | what is measured |
 |---|---|
 | merge | errors of merged and averaged releases against one release of all rows |
-| room | errors of a room of ten holders against one release of all rows |
+| room | errors of rooms of five to twenty holders against one release of all rows |
+| processes | seconds, bytes and errors of a room of five processes on one folder |
 | join | errors from columns at different holders against the better one of them |
 | shares | cost of rows in two shares, and of encrypted rows |
 | sums | cost of one secure sum |
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from measuring import shortfalls
 
-PARTS = ("merge", "room", "join", "shares", "sums")
+PARTS = ("merge", "room", "processes", "join", "shares", "sums")
 
 
 def main():

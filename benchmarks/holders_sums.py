@@ -1,18 +1,22 @@
 """What one secure sum costs a holder of a room: CPU time and bytes; against signed messages in the clear.
 
     python benchmarks/holders_sums.py
+    python benchmarks/holders_sums.py --report
 
 All holders run in this process and thread, in turn, over a mailbox in memory, so that a figure is the CPU time of one
 holder, as a mean over all who stay. Those who are lost go after their shares: their mask keys have to come back, which
 is the most work. A round's time is what is done from the moment its message was sent: reading those of the others,
-and making the next message. Every holder does what a coordinator would do, so `unmask` has the total in it.
+and making the next message. Every holder does what a coordinator would do, so `unmask` has the total in it. Results go
+to experiments/results/holders.json, under the key sums, and into docs/rooms.md; --report does the latter alone.
 """
 
+import argparse
 import secrets
 import time
 
 import numpy as np
 
+import rooms_page
 from measuring import keep
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import MemoryMailbox
@@ -97,6 +101,11 @@ def figures(cases=CASES):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--report", action="store_true", help="write the page from kept results, and run nothing")
+    if parser.parse_args().report:
+        rooms_page.write()
+        return
     rows = figures()
     print(f"{'parties':>7} {'numbers':>8} {'lost':>5}  " + " ".join(f"{kind:>8}" for kind in ROUNDS), end="")
     print(f" {'all, ms':>9} {'in clear':>9} {'ratio':>6} {'bytes':>9}")
@@ -105,6 +114,7 @@ def main():
         print(" ".join(f"{row['milliseconds'][kind]:>8.1f}" for kind in ROUNDS), end="")
         print(f" {row['all']:>9.1f} {row['in_the_clear']:>9.1f} {row['ratio']:>6.1f} {row['bytes']:>9,}")
     keep("holders/sums", rows)
+    rooms_page.write()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Rooms in one process: holders that step in turn under a simulated clock, and mailboxes that lose, alter and lie."""
 
 import secrets
+import threading
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -125,3 +127,20 @@ def check_totals(room, outcomes):
 
 def say_stop(room, victim, signer=None):
     room.box.put(place_of(0, "stop", victim), room.signed(signer or victim, "stop", {}, stage=0))
+
+
+@contextmanager
+def served(shelves, **options):
+    """A server of mailboxes on this machine; its address."""
+    from radoboost.holder.room.web_server import listening, web_server
+
+    server = web_server(shelves, **options)
+    with listening("127.0.0.1", 0) as door:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{door.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive()

@@ -6,15 +6,13 @@ import json
 import re
 import sys
 from concurrent.futures import Future
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import radoboost as rb
+from benchmarking import FOLDER, ends_with
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
 WITH_AN_AIM = (
     "audits",
     "beyond_linear",
@@ -26,6 +24,7 @@ WITH_AN_AIM = (
     "holders",
     "holders_join",
     "holders_merge",
+    "holders_processes",
     "holders_room",
     "holders_shares",
     "hospital",
@@ -43,30 +42,6 @@ WITH_AN_AIM = (
 )
 
 
-@pytest.fixture
-def benchmark(monkeypatch):
-    """A benchmark by its name, without arguments; what it keeps is written into a dictionary instead."""
-    monkeypatch.syspath_prepend(FOLDER)
-    kept = {}
-
-    def load(name):
-        module = importlib.import_module(name)
-        monkeypatch.setattr(sys, "argv", [f"{name}.py"])
-        monkeypatch.setattr(module, "keep", kept.__setitem__, raising=False)
-        return module, kept
-
-    return load
-
-
-def ends_with(module, code):
-    if code == 0:
-        module.main()
-    else:
-        with pytest.raises(SystemExit) as end:
-            module.main()
-        assert end.value.code == code
-
-
 def test_whoever_prints_an_aim_says_so_in_the_exit_code():
     for file in FOLDER.glob("*.py"):
         text = file.read_text()
@@ -76,48 +51,6 @@ def test_whoever_prints_an_aim_says_so_in_the_exit_code():
         text = (FOLDER / f"{name}.py").read_text()
         assert re.search(r"^ +shortfalls\(", text, re.M), name
         assert re.search(r"[Ee]xits?\s+with\s+1", text), name
-
-
-@pytest.mark.parametrize(("error", "code"), [(3.0, 0), (3.1, 1)])
-def test_merged_releases(benchmark, monkeypatch, error, code, capsys, tmp_path):
-    module, kept = benchmark("holders_merge")
-    names = {name: [2.0, 0.1] for name in (*module.PLAIN_COLUMNS, *module.PRIVATE_COLUMNS)}
-    plain = [{"domain": "magic", "split": "equal", "errors": {**names, module.SUM: [error, 0.1]}}]
-    results = {"plain": plain, "private": [{"domain": "magic", "split": "ten", "epsilon": 1.0, "errors": names}]}
-    page = tmp_path / "page.md"
-    page.write_text("".join(f"<!-- generated: {n} -->\n<!-- end of {n} -->\n" for n in ("merged", "averaged")))
-    monkeypatch.setattr(module, "PAGE", page)
-    monkeypatch.setattr(module, "measured", lambda *options: results)
-    monkeypatch.setattr(sys, "argv", ["holders_merge.py", "--data", "."])
-    ends_with(module, code)
-    assert kept["holders/merge"]["plain"] == plain and f"| magic | equal | 2.0 | 2.0 | {error} |" in page.read_text()
-    assert ("magic, equal: merged, sum has 3.1 % of errors" in capsys.readouterr().err) == bool(code)
-
-
-def test_all_about_holders(benchmark, monkeypatch, capsys):
-    module, _ = benchmark("holders")
-    monkeypatch.setattr(module.subprocess, "run", lambda words, check: SimpleNamespace(returncode="join" in words[1]))
-    ends_with(module, 1)
-    assert capsys.readouterr().err == "falls short: the part join\n"
-    assert {f"holders_{part}" for part in module.PARTS} == {file.stem for file in FOLDER.glob("holders_*.py")}
-
-
-def test_rows_are_shared_out_once_among_holders(benchmark, rng):
-    module, _ = benchmark("holders_merge")
-    x = rng.normal(size=(400, 3))
-    y = np.where(x[:, 0] > 0.3, 1, -1)
-    for name, split in module.SPLITS.items():
-        parts = split(x, y, np.random.default_rng(0))
-        assert len(parts) == 5 and sorted(np.concatenate(parts)) == list(range(400)), name
-    shares = [np.mean(y[part] == 1) for part in module.by_labels(x, y, rng)]
-    assert shares == sorted(shares) and shares[0] < 0.2 and shares[-1] > 0.6
-
-
-def test_the_page_on_several_holders_has_the_numbers_of_the_results(benchmark):
-    module, _ = benchmark("holders_merge")
-    results = json.loads((module.RESULTS / "holders.json").read_text())["merge"]["results"]
-    assert module.rendered(results) == module.PAGE.read_text(), "run benchmarks/holders_merge.py --report"
-    assert module.short_of(results) == []
 
 
 @pytest.mark.parametrize(("seconds", "code"), [(0.2, 0), (0.5, 1)])
@@ -236,30 +169,6 @@ def test_the_page_on_learners_has_the_numbers_of_the_results(benchmark):
     fitting, _ = benchmark("fitting")
     rule = json.loads((module.RESULTS / "fitting.json").read_text())["results"]
     assert fitting.fill_page(fitting.PAGE, {"rule": fitting.rule_table(rule)}) == fitting.PAGE.read_text()
-
-
-@pytest.mark.parametrize(("seconds", "code"), [(0.05, 0), (0.5, 1)])
-def test_holders_shares(benchmark, monkeypatch, seconds, code, capsys):
-    module, kept = benchmark("holders_shares")
-    monkeypatch.setattr(sys, "argv", ["holders_shares.py", "--rows", "600", "--rados", "10", "--bits", "2048"])
-    shares = {"route": "shares", "one machine, seconds": 9.0, "sender, seconds": 0.1, "each server, seconds": seconds}
-    paillier = {"route": "Paillier", "sender, seconds": 5.0, "crafter, seconds": 7.0}
-    monkeypatch.setattr(module, "by_shares", lambda X, y, n_rados, folder: dict(shares))
-    monkeypatch.setattr(module, "by_paillier", lambda X, y, n_rados, bits, folder: dict(paillier))
-    ends_with(module, code)
-    assert kept["holders/shares"]["ratio"] == pytest.approx(12 / (0.1 + 2 * seconds))
-    assert ("falls short: shares are only 11 times as fast" in capsys.readouterr().err) == bool(code)
-
-
-def test_a_benchmark_keeps_what_others_keep_in_its_file(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(FOLDER)
-    module = importlib.import_module("measuring")
-    monkeypatch.setattr(module, "RESULTS", tmp_path)
-    (tmp_path / "holders.json").write_text('{"merge": 1}')
-    module.keep("holders/shares", {"ratio": 2})
-    document = json.loads((tmp_path / "holders.json").read_text())
-    assert document["merge"] == 1 and document["shares"]["results"] == {"ratio": 2}
-    assert [file.name for file in tmp_path.iterdir()] == ["holders.json"]
 
 
 @pytest.mark.parametrize(("ratio", "code"), [(1.4, 0), (1.6, 1)])

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
+from radoboost.holder.engines import get_engine
 from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.privacy import Composed, epsilon_at, event_from_dict, group_epsilon, group_event
 from radoboost.release.alike import Part
@@ -146,3 +147,26 @@ def test_units_of_all_releases_are_named():
     assert releases[0].statement.unit_of_privacy != releases[1].statement.unit_of_privacy
     origin = rb.MomentsClassifier().fit_rados(releases).model_.release["mechanism"]
     assert origin["person"] == "who" and "max_rows" not in origin
+
+
+def test_each_holder_computes_with_the_engine_it_names():
+    """A CPU of one and a slow reference of another come to one file."""
+    used = []
+
+    class Noted(type(get_engine("reference"))):
+        def snap(self, *arguments, **options):
+            used.append("snap")
+            return super().snap(*arguments, **options)
+
+    box, engines = MemoryMailbox(), dict(zip("abc", (Noted(), "kernel", "auto"), strict=True))
+    rb.open_room(box, parties=3, n_rados=20, bounds=BOUNDS, classes=(0, 1))
+
+    def join(name):
+        return rb.join_room(
+            box, *table(ord(name)), identity=identity(name), confirm=lambda code, parties: True, counts=None,
+            engine=engines[name], threads=1,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(3) as threads:
+        ends = list(threads.map(join, "abc"))
+    assert len({end.digest for end in ends}) == 1 and used

@@ -1,8 +1,11 @@
 """The audit from the view of colluders finds shares that are too small, and holders who leave out their noise."""
 
+import json
+
 import pytest
 
 import radoboost as rb
+from radoboost.adversary import audits
 from radoboost.adversary.room_audit import audit_room, view_of_colluders
 
 KEY = b"an audit key, fixed for the test"  # so that nothing here depends on luck
@@ -51,3 +54,41 @@ def test_more_silent_ones_than_are_borne_are_found_by_outsiders_too():
 def test_a_view_needs_somebody_honest():
     with pytest.raises(rb.ArgumentError, match="nobody is left"):
         view_of_colluders(5, 1, 1, silent=4)
+
+
+def test_an_audit_of_a_room_is_the_attack_by_colluders(monkeypatch):
+    """The same scores, of the same noise: any other noise would give others."""
+    monkeypatch.setattr(audits, "LEAST_RUNS", 200)
+    options = {"runs": 200, "columns": "linear", "key": KEY}
+    assert audits.audit(QUICK, room=(5, 1), **options) == audit_room(QUICK, holders=5, tolerate=1, **options)
+
+
+def test_the_command_attacks_a_room(rado, monkeypatch):
+    asked, found = [], {(7, 2): 9.0, (5, 1): 11.0, None: 9.0}
+
+    def attack(mechanism, *, room, **others):
+        asked.append(room)
+        about = ("moments", "one record added or removed", 1e-6, 10.0, found[room], 1000, "a sum", 1 - 1e-6, 8.0)
+        return audits.Audit(*about)
+
+    monkeypatch.setattr(audits, "audit", attack)
+    code, out, err = rado("audit", "--epsilon", "10", "--parties", "7", "--tolerate", "2", "--json")
+    assert code == 0 and json.loads(out)["holds"], err
+    code, _, err = rado("audit", "--epsilon", "10", "--parties", "5")
+    assert code == 1 and "the audit shows more than moments claims" in err
+    assert rado("audit", "--epsilon", "10")[0] == 0 and asked == [(7, 2), (5, 1), None]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tolerate", "1"], "--tolerate is for a room"),
+        (["--parties", "2"], "a room is for 3 to 1,000 holders"),
+        (["--parties", "5", "--tolerate", "3"], "tolerate must be at least 1"),
+        (["--parties", "5", "--mechanism", "noisy-rados"], "the attack on a room is on moments"),
+        (["--parties", "5", "--max-rows", "4"], "and not on a person; leave max_rows out"),
+    ],
+)
+def test_what_is_no_attack_on_a_room_is_refused(rado, words, message):
+    code, out, err = rado("audit", *words)
+    assert (code, out, err.count("\n")) == (1, "", 1) and message in err

@@ -104,6 +104,8 @@ def test_what_a_holder_brings_is_checked_before_the_others_see_it(rado, bounds, 
         ([*join, "north.csv", "--as", "north", "--identity", "north.pem", "--ledger", "no.ledger"], "no.ledger"),
         ([*join, "north.csv", "--as", "north", "--identity", "north.pem", "-o", "no/x.parquet"], "no directory no"),
         ([*join, "north.csv", "--as", "north", "--identity", "north.pem", "-o", "north.csv"], "one of the files"),
+        ([*join, "north.csv", "--as", "north", "--identity", "north.pem", "--engine", "steam"], "it is 'steam'"),
+        ([*join, "north.csv", "--as", "north", "--identity", "north.pem", "--threads", "0"], "threads"),
         (
             ["room", "join", "other.room", "north.csv", "--as", "north", "--identity", "north.pem"],
             "no folder other.room",

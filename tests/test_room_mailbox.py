@@ -5,7 +5,6 @@ import os
 import stat
 import threading
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -21,25 +20,11 @@ from radoboost.holder.room.mailbox import LARGEST, MemoryMailbox, is_name, mailb
 from radoboost.holder.room.messages import written
 from radoboost.holder.room.shelves import Limits, Refused, Shelves
 from radoboost.holder.room.web_client import WebMailbox
-from radoboost.holder.room.web_server import listening, web_server
+from radoboost.holder.room.web_server import listening
+from rooms import served
 
 HOSTILE = ["", "/", "..", "../x", "a/../b", "/etc/passwd", "a//b", "a/", "a\\b", "a b", ".a", "a.b", "a\0b", "a\nb",
            "ä", "a/b/c/d/e", "x" * 65, "-a", "%2e%2e", "a?b", "a#b", "con:"]  # fmt: skip
-
-
-@contextmanager
-def served(shelves, **options):
-    """A server of mailboxes on this machine; its address."""
-    server = web_server(shelves, **options)
-    with listening("127.0.0.1", 0) as door:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{door.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(20)
-            assert not thread.is_alive()
 
 
 @pytest.fixture

@@ -119,7 +119,10 @@ def convolved(first, second):
     return out
 
 
-@pytest.mark.parametrize(("scale", "holders", "expected"), [(1, 2, 2.1e-5), (2, 2, 2.9e-18), (2, 4, 8.9e-27)])
+STUDIED = [(1, 2, 2.1e-5), (2, 2, 2.9e-18), (2, 4, 8.9e-27), (3, 3, 1.1e-51)]
+
+
+@pytest.mark.parametrize(("scale", "holders", "expected"), STUDIED)
 def test_a_sum_of_rounded_shares_is_as_near_to_a_rounded_sum_as_the_study_says(scale, holders, expected):
     total, largest = variation(scale, holders)
     assert total == pytest.approx(expected, rel=0.05)

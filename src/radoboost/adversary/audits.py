@@ -74,6 +74,7 @@ def audit(
     columns: str = "auto",
     wide: bool = False,
     n_classes: int = 2,
+    room: tuple[int, int] | None = None,
     progress: bool = False,
 ) -> Audit:
     """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
@@ -82,7 +83,9 @@ def audit(
     `max_rows` the canary is a whole person, of whom that many rows contribute at most. A `raw` canary is a row with a
     category and a gap, which a schema reads: so what it makes of cells is attacked as well. `columns` is the word for
     the columns that a release of `moments` has, as in `craft`; a `wide` canary has 16 of its own, so that
-    columns="both" takes products of directions. Tables may have more than two classes, `n_classes`.
+    columns="both" takes products of directions. Tables may have more than two classes, `n_classes`. A `room` of so many
+    holders, of whom so many may be lost or collude, is attacked by as many who collude: noise is then by shares, and
+    theirs are known.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
 
@@ -112,6 +115,8 @@ def audit(
         if mechanism.law != "noisy moments":
             raise ArgumentError(f"{mechanism.name} is not attacked with more than two classes; leave n_classes out")
         options["n_classes"] = n_classes
+    if room is not None:
+        options["run"] = _room_view(mechanism, room, max_rows)
     with show_progress("runs") if progress else no_progress() as bar:
         if max_rows is not None:
             about = max_rows, private_bounds, columns, n_classes
@@ -129,6 +134,20 @@ def _check_words(mechanism: Mechanism, columns: str, two_canaries: bool) -> None
         )
     if two_canaries:
         raise ArgumentError("a wide canary is a record of numbers; leave wide out")
+
+
+def _room_view(mechanism: Mechanism, room: tuple[int, int], max_rows: int | None) -> type[Run]:
+    """What those who collude see of a room's noise."""
+    from radoboost.adversary.room_audit import view_of_colluders
+    from radoboost.holder.room.parties import check_numbers
+
+    if mechanism.law != "noisy moments":
+        raise ArgumentError(f"the attack on a room is on moments, not on {mechanism.name}; leave parties out")
+    if max_rows is not None:
+        raise ArgumentError("the attack on a room is on a record, and not on a person; leave max_rows out")
+    holders, tolerate = room
+    check_numbers(holders, tolerate)
+    return view_of_colluders(holders, tolerate, tolerate)
 
 
 def _audit_person(

@@ -47,6 +47,14 @@ def audit(
         int | None,
         typer.Option(metavar="K", help="Attack a person with 40 rows, of which at most K contribute; for moments."),
     ] = None,
+    parties: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="Attack a room of K holders, by some who put together what they know."),
+    ] = None,
+    tolerate: Annotated[
+        int | None,
+        typer.Option(metavar="T", help="How many of them that are, as for rado room open; 1 by default."),
+    ] = None,
     runs: Annotated[
         int | None,
         typer.Option(help="Runs of each of two neighbouring tables; more show more. The default depends on epsilon."),
@@ -68,6 +76,7 @@ def audit(
       rado audit --epsilon 4 --columns ranks
       rado audit --epsilon 4 --columns both --wide
       rado audit --epsilon 4 --n-classes 5
+      rado audit --epsilon 4 --parties 5 --tolerate 1
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
@@ -81,10 +90,13 @@ def audit(
     options["feature"] = "x" if "feature" in fields else None  # the canary's column has any name
     if bounds not in (None, "private"):
         raise ArgumentError(f"--bounds takes the word private here, or is left out; it is {bounds!r}")
+    if tolerate is not None and parties is None:
+        raise ArgumentError("--tolerate is for a room; say how many holders it has with --parties")
+    room = None if parties is None else (parties, 1 if tolerate is None else tolerate)
     result = attack(
         chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
         private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, n_classes=n_classes,
-        progress=not as_json,
+        room=room, progress=not as_json,
     )  # fmt: skip
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
     if not result.holds:

@@ -26,6 +26,7 @@ from radoboost.cli.shell import (
     check_output,
     chosen_classes,
     chosen_table,
+    completing,
     in_one_line,
     print_release,
     say,
@@ -90,7 +91,13 @@ def open_(
             "moments with --epsilon, and else plain.",
         ),
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow, against outsiders.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="The privacy loss to allow, for one record added or removed at one holder, against outsiders together "
+            "with as many holders as --tolerate, less those who were lost."
+        ),
+    ] = None,
     delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
     n_rados: Annotated[
         int | None, typer.Option("-n", "--n-rados", help="How many rados; 1000 by default, none with moments.")
@@ -241,6 +248,13 @@ def join(
     patience: Annotated[
         float, typer.Option(metavar="S", help="Seconds to wait for a holder within a sum, before it counts as lost.")
     ] = 120.0,
+    engine: Annotated[
+        str,
+        typer.Option(
+            autocompletion=completing("auto", "kernel", "reference", "cuda"),
+            help="auto, kernel, reference or cuda (a GPU); all give the same bits.",
+        ),
+    ] = "auto",
     threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
     output: Annotated[
         Path | None,
@@ -287,6 +301,7 @@ def join(
             counts=None if quiet else counts or "terminal",
             wait=wait,
             patience=patience,
+            engine=engine,
             threads=threads,
             trust_network=trust_network,
             progress=not quiet,

@@ -262,6 +262,7 @@ def craft_in_room(
     name: str,
     ledger: Ledger | None = None,
     counts: Where = "terminal",
+    engine: str | Engine = "auto",
     threads: int | None = None,
     progress: bool = False,
 ) -> Release:
@@ -270,10 +271,10 @@ def craft_in_room(
     What is asked for is what all agreed on. `gathering` says in the end who was there. The release is called `name`.
     """
     _advise(mechanism, asked, progress)
-    machine, threads = proven_on_device(get_engine("auto")), check_threads(threads)
+    machine, threads = proven_on_device(get_engine(engine)), check_threads(threads)
     with _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, place, _):
         book = None if ledger is None else partial(ledger.book, release=name)
-        suited = partial(_suited, "auto", machine, asked, place, mechanism.private)
+        suited = partial(_suited, engine, machine, asked, place, mechanism.private)
         run_on = partial(_run_on, suited, place, book, pool=pool)
         if mechanism.private:
             made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress)

@@ -15,6 +15,7 @@ from radoboost.errors import ArgumentError, RoomError
 from radoboost.holder.counts import Where
 from radoboost.holder.craft import check_for_room, craft_in_room, note_digest
 from radoboost.holder.declared import Bounds
+from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.room.agreement import PLACE, Agreement, agree, read_agreement
@@ -25,6 +26,7 @@ from radoboost.holder.room.seating import Confirm, check_name, take_seat, taken_
 from radoboost.holder.room.secure_sums import secure_sum
 from radoboost.holder.room.sitting import Adding, Sitting
 from radoboost.holder.room.stops import telling_if_stopped
+from radoboost.holder.runners.threads import check_threads
 from radoboost.holder.table_check import tell_beforehand
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.release import Release
@@ -107,6 +109,7 @@ def join_room(
     counts: Where = "terminal",
     wait: float = 3600.0,
     patience: float = 120.0,
+    engine: str | Engine = "auto",
     threads: int | None = None,
     trust_network: bool = False,
     progress: bool = False,
@@ -132,9 +135,10 @@ def join_room(
         configuration.
     output : path, optional
         Where to write the file of the release: it has the same bytes at each holder.
-    ledger, counts, threads, progress : as for `craft`
-        This holder's own. What was booked stays booked, also if the room has to stop. Counts are shown before this
-        holder greets the others, too: what becomes of its rows by what is agreed on.
+    ledger, counts, engine, threads, progress : as for `craft`
+        This holder's own. Neither engine nor threads change a bit, and a holder computes on one machine. What was
+        booked stays booked, also if the room has to stop. Counts are shown before this holder greets the others, too:
+        what becomes of its rows by what is agreed on.
     wait, patience : float
         How many seconds to wait for all to join; and, once they have, for those who are late in a round: the room then
         goes on without them.
@@ -164,6 +168,7 @@ def join_room(
     (6, 1)
     """
     own, books = _identity(identity, name), as_ledger(ledger)
+    machine, threads = _engine(engine), check_threads(threads)  # refused before the others wait
     mailbox = _mailbox(room, trust_network=trust_network)
     agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
     if (y is None) != (agreement.label is not None):
@@ -186,7 +191,7 @@ def join_room(
     with telling_if_stopped(mailbox, seats, own):
         own_part = craft_in_room(
             table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
-            threads=threads, progress=progress,
+            engine=machine, threads=threads, progress=progress,
         )  # fmt: skip
         content, release = signed_by_all(mailbox, seats, own, sitting, own_part)
     write_file(output, content)
@@ -240,6 +245,11 @@ def _identity(identity: Identity | str | os.PathLike[str] | None, name: str | No
     if name is None:
         raise ArgumentError("say what this holder is called in the room: name='north' (--as NAME)")
     return Identity.load(check_name(name), None if identity is None else Path(identity))
+
+
+def _engine(engine: str | Engine) -> str | Engine:
+    """The engine, if it is one and runs here; "auto" chooses for each pass."""
+    return "auto" if engine == "auto" else get_engine(engine)
 
 
 def _teller(progress: bool) -> Callable[[str], None]:

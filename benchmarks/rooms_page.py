@@ -1,0 +1,84 @@
+"""The generated parts of docs/rooms.md and docs/several-holders.md that are about rooms, from kept results.
+
+Each stands between two comments that name it. A part whose results are not there yet stays as it is.
+"""
+
+import json
+from pathlib import Path
+
+from measuring import RESULTS, fill_page
+from utility_page import table
+
+DOCS = Path(__file__).parent.parent / "docs"
+ROOMS, HOLDERS = DOCS / "rooms.md", DOCS / "several-holders.md"
+CASES = {
+    "ten": "ten holders, 1 may be lost",
+    "masked": "ten holders, 1 may be lost, masked sums",
+    "three": "ten holders, 3 may be lost",
+    "twenty": "twenty holders, 1 may be lost",
+    "unsharpened": "ten holders, not sharpened",
+    "shifted": "five holders whose columns differ",
+}
+
+
+def errors_table(rows, with_case):
+    """Errors of rooms beside those of one release, and the paired difference."""
+    head = ["domain", *(["holders"] if with_case else []), "columns", "epsilon", "one release", "room", "difference"]
+    lines = []
+    for row in rows:
+        central, room = (f"{row['means'][way]:.1f} ({row['standard_errors'][way]:.1f})" for way in ("central", "room"))
+        difference = f"{row['difference']:+.2f} ({row['standard_error_of_difference']:.2f})"
+        case = [CASES[row["case"]]] if with_case else []
+        lines.append([row["domain"], *case, row["columns"], f"{row['epsilon']:g}", central, room, difference])
+    return table(head, lines, left=3 if with_case else 2)
+
+
+def sums_table(rows):
+    """What one sum costs a holder."""
+    head = ["holders", "numbers", "lost", "CPU ms of a holder", "signed, in the clear", "sent by a holder"]
+    lines = [
+        [
+            row["parties"], f"{row['numbers']:,}", row["lost"], f"{row['all']:.0f}", f"{row['in_the_clear']:.0f}",
+            f"{row['bytes'] / 1000:,.0f} kB",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return table(head, lines, left=0)
+
+
+def processes_text(results):
+    """What a room of five processes took."""
+    error, central = results["error"], results["central_error"]
+    return (
+        f"Measured with {results['holders']} processes of `rado room join` on one folder of one machine with "
+        f"{results['cores']} cores, Magic, {results['rows']:,} rows in all, epsilon {results['epsilon']:g} for one "
+        f"record added or removed, {results['runs']} runs: {results['seconds']:.0f} s from the first start to the last "
+        f"end (the median; {max(results['all_seconds']):.0f} s at most), {results['bytes'] / 1e6:.2f} MB and "
+        f"{results['files']:,} messages in the folder, the same file at every holder, and a test error of {error:.1f} "
+        f"per cent; one release of the same rows has {central:.1f}."
+    )
+
+
+def parts(document):
+    """The text of each part, by page, as far as there are results."""
+    rooms, holders = {}, {}
+    if "room" in document:
+        rows = document["room"]["results"]["rows"]
+        holders["room"] = errors_table([row for row in rows if row["case"] == "ten"], False)
+        rooms["room"] = errors_table([row for row in rows if row["case"] != "ten"], True)
+    if "sums" in document:
+        rooms["sums"] = sums_table(document["sums"]["results"])
+    if "processes" in document:
+        rooms["processes"] = processes_text(document["processes"]["results"])
+    return {ROOMS: rooms, HOLDERS: holders}
+
+
+def rendered():
+    """The text of each page."""
+    document = json.loads((RESULTS / "holders.json").read_text())
+    return {page: fill_page(page, own) for page, own in parts(document).items()}
+
+
+def write():
+    for page, text in rendered().items():
+        page.write_text(text)
