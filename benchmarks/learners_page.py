@@ -313,6 +313,7 @@ def _of_boosting(figures):
     for method, what in (
         ("stop", "A stop alone"),
         ("stop by risk", "A stop by the exponential risk of rados held out"),
+        *((penalty, f"A {penalty} with a stop") for penalty in ("lasso", "ridge")),
         ("scores", "A penalty on scores with a stop"),
     ):
         told = []

@@ -603,7 +603,7 @@ def test_boosting_can_be_stopped_by_the_risk_of_rados_held_out(benchmark):
     assert np.allclose(module.minus_log_risks(rounds, rados), risks)
     before = module.tilted.SHARES
     with module.changed(module.tilted, "SHARES", (0.0,)):
-        assert module.tilted.SHARES != before
+        assert before != module.tilted.SHARES
     assert before == module.tilted.SHARES
 
 
