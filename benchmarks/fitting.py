@@ -1,18 +1,21 @@
 """Where the rule of columns="fitting" comes from: errors of moments by columns, on tables cut down to fewer rows.
 
     python benchmarks/fitting.py --data FOLDER [--domains sonar,abalone] [--rows 60,150,500] [--folds 20]
+    python benchmarks/fitting.py --data FOLDER --rados
     python benchmarks/fitting.py --report
 
 Stratified folds of random_state 1 and 2, so that none of those that `learners.py` reports decides anything. Of each so
 many rows are taken at random from those to train on, and the others tested on, up to 4,000; n = rows // 2 rados are
 crafted of them with linear, signed-log and quadratic columns, from one seed. The rule has no aim; this shows what it
-costs and what it brings. A run of everything writes experiments/results/fitting.json and its part of docs/learners.md;
---report does the latter alone.
+costs and what it brings. With --rados it is 20 to 1000 rados whatever the number of rows, the first ones of one
+release, with fewer rows and folds. Runs of everything write experiments/results/fitting.json or fitting_rados.json and
+their part of docs/learners.md; --report does the latter alone.
 """
 
 import argparse
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +36,7 @@ DOMAINS = (
 )  # fmt: skip
 ROWS = (40, 60, 90, 120, 150, 200, 300, 500, 1000)
 FOLDS, MOST_TESTED = 20, 4000
+RADOS, ROWS_OF_RADOS, FOLDS_OF_RADOS = (20, 50, 100, 200, 1000), (60, 150, 500, 1000), 8
 
 
 def cut(domain, rows, fold):
@@ -76,6 +80,75 @@ def measured(folder, names, sizes, n_folds):
     return found
 
 
+def measured_by_rados(folder, names):
+    """For every domain, number of rows and number of rados the mean error by columns."""
+    found, todo = [], [(name, rows) for name in names for rows in ROWS_OF_RADOS]
+    with show_progress() as bar:
+        for done, (name, rows) in enumerate(todo):
+            bar("fitting", done, len(todo))
+            domain = domains.load(name, folder)
+            errors = {(n, word): [] for n in RADOS for word in WORDS}
+            for fold in range(FOLDS_OF_RADOS):
+                if (parts := cut(domain, rows, fold)) is None:
+                    break
+                train, test = parts
+                for word in WORDS:
+                    release = rb.craft(
+                        domain.x[train], domain.signs[train], n_rados=RADOS[-1], columns=word, seed=fold, threads=1
+                    )
+                    for n in RADOS:  # rados are independent: the first few are a release of few
+                        fewer = replace(release, blocks={"rados": release.rados[:n]})
+                        clf = rb.MomentsClassifier().fit_rados(fewer)
+                        errors[n, word].append(percent_wrong(clf.predict(domain.x[test]), domain.signs[test]))
+            if errors[RADOS[0], WORDS[0]]:
+                found += [
+                    {
+                        "domain": name,
+                        "columns": domain.x.shape[1],
+                        "rows": rows,
+                        "rados": n,
+                        "errors": {word: round(float(np.mean(errors[n, word])), 3) for word in WORDS},
+                    }
+                    for n in RADOS
+                ]
+    return found
+
+
+def rados_table(results):
+    """By the numbers of rows and rados, what quadratic columns lose or win on average, and on how many domains."""
+    lines = []
+    for rows in sorted({row["rows"] for row in results}):
+        cells = []
+        for n in sorted({row["rados"] for row in results}):
+            gains = [gain(row) for row in results if (row["rows"], row["rados"]) == (rows, n)]
+            cells.append(f"{signed(float(np.mean(gains)), 2)} ({sum(one < 0 for one in gains)} of {len(gains)})")
+        lines.append([f"{rows:,}", *cells])
+    gains = table(["rows", *(f"{n:,} rados" for n in sorted({row["rados"] for row in results}))], lines)
+    told = [f"{words} {mean_error(results, rule):.2f} %" for words, rule in RULES.items()]
+    return f"{gains}\n\nThe mean error over all of these would be, by rule: {', '.join(told)}."
+
+
+RULES = {
+    "quadratic columns where `fitting` takes them": lambda rule, row: rule == "quadratic",
+    "only from 100 rados on": lambda rule, row: rule == "quadratic" and row["rados"] >= 100,
+    "only from 200 on": lambda rule, row: rule == "quadratic" and row["rados"] >= 200,
+    "only from ten for each column of the table": lambda rule, row: (
+        rule == "quadratic" and row["rados"] >= 10 * row["columns"]
+    ),
+    "signed-log columns everywhere": lambda rule, row: False,
+}
+"""Whether to take squares and products, by the word of the rule that there is, and the row."""
+
+
+def mean_error(results, rule):
+    """Over all domains, rows and rados, if a rule chooses between quadratic and signed-log columns."""
+    errors = []
+    for row in results:
+        squares = rule(Fitting(row["columns"], 0).columns(row["rows"]), row)
+        errors.append(row["errors"]["quadratic" if squares else "signed-log"])
+    return float(np.mean(errors))
+
+
 def gain(row):
     """Points by which quadratic columns are behind signed-log ones."""
     return row["errors"]["quadratic"] - row["errors"]["signed-log"]
@@ -93,25 +166,40 @@ def rule_table(results):
     return table(["rows", *names, "mean", "the rule takes"], lines)
 
 
+def rendered():
+    """The page with the parts that are from here, by the results that are kept."""
+    kept = {
+        name: json.loads((RESULTS / f"{name}.json").read_text())["results"] for name in ("fitting", "fitting_rados")
+    }
+    return fill_page(PAGE, {"rule": rule_table(kept["fitting"]), "rule-rados": rados_table(kept["fitting_rados"])})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("RADO_DATA"), help="folder of the domains [RADO_DATA]")
     parser.add_argument("--domains", type=listed, default=list(DOMAINS))
     parser.add_argument("--rows", type=lambda text: [int(part) for part in listed(text)], default=list(ROWS))
     parser.add_argument("--folds", type=int, default=FOLDS, help="how many, up to 20 [20]")
+    parser.add_argument("--rados", action="store_true", help="vary the number of rados instead")
     parser.add_argument("--report", action="store_true", help="run nothing: the page from the results")
     options = parser.parse_args()
     if options.report:
-        results = json.loads((RESULTS / "fitting.json").read_text())["results"]
-        PAGE.write_text(fill_page(PAGE, {"rule": rule_table(results)}))
+        PAGE.write_text(rendered())
         return
     if not options.data:
         raise SystemExit("where are the domains? give --data, or set RADO_DATA")
+    if options.rados:
+        results = measured_by_rados(str(Path(options.data)), options.domains)
+        print(rados_table(results))
+        if options.domains == list(DOMAINS):
+            keep("fitting_rados", results)
+            PAGE.write_text(rendered())
+        return
     results = measured(str(Path(options.data)), options.domains, options.rows, options.folds)
     print(rule_table(results))
     if (options.domains, options.rows, options.folds) == (list(DOMAINS), list(ROWS), FOLDS):
         keep("fitting", results)
-        PAGE.write_text(fill_page(PAGE, {"rule": rule_table(results)}))
+        PAGE.write_text(rendered())
 
 
 if __name__ == "__main__":

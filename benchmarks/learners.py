@@ -247,8 +247,8 @@ def gathered(outcomes):
     for key in ("errors", "log_loss", "expected"):
         if any(None not in outcome.get(key, [None]) for outcome in outcomes):
             found[key] = [mean_or_none(outcome[key]) for outcome in outcomes]
-    if any(outcome.get("refused") for outcome in outcomes):
-        found["refused"] = [outcome["refused"] for outcome in outcomes]
+    if "refused" in outcomes[0]:
+        found["refused"] = sum(outcome["refused"] for outcome in outcomes)
     return found
 
 

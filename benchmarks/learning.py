@@ -2,7 +2,8 @@
 
     python benchmarks/learning.py [--repeats 7]
 
-Exits with 1 where boosting is not fast enough, gives another theta, or moments cost more than so many SVDs.
+`fit_rados` is timed, the way from a release to a model that predicts, and what of it is the learner itself. Exits with
+1 where boosting is not fast enough, gives another theta, or `fit_rados` costs as much as so many SVDs.
 """
 
 import argparse
@@ -50,21 +51,23 @@ def main():
         {
             "boost": lambda: boost(narrow, n_rounds=ROUNDS),
             "numpy boost": lambda: numpy_boost(narrow),
+            "fit_rados": lambda: rb.MomentsClassifier().fit_rados(release),
             "moments": lambda: learn_rados(release),
             "svd": lambda: svd(release.rados, full_matrices=False),
         },
         repeats,
     )
-    faster, cost = times["numpy boost"] / times["boost"], times["moments"] / times["svd"]
+    faster, cost = times["numpy boost"] / times["boost"], times["fit_rados"] / times["svd"]
     print(
         f"boosting 1000 x 28, {ROUNDS} rounds: {faster:.2f} times faster than NumPy "
         f"(wanted: {LEAST_FASTER:g}); same theta: {agree}"
     )
-    print(f"moments of 1000 x 500: {cost:.2f} times the cost of one SVD (wanted: under {MOST_SVDS:g})")
-    keep("learning", {"seconds": times, "boost_ratio": faster, "same_theta": bool(agree), "moments_over_svd": cost})
+    print(f"fit_rados on 1000 x 500: {cost:.2f} times the cost of one SVD (wanted: under {MOST_SVDS:g})")
+    ratios = {"boost_ratio": faster, "same_theta": bool(agree), "fit_rados_over_svd": cost}
+    keep("learning", {"seconds": times, **ratios, "moments_over_svd": times["moments"] / times["svd"]})
     short = [f"boosting: {faster:.2f} times faster than NumPy, not {LEAST_FASTER:g}"] * (faster < LEAST_FASTER)
     short += ["boosting: another theta than NumPy's"] * (not agree)
-    short += [f"moments: {cost:.2f} times the cost of one SVD, not under {MOST_SVDS:g}"] * (cost >= MOST_SVDS)
+    short += [f"fit_rados: {cost:.2f} times the cost of one SVD, not under {MOST_SVDS:g}"] * (cost >= MOST_SVDS)
     shortfalls(short)
 
 

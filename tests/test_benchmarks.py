@@ -53,15 +53,28 @@ def test_whoever_prints_an_aim_says_so_in_the_exit_code():
         assert re.search(r"[Ee]xits?\s+with\s+1", text), name
 
 
-@pytest.mark.parametrize(("seconds", "code"), [(0.2, 0), (0.5, 1)])
-def test_learning(benchmark, monkeypatch, seconds, code, capsys):
+@pytest.mark.parametrize(
+    ("seconds", "cost", "said"),
+    [
+        (0.2, 1.0, ""),
+        (0.5, 1.0, "falls short: boosting: 2.00 times faster than NumPy, not 3\n"),
+        (0.2, 10.0, "falls short: fit_rados: 10.00 times the cost of one SVD, not under 10\n"),
+    ],
+)
+def test_learning(benchmark, monkeypatch, seconds, cost, said, capsys):
     module, kept = benchmark("learning")
-    times = {"boost": seconds, "numpy boost": 1.0, "moments": 1.0, "svd": 1.0}
-    monkeypatch.setattr(module, "side_by_side", lambda contenders, repeats: times)
-    ends_with(module, code)
-    assert kept["learning"]["boost_ratio"] == 1 / seconds
-    said = "falls short: boosting: 2.00 times faster than NumPy, not 3\n"
-    assert capsys.readouterr().err == (said if code else "")
+    times = {"boost": seconds, "numpy boost": 1.0, "fit_rados": cost, "moments": 1.0, "svd": 1.0}
+    learned = []
+
+    def timed(contenders, repeats):
+        assert contenders.keys() == times.keys()
+        learned.append(contenders["fit_rados"]().model_.theta.shape)
+        return times
+
+    monkeypatch.setattr(module, "side_by_side", timed)
+    ends_with(module, bool(said))
+    assert kept["learning"]["boost_ratio"] == 1 / seconds and kept["learning"]["fit_rados_over_svd"] == cost
+    assert learned == [(500,)] and capsys.readouterr().err == said
 
 
 def learners_results(page):
@@ -169,6 +182,7 @@ def test_the_page_on_learners_has_the_numbers_of_the_results(benchmark):
     fitting, _ = benchmark("fitting")
     rule = json.loads((module.RESULTS / "fitting.json").read_text())["results"]
     assert fitting.fill_page(fitting.PAGE, {"rule": fitting.rule_table(rule)}) == fitting.PAGE.read_text()
+    assert fitting.rendered() == fitting.PAGE.read_text(), "run fitting.py --report"
 
 
 @pytest.mark.parametrize(("ratio", "code"), [(1.4, 0), (1.6, 1)])
@@ -502,3 +516,46 @@ def test_classes_of_a_small_table(classes):
     assert (found["train"], found["columns"], found["classes"]) == (len(y) - classes.split(y, 1).sum(), 8, 5)
     assert np.mean(found["errors"][classes.PLAIN]) < 25 < np.mean(found["errors"][classes.MAJORITY])
     assert all(np.bincount(y[classes.split(y, 1)]) == np.bincount(y) // 5)
+
+
+def test_rules_by_the_number_of_rados_are_compared(benchmark):
+    fitting, _ = benchmark("fitting")
+    results = [
+        {"columns": 4, "rows": rows, "rados": n, "errors": {"linear": 30.0, "signed-log": 20.0, "quadratic": squares}}
+        for rows, n, squares in ((60, 20, 0.0), (60, 1000, 0.0), (150, 20, 24.0), (150, 1000, 16.0))
+    ]
+    told = fitting.rados_table(results)
+    assert "| 60 | -20.00 (1 of 1) | " in told and "| 150 | +4.00 (0 of 1) | -4.00 (1 of 1) |" in told
+    # 60 rows are too few for squares, whatever their error; of 150 rows it is both, or that of many rados alone.
+    assert "where `fitting` takes them 20.00 %, only from 100 rados on 19.00 %" in told
+    assert "signed-log columns everywhere 20.00 %" in told
+
+
+def test_boosting_can_be_stopped_by_the_risk_of_rados_held_out(benchmark):
+    module, _ = benchmark("learners")
+    rounds = SimpleNamespace(feature=np.array([0, 1]), leverage=np.array([1.0, -2.0]))
+    rados = np.array([[1.0, 0.5], [3.0, 0.0]])
+    risks = -np.log([np.exp([-1.0, -3.0]).mean(), np.exp([0.0, -3.0]).mean()])
+    assert np.allclose(module.minus_log_risks(rounds, rados), risks)
+    before = module.tilted.SHARES
+    with module.changed(module.tilted, "SHARES", (0.0,)):
+        assert before != module.tilted.SHARES
+    assert before == module.tilted.SHARES
+
+
+def test_the_page_on_learners_says_what_is_not_aimed_at(benchmark):
+    page = benchmark("learners")[0].learners_page
+    results = learners_results(page)
+    for row in results["figures"]:
+        if row["method"] == "tilted, quadratic":
+            row["refused"] = 2 * (row["domain"] == "d1")
+            row["expected"] = [None, 18.0]
+    told = page.beyond(results)
+    assert "Without eeg, on which linear regression has 19.5 %" in told and "2.50 points better" in told
+    assert "quadratic -0.50 ± 0.00 points" in told and "expects is within 2 points of the test's: quadratic" in told
+    assert "in so many of 30 draws: quadratic: d1 2." in told
+    head = page.error_table(results).splitlines()
+    assert head[0].endswith("| mean | without eeg | gap |") and "± 0" in told
+    for row in results["figures"]:
+        row.pop("refused", None)
+    assert "efuse" not in page.beyond(results)  # nothing is said of what was not counted

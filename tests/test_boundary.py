@@ -162,15 +162,39 @@ def stripped(model):
     return json.loads(json.dumps(model.to_dict()))
 
 
+OPTIONS = [
+    ({}, {}),
+    ({"penalty": "scores", "stop": "held-out"}, {}),
+    ({"penalty": "lasso"}, {}),
+    ({"penalty": "ridge", "strength": 0.01}, {}),
+    ({"stop": "held-out"}, {}),
+    ({}, {"signatures": radoboost.Tilted(2)}),
+]
+"""How to learn, which `fit_rados` is told too, and how to craft, which the file says."""
+
+
+def learners():
+    """Every shell with the options that it has."""
+    for shell in shells():
+        for own, crafting in OPTIONS:
+            if set(own) <= set(inspect.signature(shell).parameters):
+                yield pytest.param(shell, own, crafting, id=f"{shell.__name__}-{[*own.values(), *crafting]}")
+
+
+def test_penalties_stops_and_tilted_rados_are_among_the_learners():
+    ids = " ".join(one.id for one in learners())
+    assert all(word in ids for word in ("scores", "lasso", "ridge", "held-out", "MomentsClassifier-['signatures']"))
+
+
 @pytest.mark.parametrize("columns", ["linear", "quadratic"])
-@pytest.mark.parametrize("shell", shells(), ids=lambda shell: shell.__name__)
-def test_a_model_and_all_that_it_says_of_itself_follow_from_the_file_alone(shell, columns, tmp_path):
+@pytest.mark.parametrize(("shell", "own", "crafting"), list(learners()))
+def test_a_model_and_all_that_it_says_of_itself_follow_from_the_file_alone(shell, own, crafting, columns, tmp_path):
     """`fit` has the examples at hand, and gives the model of `fit_rados` on the file of its release."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))
     y = np.where(x[:, 0] + x[:, 1] ** 2 + rng.normal(size=200) > 1, "ill", "well")
-    fitted = shell(columns=columns, n_rados=100, random_state=0).fit(x, y)
+    fitted = shell(columns=columns, n_rados=100, random_state=0, **own, **crafting).fit(x, y)
     fitted.release_.save(tmp_path / "t.rado.parquet")
-    learned = shell().fit_rados(tmp_path / "t.rado.parquet")
+    learned = shell(**own).fit_rados(tmp_path / "t.rado.parquet")
     assert np.array_equal(learned.model_.theta, fitted.model_.theta)
     assert stripped(learned.model_)["learner"] == stripped(fitted.model_)["learner"]

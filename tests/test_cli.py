@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
+from radoboost import demo
 from radoboost import release as release_module
 from radoboost.cli.shell import default_output
 
@@ -323,10 +325,26 @@ def test_demo(rado, monkeypatch):
     assert np.mean(curves["private"]) < 0.15 and len(curves["private"]) == len(curves["moments"][0])
     means = [np.mean(draws) for draws in curves["moments"]]
     assert means[0] > means[-1] and len(means) == len(curves["n_rados"])
+    assert f"{100 * means[curves['n_rados'].index(1000)]:.1f} % (moments)" in err
     Path("file").touch()
     for also in ((), ("--hospital",)):
         code, _, err = rado("demo", "-d", "file/x", *also)
         assert code == 1 and err.startswith("rado: cannot make the directory")
+
+
+def test_moments_of_the_demo_err_on_at_most_4_percent():
+    """As many draws and folds as the demo has, by the same seeds; and so says the run that README.md quotes."""
+    table, _, _ = demo._patients()
+    X, y = demo._numbers(table)
+    wrong = []
+    for done, (_, train, test) in enumerate(demo._folds(X, y)):
+        release = demo._plain_release(X[train], y[train], done)
+        fewer = replace(release, blocks={"rados": release.rados[: demo.N_RADOS]})
+        wrong.append((rb.MomentsClassifier().fit_rados(fewer).predict(X[test]) != y[test]).sum())
+    assert len(wrong) == 50 and sum(wrong) / (10 * len(y)) <= 0.04
+    kept = json.loads((Path(__file__).parent.parent / "experiments/results/demo.json").read_text())
+    errors = kept["cross_validated_error"]
+    assert np.mean(errors["moments"][errors["n_rados"].index(demo.N_RADOS)]) <= 0.04
 
 
 def test_demo_again_ends_with_both_releases_and_the_page_to_open(rado, monkeypatch):
@@ -337,6 +355,7 @@ def test_demo_again_ends_with_both_releases_and_the_page_to_open(rado, monkeypat
     for words in (
         "none: epsilon infinite", "epsilon 1 at delta 1e-06", "any two", "one record added or removed",
         "1 release, ", "one more of epsilon ", "error that the model expects", "error on patients kept apart",
+        "error over 1 x 5 folds",
     ):  # fmt: skip
         assert words in out
     assert "Open tried/breast-cancer.html" in out

@@ -42,12 +42,19 @@ EXPECTED = dict.fromkeys(
 )
 
 
+OTHERS = [
+    rb.MomentsClassifier(columns="fitting", n_rados=200),
+    rb.MomentsClassifier(columns="signed-log", signatures=rb.FixedSupport(0.5), intercept=False, n_rados=100),
+]
+"""Parameters other than the defaults; those of boosting are in test_restraint.py."""
+
+
 def _checks():
     return [
         pair
-        for shell in SHELLS
+        for estimator in (*(shell() for shell in SHELLS), *OTHERS)
         for pair in estimator_checks_generator(
-            shell(), expected_failed_checks=EXPECTED if shell in RADO_SHELLS else None, mark="xfail"
+            estimator, expected_failed_checks=EXPECTED if type(estimator) in RADO_SHELLS else None, mark="xfail"
         )
     ]
 

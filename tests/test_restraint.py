@@ -234,10 +234,12 @@ def test_odd_releases(rng):
     """An outlier, a constant column, two identical columns, more columns than rados: finite."""
     x = rng.normal(size=(40, 30))
     x[:, 1], x[:, 2], x[3, 4] = 7.0, x[:, 0], 1e12
-    release = rb.craft(x, x[:, 0] > 0, n_rados=12, seed=0)
+    with pytest.warns(rb.OutlierWarning, match="'x4'"):
+        release = rb.craft(x, x[:, 0] > 0, n_rados=12, seed=0)
     for options in RESTRAINTS:
         clf = rb.RadoBoostClassifier(n_rounds=100, **options).fit_rados(release)
         assert np.isfinite(clf.model_.theta).all() and "x1" not in clf.used_features_
+        assert "'x0' and 'x2' are proportional" in " ".join(clf.model_.learner["remarks"])
 
 
 def test_the_command(rado, release):

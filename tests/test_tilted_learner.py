@@ -1,14 +1,18 @@
 """The learner of tilted rados: its steps by a formula of the test's own, and what it says against what is true."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 import radoboost as rb
+from radoboost.describe import describe_model
+from radoboost.findings.coefficients import coefficient_findings
 from radoboost.learner import tilted
 from radoboost.learner.rado_moments import learn_rados
+from radoboost.release import RADOS
 from radoboost.release.tilted import batches_of
 
 
@@ -146,3 +150,25 @@ def test_the_interval_of_the_error_goes_by_the_batch_that_tells_r2():
     told = {"expected_error": 0.1, "r2": 0.6, "n_rados": 1000}
     first = expected_between(SimpleNamespace(learner={**told, "n_rados": 500}))
     assert expected_between(SimpleNamespace(learner={**told, "batches": [500, 500]})) == first
+
+
+def test_what_is_said_of_a_tilted_model_is_about_it_or_about_the_first_batch_by_name(rng):
+    x = rng.normal(size=(400, 3))
+    y = np.where(x[:, 0] + rng.normal(size=400) > 0, 1, -1)
+    release = rb.craft(x, y, n_rados=200, seed=1, signatures=rb.Tilted(2, rb.next_theta))
+    model = rb.MomentsClassifier().fit_rados(release).model_
+    rows = dict(coefficient_findings(model, release).tables[0].rows)
+    assert "a Newton step for the logistic loss by each tilted batch" in rows["learner"]
+    assert "R2 of this model" not in rows and "by rados held out" in rows["R2 of least squares on the first batch"]
+    assert "covariance" not in rows and "covariance of the first batch" in rows
+    assert "a quarter of the one under which the rados of the first batch are most likely" in rows["ridge"]
+    first = rb.MomentsClassifier().fit_rados(
+        replace(release, signatures={"name": "all"}, blocks={RADOS: release.rados})
+    )
+    assert (
+        model.learner["r2"] == first.model_.learner["r2"]
+        and model.learner["ridge"] == first.model_.learner["ridge"] / 4
+    )
+    assert "R2 of the first batch" in " ".join(describe_model(model).split())
+    plain = dict(coefficient_findings(first.model_).tables[0].rows)
+    assert "Newton" not in plain["learner"] and "R2 of this model" in plain

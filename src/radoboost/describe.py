@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from radoboost.findings.coefficients import INTERVAL, expected_rows
+from radoboost.findings.coefficients import INTERVAL, by_newton, expected_rows
 from radoboost.findings.explained import effect_lines
 from radoboost.learner.explain import explain_model
 from radoboost.learner.joining import SENTENCES
@@ -158,7 +158,8 @@ def _learned(model: Model) -> list[str]:
         told["strength"] = f"{_value(told['strength'])} by rados {told.pop('strength_by').replace('-', ' ')}"
     if "batches" in told:
         told["batches"] = sizes_in_words(told["batches"])
-    lines = _field("learner", _named({_WORDS.get(key, key.replace("_", " ")): value for key, value in told.items()}))
+    words = {**_WORDS, "r2": "R2 of the first batch"} if by_newton(model.learner) else _WORDS
+    lines = _field("learner", _named({words.get(key, key.replace("_", " ")): value for key, value in told.items()}))
     if "expected_error" in model.learner:
         lines += _field("expect", f"{expected_rows(model, None)[0][1]}")
     for remark in model.learner.get("remarks", ()):

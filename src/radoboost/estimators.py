@@ -30,6 +30,7 @@ from radoboost.learner.boost_rados import Restraint, boost_rados
 from radoboost.learner.discriminant import learn_classes
 from radoboost.learner.model import Model
 from radoboost.learner.moments import learn_released_moments, rado_noise_std
+from radoboost.learner.odd_columns import odd_columns
 from radoboost.learner.one_against_others import against_others, comparable
 from radoboost.learner.prior import Prior, class_shares, rough_shares, shares_together
 from radoboost.learner.rado_moments import learn_rados
@@ -429,11 +430,14 @@ class RadoBoostClassifier(_RadoShell):
         return self._model(release, boosted.theta, {"name": "boost", **drawn, **learner})
 
     def _model(self, release: Release, theta: NDArray[np.float64], learner: dict[str, Any]) -> Model:
-        """The model, which says which columns have a weight."""
+        """The model, which says which columns have a weight, and which are odd."""
         used = used_features(release, theta)
         names = [column.name for column in release.columns if column.scale != "constant"]
         features = {"used_features": used, "left_out": len(names) - len(used)}
-        return Model.from_release(release, theta, {**learner, **features})
+        remarks = odd_columns(release)
+        return Model.from_release(
+            release, theta, {**learner, **features, **({"remarks": [*remarks]} if remarks else {})}
+        )
 
     def _boost(
         self, release: Release, rows: NDArray[np.float64], oracle: WeakOracle | None

@@ -111,25 +111,46 @@ def coefficient_findings(model: Model, release: Release | None = None) -> Findin
 def _choices(model: Model, release: Release | None) -> Table:
     """What the learner chose, and what it expects."""
     told, rows = model.learner, [["learner", _named(model.learner)]]
+    tilted = by_newton(told)
     if "covariance" in told:
+        first = " of the first batch" if tilted else ""
+        of, most_likely = (
+            ("the last step's mixture of covariances", "a quarter of the one")
+            if tilted
+            else ("the covariance", "the one")
+        )
         rows += [
             [
-                "covariance",
+                f"covariance{first}",
                 f"{told['covariance']}: {_COVARIANCES.get(str(told['covariance']), 'see the documentation')}",
             ],
-            ["weight of the identity", f"{told['identity_weight']:.2g} of the covariance, by rados held out"],
-            ["ridge", f"{told['ridge']:.2g}, the one under which the rados are most likely"],
+            ["weight of the identity", f"{told['identity_weight']:.2g} of {of}, by rados held out"],
+            ["ridge", f"{told['ridge']:.2g}, {most_likely} under which the rados{first} are most likely"],
             ["free weights", f"{told['freedom']:.1f} of {model.theta.shape[-1]:,}"],
         ]
     if told.get("r2") is not None:
-        rows.append(["R2 of this model", f"{told['r2']:.3f} of the labels' variance is explained, by rados held out"])
+        whose = "least squares on the first batch" if tilted else "this model"
+        rows.append([f"R2 of {whose}", f"{told['r2']:.3f} of the labels' variance is explained, by rados held out"])
     rows += expected_rows(model, release)
     rows += [["beware", str(remark)] for remark in told.get("remarks", ())]
     return Table("choices", "How it was learned", ["what", "it is"], rows)
 
 
+def by_newton(told: Mapping[str, Any]) -> bool:
+    """Whether theta is that of Newton steps by tilted batches, and not that of the first batch.
+
+    >>> by_newton({"batches": [500, 500]}), by_newton({}), by_newton({"batches": "the first"})
+    (True, False, False)
+    """
+    batches = told.get("batches", ())  # boosting takes the first, and says so in words
+    return not isinstance(batches, str) and len(batches) > 1
+
+
 def _named(told: Mapping[str, Any]) -> str:
-    names = {"moments": "moments: least squares from the first two moments", "boost": "RadoBoost"}
+    moments = "moments: least squares from the first two moments"
+    if by_newton(told):
+        moments += " of the first batch, and from there a Newton step for the logistic loss by each tilted batch"
+    names = {"moments": moments, "boost": "RadoBoost"}
     return names.get(str(told["name"]), str(told["name"]))
 
 

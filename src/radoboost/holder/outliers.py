@@ -12,11 +12,14 @@ from radoboost.holder.grid import EXACT_UNIT, ExactSums
 
 LEAST_ROWS = 30  # of fewer, any value may be a large part of its column
 _MOST = 0.9  # of the variance, from one value
+_FAR = 100  # deviations of the others
 _NAMED = 8
 
 
 def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
-    """By column, the value that makes up nine tenths of its variance; of two-valued columns none.
+    """By column, the value that makes up nine tenths of its variance, and is a hundred deviations from the others.
+
+    Where all others are equal there is nothing to tell apart, as with one 1 among zeros.
 
     >>> import numpy as np
     >>> table = np.column_stack([np.arange(40.0), np.append(np.arange(39.0), 1e12), np.arange(40.0) == 7])
@@ -42,8 +45,9 @@ def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
         place = int(far[1] > far[0])
         if far[place] ** 2 * 10 < round(10 * _MOST) * (m - 1) * spread:
             continue
-        inside = (units[0] + units[1]) * exact.sums[k] - exact.squares[k] - m * units[0] * units[1]
-        if inside:  # some value lies between the two ends
+        others = exact.sums[k] - units[place]
+        rest = (m - 1) * (exact.squares[k] - units[place] ** 2) - others**2  # the same of the other values
+        if rest > 0 and ((m - 1) * units[place] - others) ** 2 >= _FAR**2 * rest:
             found[name] = ends[place]
     return found
 

@@ -32,7 +32,10 @@ FIRST_SCALE = 2.0
 REACH = 1.0
 """By how much a step may change scores at most, as the root of the mean square."""
 SHARES = (0.25, 0.5, 1.0)
-"""Of the second moment of the first batch, which are tried."""
+"""Of the second moment of the first batch, which are tried.
+
+Trying none of it too, the Hessian alone, changes errors by no more than their uncertainty (docs/learners.md).
+"""
 WEIGHTS = (0.0, 0.01, 0.1, 10**-0.5)
 """Of the identity, which are tried."""
 _LEAST_VALUE, _TINY = 1e-10, 1e-300  # of an eigenvalue, compared with their mean; and of that mean

@@ -97,7 +97,7 @@ class Plain:
         facts = survey(asked, run, passes=passes)
         columns = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept)
         check_enough_examples(asked.n_rados, facts.all_rows, asked.subsets)
-        odd = outliers_of(facts, run.source.features) if through is None else through.outliers
+        odd = outliers_of(facts, run.source) if through is None else through.outliers
         if isinstance(asked.subsets, Tilted):
             made = sum_batches(asked, run, facts, columns, asked.subsets, self, through)
         else:

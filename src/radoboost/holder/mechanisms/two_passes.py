@@ -3,7 +3,7 @@
 Two passes are needed because the grid depends on the range of each column.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from radoboost.holder.sparse_passes import check_room, sum_class_entries, sum_en
 from radoboost.release import RADOS, class_block
 from radoboost.release.columns import Column
 from radoboost.release.shared import SHARED
+from radoboost.tables import Source
 from radoboost.tables.labels import CRAFT_ADVICE, LabelRule, LabelsSeen
 from radoboost.tables.mapped import mapped
 
@@ -79,15 +80,19 @@ def through_map(asked: Asked, run: Run) -> tuple[Asked, Through | None]:
         if asked.columns == "linear":  # of few rows, which are soon read again
             return asked, None
     inputs = make_columns(features, facts.scale, facts.limits, facts.exact, intercept=False)
-    feature_map = make_map(asked.fixed_columns, inputs, groups, MOST_PRODUCTS)
+    feature_map, odd = make_map(asked.fixed_columns, inputs, groups, MOST_PRODUCTS), outliers_of(facts, run.source)
     run.source = mapped(run.source, feature_map)
     limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
-    return replace(asked, declared=Declared(limits)), Through(feature_map, inputs, outliers_of(facts, features))
+    return replace(asked, declared=Declared(limits)), Through(feature_map, inputs, odd)
 
 
-def outliers_of(facts: Surveyed, features: Sequence[str]) -> dict[str, float]:
-    """Values that outweigh all others of their column, where columns are standardised by what was surveyed."""
-    return outliers(features, facts.exact) if facts.scale == "standard" else {}
+def outliers_of(facts: Surveyed, source: Source) -> dict[str, float]:
+    """Values that outweigh all others of their column, where columns are standardised by what was surveyed.
+
+    In a sparse table a column may well be 0 but for a few rows.
+    """
+    looked = facts.scale == "standard" and source.sparse_rows is None
+    return outliers(source.features, facts.exact) if looked else {}
 
 
 def _fitted(asked: Asked, fitting: Fitting, n_rows: int) -> Asked:
