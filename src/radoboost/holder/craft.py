@@ -234,9 +234,8 @@ def craft(
             made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress is True)
         else:
             options = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
-            made, by_schema = _make_plainly(
-                protection, kept, y, asked, run_on, {**options, "engine": machine, "bar": bar}
-            )
+            how = {"engine": machine, "bar": bar}
+            made, by_schema = _make_plainly(protection, kept, y, asked, run_on, {**options, **how})
     noted = None if books is None else partial(note_digest, books, name)
     asked_for = is_query(table) or bool(cluster_of(table))
     made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=place.cluster))
