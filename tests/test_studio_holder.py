@@ -453,7 +453,9 @@ def test_a_look_that_is_cancelled_leaves_the_cards_as_they_are(studio, monkeypat
 
     monkeypatch.setattr(Job, "progress", wait)
     studio.post(f"{way}/anew", {"label": "4", "how": "data"})
-    job = studio.studio.jobs.all()[0]
+    job, end = studio.studio.jobs.all()[0], time.monotonic() + 30
+    while late and job.task != "proposing" and time.monotonic() < end:
+        time.sleep(0.01)
     studio.post(f"/jobs/{job.id}/cancel")
     assert job.wait(30) and job.state == ("done" if late else "cancelled")
     text = studio.get(way)[2]
