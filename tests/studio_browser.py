@@ -54,8 +54,9 @@ class Visit:
         self.page = self.context.new_page()
 
     def enter(self):
+        """Come in; a studio that was told a file opens that at first."""
         self.page.goto(self.studio.studio.door.new_address())
-        assert self.page.url == f"{self.base}/"
+        assert self.studio.studio.chosen is not None or self.page.url == f"{self.base}/"
         return self
 
     def _hear(self, message):
@@ -89,6 +90,15 @@ class Visit:
             assert not faults, f"{name} at {width} in {theme}: {faults}"
         self.page.set_viewport_size({"width": 1280, "height": 800})
         self.page.emulate_media(color_scheme="light")
+
+    @contextmanager
+    def on_paper(self):
+        """The page as it is printed, on which there is nothing to press."""
+        self.page.emulate_media(media="print")
+        for part in ("body > header", "body > footer", "button"):
+            assert not self.page.locator(f"{part}:visible").count(), part
+        yield self.page
+        self.page.emulate_media(media="screen")
 
     def axe(self):
         """The faults that axe-core calls serious or critical."""

@@ -55,7 +55,10 @@ class Client:
         status, headers, _ = self.get(self.new_path())
         assert (status, headers["Location"]) == (303, "/")
         self.cookie = headers["Set-Cookie"].partition(";")[0]
-        self.csrf = re.search(r'name="csrf" value="([^"]+)"', self.get("/")[2])[1]
+        status, headers, text = self.get("/")
+        if status == 303:  # to the page of the file that the command named
+            text = self.get(headers["Location"])[2]
+        self.csrf = re.search(r'name="csrf" value="([^"]+)"', text)[1]
         return self
 
     def file_id(self, text):

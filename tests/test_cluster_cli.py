@@ -74,7 +74,7 @@ def test_dask_over_tls_needs_certificates(craft):
                                                            ("pyspark", "spark://127.0.0.1:1", "spark")])  # fmt: skip
 def test_a_missing_library_is_named_with_its_extra(craft, monkeypatch, library, address, extra):
     monkeypatch.setitem(sys.modules, library, None)
-    assert f"pip install 'radoboost[{extra}]'" in craft(address)
+    assert f"pip install '.[{extra}]'" in craft(address)
 
 
 def test_a_network_that_anyone_can_listen_to(craft):

@@ -558,7 +558,7 @@ def test_a_device_is_looked_for_without_importing_anything(monkeypatch, tmp_path
 def test_the_command_says_in_one_line_what_to_install(rado, clinic, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "cupy", None)
     code, out, err = rado("craft", clinic, "--label", "readmitted", "--engine", "cuda")
-    assert (code, out) == (1, "") and "pip install 'radoboost[gpu]'" in err
+    assert (code, out) == (1, "") and "pip install '.[gpu]'" in err
     assert err.count("\n") == 1 and not list(tmp_path.glob("*.rado.parquet"))
     code, _, err = rado("craft", clinic, "--label", "readmitted", "--engine", "gpu")
     assert code == 1 and "kernel, reference, cuda" in err

@@ -388,7 +388,7 @@ def test_the_command(rado, clinic, tmp_path):
         (["--to", "python", "--table", "t"], "for SQL alone"),
         (["--to", "sql", "--keep", "prediction"], "cannot keep 'prediction'"),
         (["--to", "sql", "-o", "nowhere/x.sql"], "there is no directory nowhere"),
-        (["--to", "onnx"], "pip install radoboost[export]"),
+        (["--to", "onnx"], "pip install '.[export]'"),
     ],
 )
 def test_an_expected_failure_is_one_line_and_leaves_nothing(options, words, rado, monkeypatch, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 import radoboost as rb
 from radoboost.adversary import attempts
 from radoboost.adversary.known import NeedsExtra
+from radoboost.errors import install
 from radoboost.findings.about_release import about_release
 from radoboost.findings.matrices import release_pictures
 from radoboost.privacy import Relation
@@ -92,7 +93,7 @@ def test_contradicted_and_damaged_are_told_apart(tmp_path):
 
 def test_a_missing_package_is_what_an_attack_would_need(plain, monkeypatch):
     def missing(*_):
-        raise NeedsExtra("this attack needs flint; install it with: pip install 'radoboost[attacks]'")
+        raise NeedsExtra(f"this attack needs flint; install it with: {install('attacks')}")
 
     def study(name, **_):
         raise rb.ArgumentError("not now")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import radoboost as rb
 from radoboost.cli import app
-from radoboost.errors import RoomError
+from radoboost.errors import RoomError, install
 from radoboost.holder.room import identities
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.web_server import listening
@@ -193,7 +193,7 @@ def test_a_port_that_is_taken_and_libraries_that_are_missing_are_said(rado, monk
         assert code == 1 and "Address already in use; choose another with --port" in err
     monkeypatch.setitem(sys.modules, "radoboost.holder.room.web_server", None)
     code, _, err = rado("room", "serve")
-    assert code == 1 and err == "rado: rado room serve needs FastAPI and uvicorn; run: pip install 'radoboost[room]'\n"
+    assert code == 1 and err == f"rado: rado room serve needs FastAPI and uvicorn; run: {install('room')}\n"
 
 
 def test_no_command_but_serve_loads_a_web_library(rado, bounds):

@@ -86,6 +86,15 @@ def test_both_first_pages_have_the_same_install_lines():
     assert named == {*re.findall(r"^(\w+) = \[", extras, re.M)} - {"test", "docs"}
 
 
+def test_nobody_is_told_to_install_from_an_index():
+    """The package is on none; messages say it by `install`, and pages link to where it is said."""
+    texts = [*DOCS.rglob("*.md"), *(ROOT / "src").rglob("*.py"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    wrong = re.compile(r"pip install\b[^\n]*\bradoboost(\[|\s|'|\"|`|$)")
+    names = [path.name for path in texts for line in path.read_text().splitlines() if wrong.search(line)]
+    assert names == []
+    assert "'.[attacks,room]'" in HOME.partition("## Extras")[2]
+
+
 def test_figures_beside_the_picture_are_those_of_its_run(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     page = importlib.import_module("demo_page")

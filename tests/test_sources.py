@@ -585,7 +585,7 @@ def test_a_driver_that_is_not_there(module, address, rado, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, module, None)
     options = [] if "?" in address else ["--query", "SELECT 1"]
-    assert "pip install 'radoboost[sql]'" in fails(rado, "craft", address, *options, "-l", "ill")
+    assert "pip install '.[sql]'" in fails(rado, "craft", address, *options, "-l", "ill")
 
 
 def piped(data, *args):

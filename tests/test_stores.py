@@ -889,6 +889,6 @@ def test_a_missing_library_is_named(store, tmp_path, rado, monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
     line = fails(rado, "craft", "memory://t.csv", "-l", "ill")
     assert "cannot open memory://t.csv: addresses that begin with memory:// need the library fsspec" in line
-    assert "pip install 'radoboost[remote]'" in line
+    assert "pip install '.[remote]'" in line
     store.put("t.csv", written(rows(30), tmp_path / "t.csv"))
     assert plain("s3://clinic/t.csv").rados.shape == (9, 5)

@@ -565,7 +565,7 @@ def test_enter_in_the_terminal_gives_another_address(tmp_path):
 def test_the_command_names_its_extra(rado, monkeypatch):
     monkeypatch.setitem(sys.modules, "radoboost.studio.app", None)
     code, out, err = rado("studio")
-    assert (code, out) == (1, "") and "pip install 'radoboost[studio]'" in err
+    assert (code, out) == (1, "") and "pip install '.[studio]'" in err
 
 
 def wait_for(port):

@@ -21,7 +21,7 @@ import radoboost as rb
 from radoboost.cli import app
 from radoboost.cli.schema import schema_text
 from radoboost.holder.costs import account_for_schema
-from radoboost.release.words import figures_of
+from radoboost.release.words import epsilon_text, figures_of
 from radoboost.studio.jobs import Job
 from radoboost.studio.promise_picture import Bar, Panel, panels
 from radoboost.tables.schema import Schema
@@ -293,6 +293,48 @@ def test_a_budget_says_what_it_promises_without_the_table(studio, folder):
     assert 'name="epsilon" type="text" inputmode="decimal" value="0.5"' in moved
 
 
+def test_persons_and_records_that_are_replaced_are_refused_in_the_words_of_the_form(studio):
+    way = written(studio)
+    fields = {**PROMISE, "person": "patient_id", "max_rows": "2", "relation": "replace"}
+    part = studio.post(f"{way}/budget", fields, HTMX)[2]
+    assert "a promise about persons is about one who is added or removed: choose" in words(part)
+    assert "--person" not in part and commands(part) == []
+    status, _, text = studio.post(f"{way}/craft", {**fields, "output": "a.rado.parquet"})
+    assert status == 400 and "choose 'one record added or removed'" in words(text) and "--person" not in words(text)
+    assert commands(studio.post(f"{way}/budget", {**fields, "unit": "label"}, HTMX)[2])  # labels are never replaced
+
+
+def test_no_command_is_shown_that_would_be_refused(studio, folder):
+    rb.Ledger.create(folder / "small.ledger", "patients", epsilon=0.5)
+    way, fields = written(studio), {**PROMISE, "output": "a.rado.parquet"}
+    assert commands(studio.post(f"{way}/budget", fields, HTMX)[2])[-1].startswith("rado craft ")
+    for change in ({"rows": "9"}, {"ledger": f"{studio.file_id('small.ledger')} patients"}):
+        lines = commands(studio.post(f"{way}/budget", {**fields, **change}, HTMX)[2])
+        assert lines[0].startswith("rado account ") and not any(line.startswith("rado craft ") for line in lines)
+
+
+def test_earlier_releases_that_are_counted_in_add_up_at_once_as_the_statement_will_say(studio, folder):
+    way = written(studio)
+    crafted(studio, way, {**PROMISE, "output": "first.rado.parquet"})
+    first = rb.load(folder / "first.rado.parquet").statement
+    alone = words(studio.post(f"{way}/budget", PROMISE, HTMX)[2])
+    fields = {**PROMISE, "compose": studio.file_id("first.rado"), "output": "second.rado.parquet"}
+    text = words(studio.post(f"{way}/budget", fields, HTMX)[2])
+    assert "With earlier releases" in text and "With earlier releases" not in alone
+    crafted(studio, way, fields)
+    total = rb.load(folder / "second.rado.parquet").statement.composed
+    assert total["epsilon"] > first.epsilon
+    assert (
+        f"Together with 1 earlier: epsilon {epsilon_text(total['epsilon'])} at delta 1e-06, for one record added or "
+        "removed as neighbours, if" in text
+    )
+    crafted(studio, way, {"promise": "no", "n_rados": "9", "output": "plain.rado.parquet"})
+    fields["compose"] = studio.file_id("plain.rado")
+    assert "Together with 1 earlier: epsilon infinite" in words(studio.post(f"{way}/budget", fields, HTMX)[2])
+    plain = {**fields, "promise": "no"}
+    assert "for it and the earlier releases together" in words(studio.post(f"{way}/budget", plain, HTMX)[2])
+
+
 def test_a_ledger_says_what_is_left_and_refuses_what_it_has_no_room_for(studio, folder):
     ledger = rb.Ledger.create(folder / "clinic.ledger", "patients", epsilon=1.5)
     way = written(studio)
@@ -411,7 +453,9 @@ def test_a_look_that_is_cancelled_leaves_the_cards_as_they_are(studio, monkeypat
 
     monkeypatch.setattr(Job, "progress", wait)
     studio.post(f"{way}/anew", {"label": "4", "how": "data"})
-    job = studio.studio.jobs.all()[0]
+    job, end = studio.studio.jobs.all()[0], time.monotonic() + 30
+    while late and job.task != "proposing" and time.monotonic() < end:
+        time.sleep(0.01)
     studio.post(f"/jobs/{job.id}/cancel")
     assert job.wait(30) and job.state == ("done" if late else "cancelled")
     text = studio.get(way)[2]

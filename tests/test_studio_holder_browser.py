@@ -75,6 +75,8 @@ def test_a_promise_from_a_raw_file_to_the_end(clinic):
     assert page.locator("#c2-values").input_value() == "A\nB\nC"
     assert "--column" in page.inner_text("#schema-command")
     clinic.look("holder-columns")
+    with clinic.on_paper():
+        assert page.locator("#c1-low").is_visible() and page.locator("#card-2 h3").is_visible()
     write(page)
     page.wait_for_selector("#prospect >> text=right at most")
     page.get_by_label("About how many rows").fill("600")
@@ -89,6 +91,8 @@ def test_a_promise_from_a_raw_file_to_the_end(clinic):
     page.get_by_label("Book it on the ledger").select_option(label="clinic.ledger: patients")
     page.wait_for_selector("#prospect >> text=What the ledger has left")
     clinic.look("holder-budget")
+    with clinic.on_paper():
+        assert page.locator("#epsilon").is_visible() and page.locator("#prospect .big").first.is_visible()
     page.get_by_role("button", name="Craft it").click()
     page.wait_for_selector("#promised")
     release = rb.load(clinic.folder / "patients.rado.parquet")
@@ -96,6 +100,8 @@ def test_a_promise_from_a_raw_file_to_the_end(clinic):
     assert page.locator("svg.promise").count() == 2
     assert "rows contribute" in page.inner_text("main")
     clinic.look("holder-release")
+    with clinic.on_paper():
+        assert page.locator("#promised").is_visible() and page.locator("svg.promise").first.is_visible()
     page.get_by_role("button", name="See what it promises: patients.rado.parquet").click()
     page.wait_for_url(re.compile(r"/officer/\w+$"))
 

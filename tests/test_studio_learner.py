@@ -144,6 +144,11 @@ def again(line, folder, tmp_path):
     return run(line, place)
 
 
+def untimed(page):
+    """A page up to where learners are compared, also by time, and without how long its parts took."""
+    return re.sub(r"\b[\d.,]+ (ms|s|min)\b", "so long", page.partition('<section id="learners"')[0])
+
+
 def run(lines, place):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
@@ -260,6 +265,12 @@ def test_the_page_of_a_model_shows_what_a_report_shows_and_writes_it(studio, fol
     assert "rado learn north.rado.parquet -o north.model.json --report north.html" in html.unescape(report)
     for document in studio.studio.jobs.all()[0].result.documents:
         assert f'id="{document.findings.name}"' in report and f'id="{document.findings.name}"' in text
+    (line,) = commands(studio.get(f"{way}/model")[2])
+    assert line == "rado learn north.rado.parquet -o north.model.json --report north.html"
+    model = (folder / "north.model.json").read_bytes()
+    run(line, folder)
+    assert (folder / "north.model.json").read_bytes() == model
+    assert untimed((folder / "north.html").read_text()) == untimed(report)
     status, _, text = studio.post(f"{way}/report", {"report": "new.csv"})
     assert status == 400 and "ends in .html" in words(text)
 
@@ -276,7 +287,22 @@ def test_a_model_that_is_opened_has_its_own_page(studio, folder):
     assert "epsilon 20 at delta 1e-06, for one record added or removed" in words(text)
     assert commands(text) == ["rado show sent.model.json"]
     assert studio.post(f"{way}/report", {"report": "sent.html"})[0] == 303
-    assert (folder / "sent.html").is_file()
+    assert commands(studio.get(f"{way}/model")[2]) == ["rado show sent.model.json --html sent.html"]
+    page = (folder / "sent.html").read_text()
+    run("rado show sent.model.json --html sent.html", folder)
+    assert untimed((folder / "sent.html").read_text()) == untimed(page)
+    assert "Promise of epsilon 20 for one record added or removed" in words(text)
+    assert 'aria-label="Verdict"' in page.partition("<h2")[0]
+
+
+def test_the_page_of_options_says_what_releases_promise(studio):
+    text = studio.get(begin(studio, "north.rado.parquet"))[2]
+    assert text.index('aria-label="Verdict"') < text.index('id="options"')
+    assert "No promise: assume that whoever knows" in words(text) and "Who is protected? Nobody." in words(text)
+    assert "The statement in full" in words(text)
+    said = words(studio.get(begin(studio, "north-private.rado.parquet", "south-private.rado.parquet"))[2])
+    assert said.count("Promise of epsilon 20 for one record added or removed") == 2
+    assert said.count("Who is protected?") == 2 and "What they promise, in plain words" in said
 
 
 def test_the_command_that_names_a_model_opens_it(folder):

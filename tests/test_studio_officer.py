@@ -151,10 +151,12 @@ def test_the_pages_that_commands_write(browser, sent, monkeypatch, rado):
     assert rado("show", "feature-band.rado.parquet", "--html", "band.html")[0] == 0
     assert rado("attack", "report", "plain.rado.parquet", "--seconds", "20")[0] == 0
     assert rado("learn", "moments.rado.parquet", "--report", "learned.html")[0] == 0
+    assert rado("show", "moments.model.json", "--html", "model.html")[0] == 0
     with visiting(browser, sent) as visit:
-        for name in ("plain", "band", "plain.attacks", "learned"):
+        for name in ("plain", "band", "plain.attacks", "learned", "model"):
             look_at_file(visit, sent / f"{name}.html", name)
             levels = [int(tag[1]) for tag in re.findall(r"<(h[1-6])", (sent / f"{name}.html").read_text())]
+            assert 'aria-label="Verdict"' in (sent / f"{name}.html").read_text().partition("<h2")[0]
             assert levels[0] == 1 and levels.count(1) == 1
             assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
 

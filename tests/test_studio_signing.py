@@ -1,5 +1,7 @@
 """What an officer signs off in the studio is the file that was read, and nothing writes over a sign-off unasked."""
 
+import re
+import shlex
 import shutil
 from html import unescape
 from pathlib import Path
@@ -69,6 +71,36 @@ def test_a_report_that_is_not_named_is_said(studio, folder):
     (folder / "plain.attacks.html").unlink()
     text = signed(studio, way)
     assert "names no report of attacks: plain.attacks.html is not in the folder any more" in text
+
+
+def test_the_commands_of_the_page_write_its_pages(studio, folder, rado, monkeypatch):
+    monkeypatch.chdir(folder)
+    way = opened(studio, "plain.rado.parquet")
+    attacked(studio, way)
+    report = (folder / "plain.attacks.html").read_text()
+    text = signed(studio, way)
+    lines = [line for line in re.findall(r"<code>(rado .+?)</code>", text) if "html" in line]
+    assert [line.split()[1] for line in lines] == ["attack", "sign-off", "show"]
+    assert lines[2] == "rado show plain.rado.parquet --html plain.html"
+    for line in (lines[0], lines[2]):
+        code, _, err = rado(*shlex.split(line)[1:])
+        assert code == 0, err
+    assert without_times((folder / "plain.attacks.html").read_text()) == without_times(report)
+    page = (folder / "plain.html").read_text()
+    for part in (r'<div class="ruling.+?</div>', r'<section aria-labelledby="(?:plain|statement|file)">.+?</section>'):
+        shown = re.findall(part, page, re.S)
+        assert shown and (part.startswith("<div") or all(unescape(each) in text for each in shown))
+
+
+def without_times(page):
+    return re.sub(r"\b[\d.,]+ (ms|s|min)\b", "so long", page)
+
+
+def test_a_sign_off_begins_with_the_verdict_and_then_the_decision(studio, folder):
+    signed(studio, opened(studio, "plain.rado.parquet"))
+    page = (folder / "plain.signoff.html").read_text()
+    places = [page.index(word) for word in ('aria-label="Verdict"', "<dt>decision</dt>", "<h2")]
+    assert places == sorted(places)
 
 
 def test_what_is_refused_is_said_by_short_names(studio, folder):

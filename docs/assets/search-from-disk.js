@@ -1,3 +1,4 @@
+// What search needs beyond the theme.
 // A page that was opened from disk may not start a worker, and search is one. There it runs in a hidden frame.
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
@@ -26,3 +27,8 @@ if (location.protocol === "file:") {
     }
   };
 }
+
+// The theme gives its search dialog no name, which people need who do not see it.
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelector('.md-search[role="dialog"]')?.setAttribute("aria-label", "Search");
+});

@@ -128,6 +128,16 @@ class SchemaWarning(UserWarning):
         self.lines = tuple(lines)
 
 
+def install(extra: str, *others: str) -> str:
+    """What to type for an extra, for messages: the package is on no index. `others` are packages beside it.
+
+    >>> install("studio")
+    "pip install '.[studio]' in a clone of radoboost, or with the path of its wheel in place of the dot"
+    """
+    words = " ".join([f"'.[{extra}]'", *others])
+    return f"pip install {words} in a clone of radoboost, or with the path of its wheel in place of the dot"
+
+
 def reason(error: OSError) -> str:
     """What the operating system said, without the words that Arrow may put around it.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, ReleaseError, TableError
+from radoboost.errors import ArgumentError, ReleaseError, TableError, install
 from radoboost.holder.grid import edge_integers
 from radoboost.holder.keystream import TILE_ROWS, make_key
 from radoboost.holder.signatures import SIGNATURE_SETS, AllSignatures, Prepared
@@ -224,9 +224,7 @@ def needed(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        raise NeedsExtra(
-            f"this attack needs {module.split('.')[0]}; install it with: pip install 'radoboost[attacks]'"
-        ) from None
+        raise NeedsExtra(f"this attack needs {module.split('.')[0]}; install it with: {install('attacks')}") from None
 
 
 def deadline(seconds: float) -> Callable[[], float]:

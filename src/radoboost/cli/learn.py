@@ -3,6 +3,7 @@
 import shlex
 import time
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 _HELD_OUT = "held-out"
 _PENALTIES = ("lasso", "ridge", "scores")
-_LEARNERS = {"moments": "MomentsClassifier", "boost": "RadoBoostClassifier"}
+_BY_DEFAULT = "moments"
+_LEARNERS = {_BY_DEFAULT: "MomentsClassifier", "boost": "RadoBoostClassifier"}
 
 
 def _complete_learner(incomplete: str) -> list[str]:
@@ -52,7 +54,7 @@ def learn(
     ],
     learner: Annotated[
         str, typer.Option(autocompletion=_complete_learner, help="moments, or boost (RadoBoost).")
-    ] = "moments",
+    ] = _BY_DEFAULT,
     rounds: Annotated[int | None, typer.Option(help="Rounds of boosting; 1000 by default.")] = None,
     weak: Annotated[
         str | None,
@@ -150,9 +152,9 @@ def learn(
     import radoboost as rb
     from radoboost.describe import measured_lines
 
-    shell = chosen_learner(
-        learner, rounds=rounds, weak=weak, penalty=penalty, strength=strength, stop=stop, seed=seed, prior=prior
-    )
+    options: dict[str, Any] = {"rounds": rounds, "weak": weak, "penalty": penalty, "strength": strength}
+    options |= {"stop": stop, "seed": seed, "prior": prior}
+    shell = chosen_learner(learner, **options)
     sources = [str(path) for path in releases]
     _check_rows(report, table, label)
     if one_holder and len(sources) == 1:
@@ -179,7 +181,8 @@ def learn(
     heading, inside = [f"wrote {place}"], {}
     if report is not None:
         source = shell.release_ if len(releases) == 1 else None
-        found = _write_report(model, source, place, report, sources, table, label, took)
+        words = [*sources, *_words(learner, options, one_holder), *([] if output is None else ["-o", str(output)])]
+        found = _write_report(model, source, place, report, words, table, label, took)
         heading += measured_lines(found.reliability)
         inside = {"inside": found.to_dict()}
     if "drawn_rados" in model.learner:
@@ -275,22 +278,38 @@ def _check_label(table: list[str], label: str) -> None:
         )
 
 
+def _words(learner: str, options: Mapping[str, Any], one_holder: bool) -> list[str]:
+    """The words of a command that choose a learner, but for those that say what holds anyway.
+
+    >>> _words("boost", {"rounds": 20, "weak": None, "prior": ["a=0.1", "b=0.9"]}, False)
+    ['--learner', 'boost', '--rounds', '20', '--prior', 'a=0.1', '--prior', 'b=0.9']
+    """
+    words = [] if learner == _BY_DEFAULT else ["--learner", learner]
+    for name, value in options.items():
+        for each in () if value is None else value if isinstance(value, list) else [value]:
+            words += [f"--{name}", str(each)]
+    return words + (["--one-holder"] if one_holder else [])
+
+
 def _write_report(
     model: Any,
     release: Any,
     place: Path,
     report: Path,
-    sources: list[str],
+    words: list[str],
     table: list[str] | None,
     label: str | None,
     took: float,
 ) -> "Inside":
-    """The page on a model that is saved, and what it shows as data; a failure says that the model is there."""
+    """The page on a model that is saved, and what it shows as data; a failure says that the model is there.
+
+    `words` are those of the command that made the model, which the page shows.
+    """
     from radoboost.findings.inside import look_inside, write_inside
     from radoboost.progress import show_progress
     from radoboost.tables.addresses import masked
 
-    words = ["rado", "learn", *sources, "--report", str(report)]
+    words = ["rado", "learn", *words, "--report", str(report)]
     for word in table or ():
         words += ["--table", masked(word)]
     words += [] if label is None else ["--label", label]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from radoboost.cli.shell import JsonFlag, say
-from radoboost.errors import ArgumentError, reason
+from radoboost.errors import ArgumentError, install, reason
 
 TrustFlag = Annotated[
     bool,
@@ -59,7 +59,7 @@ def serve(
     try:
         from radoboost.holder.room.web_server import listening, web_server
     except ImportError:
-        raise ArgumentError("rado room serve needs FastAPI and uvicorn; run: pip install 'radoboost[room]'") from None
+        raise ArgumentError(f"rado room serve needs FastAPI and uvicorn; run: {install('room')}") from None
     from radoboost.holder.room.shelves import Limits, Shelves
     from radoboost.holder.room.web_client import check_encrypted
 

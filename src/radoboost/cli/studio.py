@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from radoboost.cli.shell import JsonFlag, say
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, install
 
 _LEADS = (
     '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
@@ -51,7 +51,7 @@ def studio(
         from radoboost.studio.app import create
         from radoboost.studio.server import listening, studio_server
     except ImportError:
-        raise ArgumentError("rado studio needs FastAPI and uvicorn; run: pip install 'radoboost[studio]'") from None
+        raise ArgumentError(f"rado studio needs FastAPI and uvicorn; run: {install('studio')}") from None
 
     folder = Path.cwd()
     chosen = None if file is None else _chosen(file, folder)

@@ -178,6 +178,7 @@ def write_documents(
 def cover_of(model: Model, name: str, more: Sequence[Sequence[str]] = ()) -> "Cover":
     """What a page about a model begins with: what it is, `more` rows of that, and the statement of its release."""
     from radoboost.findings.pages import Cover
+    from radoboost.release.plain_words import verdict_of_model
     from radoboost.release.words import statement_in_words
 
     said = {}
@@ -193,6 +194,7 @@ def cover_of(model: Model, name: str, more: Sequence[Sequence[str]] = ()) -> "Co
         _overview(model, more),
         "The statement of the release behind it" if said else "",
         said,
+        None if model.statement is None else verdict_of_model(model.statement),
     )
 
 

@@ -16,6 +16,7 @@ from radoboost.findings.documents import Document
 from radoboost.findings.pictures import PALETTE, Picture, draw, labels_of, not_shown
 from radoboost.findings.screen import OURS, VERDICTS, is_textual, printable, show, shown
 from radoboost.release import replacing
+from radoboost.release.plain_words import Verdict
 
 if TYPE_CHECKING:
     import jinja2
@@ -32,7 +33,8 @@ _TALL = 40  # a table with more rows than this also scrolls downwards
 class Cover:
     """What comes first on a page; without an `overview` the page counts which statements were seen.
 
-    `lists` holds sentences by their headings, for a section with the title `lists_title`.
+    `lists` holds sentences by their headings, for a section with the title `lists_title`. A `verdict` stands before
+    everything else.
     """
 
     title: str
@@ -40,6 +42,7 @@ class Cover:
     overview: Table | None = None
     lists_title: str = ""
     lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    verdict: Verdict | None = None
 
 
 def write(output: Path, documents: Sequence[Document], cover: Cover) -> None:

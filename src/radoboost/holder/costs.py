@@ -1,5 +1,6 @@
 """What an epsilon costs and what noise buys, without any data: the answers of `rado account`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from radoboost.errors import ArgumentError
@@ -13,6 +14,7 @@ from radoboost.holder.signatures import check_n_rados
 from radoboost.privacy import Event, accountant_name, best_guess, delta_advice, epsilon_at, figures
 from radoboost.privacy.figures import GROUPS
 from radoboost.release import finite_or_word
+from radoboost.release.chain import Earlier, composed_with
 
 
 def account_for(mechanism: str, *, group: int | None = None, **fields: Any) -> dict[str, Any]:
@@ -42,11 +44,13 @@ def account_for_schema(
     person: str | None = None,
     max_rows: int | None = None,
     group: int | None = None,
+    earlier: Sequence[Earlier] = (),
 ) -> dict[str, Any]:
     """As `account_for`, of a table as a schema declares it: with its categories, its classes, and persons.
 
     No table is opened. `rows` is about how many there are, from public knowledge: with it the answer says what error to
-    expect, and whether so many carry the epsilon.
+    expect, and whether so many carry the epsilon. With `earlier` releases of the table, as `chain` gives them, it says
+    under `composed` what all of them amount to together.
 
     >>> from radoboost import Moments
     >>> schema = {"radoboost_schema": 1, "label": "ill", "classes": ["no", "yes"],
@@ -60,7 +64,9 @@ def account_for_schema(
     if account is None:
         raise ArgumentError(f"there is no account of a schema for the mechanism {mechanism.name}; leave the schema out")
     event, details = account(asked)
-    return _answer(mechanism.name, event, details, getattr(mechanism, "delta", 0.0), rows, group)
+    delta = getattr(mechanism, "delta", 0.0)
+    answer = _answer(mechanism.name, event, details, delta, rows, group)
+    return {**answer, "composed": composed_with(event, earlier, delta)} if earlier else answer
 
 
 def foreseen_bookings(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, install
 from radoboost.learner.frames import predicted
 from radoboost.learner.model import Model
 from radoboost.learner.predict import PREDICTION, written_schema
@@ -98,7 +98,7 @@ class PredictUdf:
             import pandas  # noqa: F401 (that of Spark needs it)
             from pyspark.sql.pandas.functions import pandas_udf
         except ImportError:
-            raise ArgumentError("predict_udf needs pyspark and pandas; run: pip install 'radoboost[spark]'") from None
+            raise ArgumentError(f"predict_udf needs pyspark and pandas; run: {install('spark')}") from None
         make: Any = pandas_udf
         with quiet():
             return make(_annotated(self.func, self._what), _type_of(self._model, self._what))

@@ -24,6 +24,10 @@ _NO_ORIGIN = (
     "The digest shows that the file is not damaged. It does not show who made it: ask the maker, by another way than "
     "the one the file came by, for the digest, and compare all 64 characters."
 )
+_OF_MODEL = (
+    "This is about the release that the model was learned from, in the words that the model carries; whether that "
+    "release is consistent is seen where it is opened itself (rado show RELEASE)."
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,20 @@ def verdict_of(statement: Statement) -> Verdict:
     if statement.neighbours == Relation.VALUE:
         return Verdict(WEAK, headline, ("It is about one column alone, and not about whole records.", *sentences))
     return Verdict(PROMISE, headline, sentences)
+
+
+def verdict_of_model(statement: Statement) -> Verdict:
+    """What to think of the release that a model was learned from, by the statement that the model carries.
+
+    >>> import radoboost as rb
+    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4)
+    >>> verdict_of_model(release.statement).sentences[-1]
+    'This is about the release that the model was learned from, in the words that the model carries; whether that \
+release is consistent is seen where it is opened itself (rado show RELEASE).'
+    """
+    verdict = verdict_of(statement)
+    own = verdict.sentences[: len(verdict.sentences) - len(_consistent(statement))]
+    return Verdict(verdict.tone, verdict.headline, (*own, _OF_MODEL))
 
 
 def _consistent(statement: Statement) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from radoboost.errors import ArgumentError, OutputError, reason
+from radoboost.errors import ArgumentError, OutputError, install, reason
 
 LEAST_BITS = 2048
 _WINDOW = 8  # bits of an exponent that one entry of the table serves
@@ -35,7 +35,7 @@ def arithmetic() -> Any:
         return importlib.import_module("gmpy2")
     except ImportError:
         raise ArgumentError(
-            "encrypted rows need gmpy2; install it with: pip install 'radoboost[secure]', or share rows among two "
+            f"encrypted rows need gmpy2; install it with: {install('secure')}; or share rows among two "
             "servers, which needs nothing (rado share)"
         ) from None
 

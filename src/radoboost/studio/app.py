@@ -1,6 +1,6 @@
 """The studio as a web application: its front page, its jobs, and the ways of holder, officer and learner."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -29,6 +29,11 @@ _STATIC = {
 }
 _TITLES = {TABLE: "Tables", RELEASE: "Releases", MODEL: "Models", SCHEMA: "Schemas", LEDGER: "Ledgers"}
 _TITLES[UNREADABLE] = "Files that cannot be read"
+_OPENED_BY: dict[str, Callable[[Studio, Path], str]] = {  # the first page about a file, by its kind
+    TABLE: holder_way.open_table,
+    RELEASE: officer_way.open_release,
+    MODEL: lambda studio, place: f"/learner/{learner_way.open_files(studio, (place,))[0]}",
+}
 router = APIRouter()
 
 
@@ -64,13 +69,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 @router.get("/")
 def front(request: Request, studio: Here) -> Response:
-    """Three doors, the files that are there, and what is running; a model that the command named opens at first."""
+    """Three doors, the files that are there, and what is running; what the command named opens at first."""
     found, chosen = studio.folder.files(), None
     if studio.chosen is not None and studio.chosen.is_file():
         chosen = studio.folder.found(studio.chosen)
-        if chosen.kind == MODEL and not studio.opened:
-            studio.opened = True
-            return go(request, f"/learner/{learner_way.open_files(studio, (studio.chosen,))[0]}")
+        if chosen.kind in _OPENED_BY and not studio.opened:
+            studio.opened = True  # also where that fails: the next look at this page shows it
+            return go(request, _OPENED_BY[chosen.kind](studio, studio.chosen))
     return page(request, "front.html", ways=WAYS, files=found, chosen=chosen, titles=_TITLES)
 
 

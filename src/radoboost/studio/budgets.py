@@ -1,8 +1,9 @@
 """What a holder is ready to spend: the texts of a form, what they mean, and what that would promise, without data."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from radoboost.cli.protection import chosen_mechanism
 from radoboost.errors import ArgumentError, RadoError
 from radoboost.holder.costs import account_for_schema, foreseen_bookings
 from radoboost.privacy.ledger import Ledger, glance
+from radoboost.release.chain import Earlier, chain
 from radoboost.tables.schema import Schema
 
 _MOST_TABLES = 200  # of one ledger in a list
@@ -127,6 +129,11 @@ def _read(budget: Budget) -> tuple[dict[str, Any], dict[str, str]]:
     numbers |= {"unit": budget.unit, "relation": budget.relation, "person": budget.person or None}
     if budget.unit == "label":
         numbers["relation"] = None
+    elif budget.relation == "replace" and budget.person:
+        problems["relation"] = (
+            "a promise about persons is about one who is added or removed: choose 'one record added or removed' under "
+            "'Which tables are neighbours', or no column under 'The column that says whose row it is'"
+        )
     if numbers["person"] is None:
         numbers["max_rows"] = None
         problems.pop("max_rows", None)
@@ -159,9 +166,22 @@ class Prospect:
     books: Books | None = None
     lines: tuple[str, ...] = field(default=())
 
+    @property
+    def refused(self) -> bool:
+        """Whether crafting would refuse: there is no answer, so many rows carry no such epsilon, or a ledger does."""
+        carries = self.answer is None or self.answer.get("expected", {}).get("carries", True)
+        return bool(self.lines or not carries or (self.books is not None and self.books.refusal))
 
-def prospect(budget: Budget, schema: Schema, ledger: Path | None, table: str | None, name: str) -> Prospect:
-    """What a budget would promise, without data: by what was declared alone.
+
+def prospect(
+    budget: Budget,
+    schema: Schema,
+    ledger: Path | None,
+    table: str | None,
+    name: str,
+    earlier: Sequence[Path] = (),
+) -> Prospect:
+    """What a budget would promise, without data: by what was declared alone, and with `earlier` releases together.
 
     >>> from radoboost.tables.kinds import Number
     >>> schema = Schema({"age": Number(0, 120)}, "ill", ("no", "yes"))
@@ -176,11 +196,21 @@ def prospect(budget: Budget, schema: Schema, ledger: Path | None, table: str | N
     try:
         numbers, mechanism = budget.numbers(), budget.mechanism()
         persons = {"person": numbers["person"], "max_rows": numbers["max_rows"]}
-        answer = account_for_schema(mechanism, schema, rows=numbers["rows"], **persons)
+        answer = account_for_schema(mechanism, schema, rows=numbers["rows"], **persons, earlier=_chain(earlier))
         books = None if ledger is None else _books(ledger, table, name, mechanism, schema, persons)
     except RadoError as error:
         return Prospect(lines=(str(error),))
     return Prospect(answer, books)
+
+
+def _chain(places: Sequence[Path]) -> tuple[Earlier, ...]:
+    """All that releases know of; they are read again only where a file changed, for somebody is moving a slider."""
+    return _chain_of(tuple((place, place.stat().st_mtime_ns, place.stat().st_size) for place in places))
+
+
+@lru_cache(maxsize=8)
+def _chain_of(stamped: tuple[tuple[Path, int, int], ...]) -> tuple[Earlier, ...]:
+    return chain([place for place, _, _ in stamped])
 
 
 def tables_of(ledger: Path) -> list[str]:

@@ -95,7 +95,9 @@ def prospect_of(studio: Studio, number: str, session: "HolderSession", *, waitin
     place, table = _ledger(studio, budget)
     name = "" if place is None else studio.folder.name(place)
     waiting = waiting or draft.from_data or bool(draft.undecided())
-    seen = None if waiting else prospect(budget, draft.schema(), place, table, name)
+    earlier = tuple(studio.folder.file(word) for word in budget.compose)
+    seen = None if waiting else prospect(budget, draft.schema(), place, table, name, earlier)
+    crafts = not budget.private or not (draft.from_data or draft.undecided() or (seen is not None and seen.refused))
     answer = None if seen is None else seen.answer
     return {
         "number": number,
@@ -106,10 +108,11 @@ def prospect_of(studio: Studio, number: str, session: "HolderSession", *, waitin
         "figures": [] if answer is None else figures_in_words(answer["figures"], answer["neighbours"]),
         "typical": None if answer is None else _typical(answer),
         "epsilon": "" if answer is None else epsilon_text(answer["epsilon"]),
+        "composed": "" if answer is None or "composed" not in answer else epsilon_text(answer["composed"]["epsilon"]),
         "slider": {"least": LEAST, "most": MOST, "step": STEP},
         "undecided": draft.undecided(),
         "from_data": draft.from_data,
-        "commands": budget_commands(studio, session, place, table),
+        "commands": [] if seen is not None and seen.lines else budget_commands(studio, session, place, table, crafts),
     }
 
 
@@ -123,18 +126,20 @@ def _typical(answer: Mapping[str, Any]) -> float | None:
     )
 
 
-def budget_commands(studio: Studio, session: "HolderSession", ledger: Path | None, table: str | None) -> list[str]:
-    """The commands that say the same of the budget, and the one that crafts."""
+def budget_commands(
+    studio: Studio, session: "HolderSession", ledger: Path | None, table: str | None, crafts: bool
+) -> list[str]:
+    """The commands that say the same of the budget, and the one that crafts, if it `crafts` by all that is known."""
     budget, folder = session.budget, studio.folder
     if session.written is None or budget.problems():
         return []
     schema, lines = Path(folder.name(session.written)), []
-    if budget.private:
+    if budget.private and not session.draft.from_data and not session.draft.undecided():
         lines.append(command("account", *budget.options(), *budget.table_options(), "--schema", schema))
         if ledger is not None:
             lines.append(command("ledger", "show", Path(folder.name(ledger)), "--table", table))
     try:
-        return [*lines, craft_command(studio, session)]
+        return [*lines, craft_command(studio, session)] if crafts else lines
     except ArgumentError:  # there is no such place to write to yet
         return lines
 

@@ -66,12 +66,16 @@ def choose(request: Request, studio: Here) -> HTMLResponse:
 @router.post("")
 def begin(request: Request, studio: Here, form: Sent) -> Response:
     """Begin with a table: its names and storage types are read, and no row."""
-    table = studio.folder.file(form.text("file"))
+    return go(request, open_table(studio, studio.folder.file(form.text("file"))))
+
+
+def open_table(studio: Studio, table: Path) -> str:
+    """The page of a table that nobody has decided about yet."""
     with short_names(studio.folder.root):
         _check_table(studio.folder, table)
         session = HolderSession(table, Draft.of(table))
     session.budget = Budget(output=str(default_output(studio.folder.name(table), "rado.parquet")))
-    return go(request, f"/holder/{studio.sessions.add(session)}")
+    return f"/holder/{studio.sessions.add(session)}"
 
 
 @router.get("/{number}")

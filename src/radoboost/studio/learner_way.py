@@ -140,7 +140,7 @@ def model(request: Request, studio: Here, number: str) -> Response:
         notices = [*notices, f"The release has no rados, so {drawn:,} were drawn from its moments."]
     values = {"cover": learned.cover(), "looking": session.looking, "notices": notices, "report": session.report}
     suggested = f"{learned.place.name.removesuffix('.json').removesuffix('.model')}.html"
-    commands = commands_of(studio, session, learned)
+    commands = commands_of(studio, session, learned, session.report)
     return _page(request, studio, number, "learner_model.html", suggested=suggested, commands=commands, **values)
 
 

@@ -20,6 +20,7 @@ from radoboost.learner.model import Model, load_model
 from radoboost.release import Release, load
 from radoboost.release.alike import read_parts
 from radoboost.release.merging import merge
+from radoboost.release.plain_words import Answer, Verdict, answers, full_statement, verdict_of
 from radoboost.studio.commands import command
 from radoboost.studio.folder import short_names
 from radoboost.studio.guard import Form
@@ -32,30 +33,47 @@ _BOOSTING = ("rounds", "weak", "penalty", "strength", "stop", "seed")
 
 
 @dataclass(frozen=True)
+class Promise:
+    """What a release promises: what to think of it, and its statement in plain words and in full."""
+
+    verdict: Verdict
+    answers: tuple[Answer, ...]
+    statement: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, release: Release) -> "Promise":
+        """That of a release, which was held against itself when it was read."""
+        return cls(verdict_of(release.statement), answers(release), full_statement(release.statement))
+
+
+@dataclass(frozen=True)
 class Sources:
     """Releases that were read: whether they are one, merged or averaged, and what choices depend on.
 
-    `draws` says that boosting draws rados, for the release has none, so that a seed makes it repeatable.
+    `draws` says that boosting draws rados, for the release has none, so that a seed makes it repeatable. `promises` are
+    what the release says, or each of several.
     """
 
     places: tuple[Path, ...]
     how: str
     classes: tuple[Any, ...]
     draws: bool
+    promises: tuple[Promise, ...]
 
 
 def read_sources(places: Sequence[Path]) -> Sources:
     """Read releases, and refuse those that cannot go together: plain ones are merged, private ones averaged."""
     if len(places) == 1:
         release = load(places[0])
-        return Sources(tuple(places), ONE, release.classes, release.n_rados == 0)
+        return Sources(tuple(places), ONE, release.classes, release.n_rados == 0, (Promise.of(release),))
     parts = read_parts(places, "learning from several")
     private = any(part.release.statement.promises for part in parts)
     if private:
         check_together(parts)
     else:
         merge(places)
-    return Sources(tuple(places), AVERAGED if private else MERGED, parts[0].release.classes, False)
+    promises = tuple(Promise.of(part.release) for part in parts)
+    return Sources(tuple(places), AVERAGED if private else MERGED, parts[0].release.classes, False, promises)
 
 
 @dataclass(frozen=True)

@@ -42,13 +42,17 @@ def choose(request: Request, studio: Here) -> HTMLResponse:
 @router.post("")
 def begin(request: Request, studio: Here, form: Sent) -> Response:
     """Begin with a release: it is read, and held against itself, in a job."""
-    place = studio.folder.file(form.text("file"))
+    return go(request, open_release(studio, studio.folder.file(form.text("file"))))
+
+
+def open_release(studio: Studio, place: Path) -> str:
+    """The page of a release, which a job reads."""
     name = studio.folder.name(place)
     reading = studio.jobs.start(f"Reading {name}", open_job(place, name), lane="look")
     number = studio.sessions.add(OfficerSession(place, name, reading))
     reading.address = f"/officer/{number}"
     reading.wait(0.5)  # most releases are read by then, and their page is the first one to be seen
-    return go(request, reading.address)
+    return reading.address
 
 
 @router.get("/{number}")

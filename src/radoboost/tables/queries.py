@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, TableError, install
 from radoboost.tables.addresses import check_encoded, explained, is_known, masked, unknown_address, withheld
 from radoboost.tables.raw_columns import spelled_objects
 
@@ -121,13 +121,13 @@ def _connection(source: Any) -> Iterator[Any]:
         yield source
         return
     if source.lower().startswith("duckdb:"):
-        duckdb = _driver("duckdb", "pip install 'radoboost[sql]'")
+        duckdb = _driver("duckdb", install("sql"))
         file = source.partition(":")[2]
         _check_database(file)
         opened = duckdb.connect(file, read_only=True) if file else duckdb.connect()
     else:
         driver = _driver(
-            "adbc_driver_postgresql.dbapi", "pip install 'radoboost[sql]' adbc-driver-postgresql", "adbc_driver_manager"
+            "adbc_driver_postgresql.dbapi", install("sql", "adbc-driver-postgresql"), "adbc_driver_manager"
         )
         opened = driver.connect(source, autocommit=True)
     with closing(opened):

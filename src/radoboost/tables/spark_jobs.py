@@ -14,14 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from radoboost.errors import ClusterError, RadoError
+from radoboost.errors import ClusterError, RadoError, install
 
 Tell = Callable[[int, int], None]  # so many of the tasks are done
 _POLL = 0.2  # seconds
 _LONGEST = 300  # characters of what Spark says
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # of PySpark, for failures
 
-_NO_PANDAS = "Spark needs libraries that are missing here, or too old; run: pip install 'radoboost[spark]'"
+_NO_PANDAS = "Spark needs libraries that are missing here, or too old; run: " + install("spark")
 _REASONS = (
     (r"PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION", _NO_PANDAS),
     (

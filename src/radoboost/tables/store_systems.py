@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, install
 from radoboost.tables.addresses import StoreAddress
 
 ATTEMPTS = 4  # at anything that a store is asked for
@@ -108,7 +108,7 @@ def _of_fsspec(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str
     except ImportError:
         raise ArgumentError(
             f"cannot open {address.public()[:80]}: addresses that begin with {address.scheme}:// need the library "
-            "fsspec; run: pip install 'radoboost[remote]'"
+            f"fsspec; run: {install('remote')}"
         ) from None
     try:
         fsspec.get_filesystem_class(address.scheme)

@@ -16,12 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, TooLargeError
+from radoboost.errors import ArgumentError, TooLargeError, install
 from radoboost.tables.device_arrays import is_on_device
 
 KERNEL_FILES = ("cuda_prelude.cu", "cuda_sums.cu", "cuda_rows.cu", "cuda_survey.cu")
 OPTIONS = ("--std=c++17", "--fmad=false")  # a multiplication that is fused with an addition has other bits
-INSTALL = "pip install 'radoboost[gpu]', which has CuPy for CUDA 12 (for CUDA 13: pip install cupy-cuda13x)"
+INSTALL = f"{install('gpu')}, which has CuPy for CUDA 12 (for CUDA 13: pip install cupy-cuda13x)"
 _PLAIN_SHARED = 48 << 10  # a kernel gets more shared memory only if it is asked for
 _MOST_SCRATCH = 3 << 29
 _MATRIX_UNIT = 80  # the compute capability, times 10, from which byte products of this shape are there

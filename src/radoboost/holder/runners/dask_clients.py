@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from radoboost.errors import ArgumentError, ClusterError, RadoError
+from radoboost.errors import ArgumentError, ClusterError, RadoError, install
 from radoboost.holder.runners.clusters import check_answers, check_network
 
 _ENCRYPTED = ("tls://", "wss://", "gateway://")
@@ -31,7 +31,7 @@ def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[A
     try:
         import distributed
     except ImportError:
-        raise ArgumentError("Dask is not installed; run: pip install 'radoboost[dask]'") from None
+        raise ArgumentError(f"Dask is not installed; run: {install('dask')}") from None
     if isinstance(cluster, str) and not cluster.startswith("inproc"):
         check_network(cluster, encrypted=cluster.startswith(_ENCRYPTED), trust_network=trust_network)
         if cluster.startswith(("tcp:", "tls:")):
@@ -133,17 +133,15 @@ def explained(error: BaseException, address: str, *, withheld: bool = False) -> 
 
     With `withheld` no words of the error are in it, since these may have values of rows.
 
-    >>> str(explained(ModuleNotFoundError("No module named 'radoboost'", name="radoboost"), "tcp://127.0.0.1:8786"))
-    "the Dask cluster has no radoboost; install it on the scheduler and all workers: pip install 'radoboost[dask]'"
+    >>> print(explained(ModuleNotFoundError("No module named 'lz4'", name="lz4"), "tcp://127.0.0.1:8786"))
+    the Dask cluster has no lz4; install it on the scheduler and all workers: pip install lz4
     """
     chain = _causes(error)
     lacking = next((one for one in chain if isinstance(one, ImportError)), None)
     if lacking is not None:
         name = (lacking.name or ("a module" if withheld else str(lacking))).partition(".")[0]
-        extra = " 'radoboost[dask]'" if name == "radoboost" else f" {name}"
-        return ClusterError(
-            f"the Dask cluster has no {name}; install it on the scheduler and all workers: pip install{extra}"
-        )
+        advice = install("dask") if name == "radoboost" else f"pip install {name}"
+        return ClusterError(f"the Dask cluster has no {name}; install it on the scheduler and all workers: {advice}")
     if type(error).__name__ == "KilledWorker":
         return ClusterError(
             "workers of the Dask cluster died again and again over one part, most often for lack of memory; give them "

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from radoboost.errors import ArgumentError, ClusterError
+from radoboost.errors import ArgumentError, ClusterError, install
 from radoboost.holder.runners.clusters import check_answers, check_network, shown_address
 from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.spark_jobs import explained, is_connect, quiet
@@ -63,7 +63,7 @@ def _started(address: str) -> tuple[Any, bool]:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
-        raise ArgumentError("a Spark cluster needs the library pyspark: pip install 'radoboost[spark]'") from None
+        raise ArgumentError(f"a Spark cluster needs the library pyspark: {install('spark')}") from None
     shown = shown_address(address)
     if address.startswith("spark:"):
         check_answers(address, port=7077, talk=_is_master)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, install
 
 OPSET, IR_VERSION = 20, 9  # the first that has regular expressions
 _TYPES = {"f": "DOUBLE", "i": "INT64", "b": "BOOL", "O": "STRING"}
@@ -18,7 +18,7 @@ def onnx_library() -> ModuleType:
     try:
         import onnx
     except ImportError:
-        raise ArgumentError("exporting to ONNX needs the library onnx: pip install radoboost[export]") from None
+        raise ArgumentError(f"exporting to ONNX needs the library onnx: {install('export')}") from None
     module: ModuleType = onnx
     return module
 

@@ -1,0 +1,85 @@
+"""Ways in Chromium that begin at a raw CSV file: to an officer's sign-off, and to a model that was taken elsewhere."""
+
+import re
+import runpy
+
+import pyarrow.csv
+import pytest
+
+import radoboost as rb
+from radoboost.findings.signing import cited
+from studio_browser import visiting
+from test_studio_holder import patients
+from test_studio_holder_browser import choose, decide, write
+from test_studio_officer import run_attacks
+
+
+@pytest.fixture
+def clinic(browser, tmp_path):
+    """A visit to a folder with a raw table, and nothing else."""
+    folder = tmp_path / "clinic"
+    folder.mkdir()
+    pyarrow.csv.write_csv(patients(), folder / "patients.csv")
+    with visiting(browser, folder) as opened:
+        opened.context.set_default_timeout(60_000)  # the first craft of a process compiles
+        opened.expected.append("htmx:(afterRequest|sendAbort)")  # a form was sent while another answer was awaited
+        opened.folder = folder
+        yield opened
+
+
+def craft(page):
+    page.get_by_role("button", name="Craft it").click()
+    page.wait_for_selector("#promised")
+
+
+def test_from_a_raw_file_to_the_sign_off(clinic):
+    page = choose(clinic)
+    decide(page)
+    write(page)
+    page.wait_for_selector("#prospect >> text=right at most")
+    craft(page)
+    page.get_by_role("button", name="See what it promises: patients.rado.parquet").click()
+    page.wait_for_url(re.compile(r"/officer/\w+$"))
+    page.get_by_role("group", name="Verdict").wait_for()
+    run_attacks(page, "1")
+    page.get_by_label("Your name").fill("A. Smith")
+    page.get_by_label("Approved: the release may be passed on").check()
+    page.get_by_role("button", name="Write the sign-off").click()
+    page.get_by_text("Written to patients.signoff.html").wait_for()
+    release = rb.load(clinic.folder / "patients.rado.parquet")
+    report = cited(clinic.folder / "patients.attacks.html", release)
+    signed = (clinic.folder / "patients.signoff.html").read_text()
+    assert release.statement.epsilon <= 1.0 and release.digest in signed and report.digest in signed
+
+
+def test_from_a_raw_file_to_a_model_elsewhere(clinic):
+    page = choose(clinic)
+    page.get_by_label("The column that others may learn to predict").select_option("ill")
+    page.wait_for_selector("#problems >> text=A plain release can be crafted with this")
+    write(page)
+    page.get_by_label("Plain: exact rados").check()
+    page.wait_for_selector("#prospect >> text=Nothing: whoever has a plain release")
+    craft(page)
+    page.get_by_role("button", name="Learn from it: patients.rado.parquet").click()
+    page.get_by_role("button", name="Learn", exact=True).click()
+    page.wait_for_url(re.compile(r"/model$"))
+    page.get_by_role("link", name="One row").click()
+    for label, value in (("age", "70"), ("dose", "9")):
+        page.get_by_label(label).fill(value)
+    page.get_by_label("ward").select_option("B")
+    page.get_by_role("button", name="How probable is it?").click()
+    page.wait_for_selector("#answer >> text=70,B,9")
+    chance = page.get_by_role("row", name=re.compile("^yes")).get_by_role("cell").first.inner_text()
+    page.get_by_role("link", name="A table").click()
+    page.get_by_label("Table", exact=True).select_option(clinic.studio.file_id("patients.csv"))
+    page.get_by_label("Column of true classes").fill("ill")
+    page.get_by_role("button", name="Score it").click()
+    page.get_by_text("that have a known label are wrong").wait_for()
+    scores = pyarrow.csv.read_csv(clinic.folder / "patients.scores.csv")
+    assert scores.num_rows == patients().num_rows
+    page.get_by_role("link", name="Elsewhere").click()
+    page.get_by_role("button", name="Write it", exact=True).click()
+    page.get_by_text("Wrote patients.py").wait_for()
+    program = runpy.run_path(str(clinic.folder / "patients.py"))
+    says = program["probabilities"]({"age": "70", "ward": "B", "dose": "9"})["yes"]
+    assert f"{says:.4f}" == chance  # of the page with one row
