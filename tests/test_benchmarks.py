@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from concurrent.futures import Future
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
