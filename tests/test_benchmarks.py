@@ -54,6 +54,12 @@ def test_whoever_prints_an_aim_says_so_in_the_exit_code():
         assert re.search(r"[Ee]xits?\s+with\s+1", text), name
 
 
+def test_every_result_is_in_the_list_of_results():
+    folder = FOLDER.parent / "experiments" / "results"
+    listed = set(re.findall(r"`([\w]+\.json)`", (folder / "README.md").read_text()))
+    assert listed == {file.name for file in folder.glob("*.json")}
+
+
 @pytest.mark.parametrize(
     ("seconds", "cost", "said"),
     [
