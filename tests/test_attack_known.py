@@ -85,7 +85,9 @@ def test_what_does_not_go_together_is_refused(rng):
 
 
 def test_a_missing_library_is_named_with_what_to_do():
-    with pytest.raises(ArgumentError, match=r"needs nonesuch; install it with: pip install 'radoboost\[attacks\]'"):
+    with pytest.raises(
+        ArgumentError, match=r"needs nonesuch; install it with: pip install '.\[attacks\]' in a clone of radoboost"
+    ):
         needed("nonesuch.inner")
 
 

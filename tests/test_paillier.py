@@ -259,7 +259,7 @@ def test_without_gmpy2_one_line_says_what_to_install(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr("radoboost.secure.paillier.importlib.import_module", without)
-    refused(r"pip install 'radoboost\[secure\]'", secure.keygen)
+    refused(r"pip install '.\[secure\]' in a clone of radoboost", secure.keygen)
     assert secure.open is not builtins.open
 
 

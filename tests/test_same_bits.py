@@ -112,6 +112,7 @@ def _nothing():
     return mock.MagicMock()
 
 
+@pytest.mark.filterwarnings("ignore::radoboost.OutlierWarning")
 @settings(max_examples=25)
 @given(
     examples(max_rows=80),

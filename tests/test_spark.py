@@ -656,7 +656,10 @@ def test_an_rdd_and_a_column_are_refused_in_words(spark, frame):
 
 
 def test_a_library_that_spark_lacks_here():
-    with pytest.raises(ClusterError, match=r"run: pip install 'radoboost\[spark\]'"), spark_jobs.explained():
+    with (
+        pytest.raises(ClusterError, match=r"run: pip install '.\[spark\]' in a clone of radoboost"),
+        spark_jobs.explained(),
+    ):
         raise ImportError("[PACKAGE_NOT_INSTALLED] pandas >= 2.2.0 must be installed", name="pandas")
 
 

@@ -570,6 +570,7 @@ def test_boosting_learns_from_the_first_batch_and_says_so():
     assert (clf.model_.theta == plain.model_.theta).all()
 
 
+@pytest.mark.filterwarnings("ignore::radoboost.OutlierWarning")
 @pytest.mark.parametrize("case", ["outlier", "constant", "twins", "wide", "few", "apart"])
 def test_awkward_tables_give_finite_classifiers(case):
     rng = np.random.default_rng(2)

@@ -106,7 +106,7 @@ def describe_model(model: Model) -> str:
     """What a model is, what it weighs most, and what is known of the release behind it, as text for a terminal.
 
     >>> import radoboost as rb
-    >>> clf = rb.MomentsClassifier(n_rados=8).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
+    >>> clf = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
     >>> print(describe_model(clf.model_).splitlines()[0])
     a linear classifier over 1 column: positive scores mean 1, the others 0
     """

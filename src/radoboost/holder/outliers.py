@@ -13,13 +13,14 @@ from radoboost.holder.grid import EXACT_UNIT, ExactSums
 LEAST_ROWS = 30  # of fewer, any value may be a large part of its column
 _MOST = 0.9  # of the variance, from one value
 _FAR = 100  # deviations of the others
+_ONE_TENTH = 10  # of their variance: as far is their mean, squared, from their other end, if they are not mostly that
 _NAMED = 8
 
 
 def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
     """By column, the value that makes up nine tenths of its variance, and is a hundred deviations from the others.
 
-    Where all others are equal there is nothing to tell apart, as with one 1 among zeros.
+    Where all others are equal, or nearly all of them, there is nothing to tell apart, as with one 1 among zeros.
 
     >>> import numpy as np
     >>> table = np.column_stack([np.arange(40.0), np.append(np.arange(39.0), 1e12), np.arange(40.0) == 7])
@@ -47,7 +48,8 @@ def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
             continue
         others = exact.sums[k] - units[place]
         rest = (m - 1) * (exact.squares[k] - units[place] ** 2) - others**2  # the same of the other values
-        if rest > 0 and ((m - 1) * units[place] - others) ** 2 >= _FAR**2 * rest:
+        spread_out = _ONE_TENTH * (others - (m - 1) * units[1 - place]) ** 2 >= rest > 0
+        if spread_out and ((m - 1) * units[place] - others) ** 2 >= _FAR**2 * rest:
             found[name] = ends[place]
     return found
 

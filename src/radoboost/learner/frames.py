@@ -17,7 +17,7 @@ def predicted(model: Model, frame: Any) -> pa.Table:
     Gaps are filled, as `Model.predict` does, without a warning: nobody would see it on a worker.
 
     >>> import radoboost as rb
-    >>> model = rb.MomentsClassifier(n_rados=8).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1]).model_
+    >>> model = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1]).model_
     >>> predicted(model, pa.table({"id": ["a", "b"], "x0": [1.5, 4.5]})).column_names
     ['score', 'probability', 'prediction']
     """
@@ -33,7 +33,7 @@ def predict_partitions(model: Model, frame: Any) -> Any:
     "probability:NAME". Columns that the model does not know are not read.
 
     >>> import dask.dataframe as dd, pandas as pd, radoboost as rb
-    >>> model = rb.MomentsClassifier(n_rados=8).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1]).model_
+    >>> model = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1]).model_
     >>> frame = dd.from_pandas(pd.DataFrame({"id": ["a", "b", "c"], "x0": [1.5, 4.5, 0.5]}), npartitions=2)
     >>> predict_partitions(model, frame).compute(scheduler="synchronous")["prediction"].tolist()
     [0, 1, 0]

@@ -360,7 +360,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 
     >>> import radoboost as rb, tempfile
     >>> place = Path(tempfile.mkdtemp()) / "small.model.json"
-    >>> clf = rb.MomentsClassifier(n_rados=8).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
+    >>> clf = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
     >>> clf.model_.save(place)
     >>> bool((rb.load_model(place).theta == clf.model_.theta).all())
     True

@@ -165,7 +165,7 @@ def predict_table(
 
     >>> import tempfile, radoboost as rb
     >>> from radoboost.progress import no_progress
-    >>> clf = rb.MomentsClassifier(n_rados=8).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
+    >>> clf = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
     >>> place = Path(tempfile.mkdtemp()) / "few.scores.csv"
     >>> with no_progress() as bar:
     ...     predict_table(clf.model_, pa.table({"id": ["a", "b"], "x0": [1.5, 4.5]}), place, bar, keep=["id"]).n_rows

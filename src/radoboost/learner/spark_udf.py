@@ -35,7 +35,7 @@ def predict_udf(model: Model, what: str = "probability") -> "PredictUdf":
     Examples
     --------
     >>> import radoboost as rb
-    >>> model = rb.MomentsClassifier(n_rados=8).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1]).model_
+    >>> model = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1]).model_
     >>> probability = predict_udf(model)      # frame.withColumn("p", probability())
     >>> callable(probability)
     True

@@ -17,7 +17,7 @@ def export(model: Model, to: str, *, table: str | None = None, keep: Sequence[st
     such as an id. docs/exporting.md says what each form takes, and where it must differ.
 
     >>> import radoboost as rb
-    >>> clf = rb.MomentsClassifier(n_rados=8).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
+    >>> clf = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
     >>> print(rb.export(clf.model_, "python").splitlines()[-1])
         sys.exit(main(sys.argv[1:]))
     """
