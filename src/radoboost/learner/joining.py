@@ -58,8 +58,8 @@ def join(
     >>> rng = np.random.default_rng(0)
     >>> age, dose, sugar = rng.normal(size=(3, 2000))
     >>> ill = age + dose + sugar > 0
-    >>> clinic = rb.craft(pa.table({"age": age, "dose": dose}), ill, share=["age"])
-    >>> laboratory = rb.craft(pa.table({"age": age, "sugar": sugar}), ill, share=["age"])
+    >>> clinic = rb.craft(pa.table({"age": age, "dose": dose}), ill, share=["age"], seed=1)
+    >>> laboratory = rb.craft(pa.table({"age": age, "sugar": sugar}), ill, share=["age"], seed=2)
     >>> model = rb.join(clinic, laboratory, on=["age"])
     >>> model.feature_names
     ('dose', 'sugar', 'age')
