@@ -76,7 +76,7 @@ class Holders:
     def log(self, name):
         return (self.place / name / "log").read_text()
 
-    def ended(self, seconds=90):
+    def ended(self, seconds=300):
         end = time.monotonic() + seconds
         codes = {name: process.wait(max(0.1, end - time.monotonic())) for name, process in self.running.items()}
         return codes
@@ -101,11 +101,16 @@ def holders(place, names, **options):
         them.stop()
 
 
-def until(condition, seconds=60.0):
+def until(condition, seconds=300.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it takes too long"
         time.sleep(0.02)
+
+
+def messages(room, folder):
+    """Whose messages lie there; hidden files are drafts and claims, and are none."""
+    return sorted(path.name for path in (Path(room) / folder).glob("[!.]*"))
 
 
 def test_five_processes_on_one_folder_end_with_the_same_file(tmp_path):
@@ -138,8 +143,8 @@ def test_a_holder_that_is_killed_is_left_out_and_named(tmp_path):
     with holders(tmp_path, names) as four:
         room = Path(four.open("--epsilon", 1))
         for name in names:
-            four.join(room, name, "--patience", 4)
-        until(lambda: len(list(room.glob("*/masked/south"))) == 2)
+            four.join(room, name, "--patience", 10)
+        until(lambda: len(list(room.glob("*/masked/south"))) >= 2)
         os.killpg(four.running["south"].pid, signal.SIGKILL)
         codes = four.ended()
         rest = [name for name in names if name != "south"]
@@ -161,7 +166,7 @@ def test_nobody_waits_for_a_holder_that_is_interrupted(tmp_path):
         room = Path(four.open("--epsilon", 1))
         for name in names:
             four.join(room, name, "--patience", 3600)
-        until(lambda: len(list(room.glob("*/masked/south"))) == 2)
+        until(lambda: len(list(room.glob("*/masked/south"))) >= 2)
         os.killpg(four.running["south"].pid, signal.SIGINT)
         codes = four.ended()
         rest = [name for name in names if name != "south"]
@@ -180,10 +185,10 @@ def test_a_wrong_code_ends_it_before_anything_is_computed(tmp_path):
     names = NAMES[:3]
     with holders(tmp_path, names) as three:
         room = three.open("--epsilon", 1)
-        three.join(room, "middle", "--wait", 60, "--code", "1234 5678")
-        three.join(room, "north", "--wait", 60, answer="n\n")
-        until(lambda: len(list(Path(room).glob("0000/hello/*"))) == 2)
-        three.join(room, "east", "--wait", 3600)
+        three.join(room, "middle", "--code", "1234 5678")
+        three.join(room, "north", answer="n\n")
+        until(lambda: messages(room, "0000/hello") == ["middle", "north"])
+        three.join(room, "east")
         assert three.ended() == dict.fromkeys(names, 1)
         assert "and the one given is '1234 5678': somebody sees another agreement" in three.log("middle")
         assert "the code was not confirmed" in three.log("north")
@@ -239,7 +244,7 @@ def a_server(folder, *args):
             patch.setenv("RADO_ROOM_TOKEN", said["token"])
             yield said["address"]
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
     finally:
         process.kill()
         process.wait()
@@ -282,7 +287,7 @@ def test_a_served_mailbox_that_is_started_again_goes_on(tmp_path):
             kept = tmp_path / "kept" / room.rpartition("/")[2]
             for name in names[:2]:
                 three.join(room, name)
-            until(lambda: len(list(kept.glob("0000/hello/[!.]*"))) == 2)
+            until(lambda: messages(kept, "0000/hello") == ["east", "middle"])
         three.join(room, "north")
         with a_server(tmp_path, "--folder", tmp_path / "kept", "--port", address.rpartition(":")[2]):
             assert three.ended() == dict.fromkeys(names, 0), "\n".join(map(three.log, names))
