@@ -111,6 +111,12 @@ class Visit:
         ]
 
 
+def follow(page, name=None):
+    """Click on a link, and wait until its page is there with its script: what is typed before that asks for nothing."""
+    with page.expect_navigation():
+        page.get_by_role("link", name=name).click()
+
+
 @contextmanager
 def visiting(browser, folder, chosen=None, **options):
     """A visit to a new studio over a folder; `options` are those of a context of Playwright's."""

@@ -4,6 +4,8 @@ import json
 import os
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,8 +16,10 @@ from answering import answering
 from radoboost.cli.craft import craft as command
 from radoboost.errors import TableError
 from radoboost.holder.runners import parts, spark_sessions
-from radoboost.holder.runners.clusters import check_answers, shown_address
+from radoboost.holder.runners.clusters import check_answers, is_loopback, shown_address
 from radoboost.tables.stores import store_path
+
+SETTINGS = b"\0\0\x12\4\0\0\0\0\0\0\3\x7f\xff\xff\xff\0\4\0\x10\0\0\0\6\0\0 \0"  # of Spark Connect
 
 
 def refused(rado, *args):
@@ -34,18 +38,20 @@ def craft(rado, clinic):
     )
 
 
-@pytest.mark.parametrize("address", ["nonsense", "", "http://host:1", "host:8786"])
+@pytest.mark.parametrize(
+    "address", ["nonsense", "", "http://host:1", "host:8786", "localhost:8786", "localhost", "local[2"]
+)
 def test_an_address_that_is_none(craft, address):
     line = craft(address)
     assert "tls://HOST:8786 (Dask), spark://HOST:7077 or sc://HOST:15002 (Spark)" in line
 
 
-@pytest.mark.parametrize("address", ["tls://", "spark://", "sc://:15002", "tls://host:port"])
+@pytest.mark.parametrize("address", ["tls://", "spark://", "sc://:15002", "tls://host:port", "sc://[::1"])
 def test_an_address_without_a_host_or_port(craft, address):
     assert "names no host and port; give one such as" in craft(address)
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "tls", "spark", "sc"])
+@pytest.mark.parametrize("scheme", ["tcp", "tls", "ws", "wss", "ucx", "TCP", "spark", "Spark", "sc"])
 def test_an_address_where_nobody_answers(craft, scheme, monkeypatch):
     for name in ("grpc_proxy", "https_proxy", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -53,7 +59,7 @@ def test_an_address_where_nobody_answers(craft, scheme, monkeypatch):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     line = craft(f"{scheme}://127.0.0.1:{port}")
-    assert f"nobody answers at {scheme}://127.0.0.1:{port} (Connection refused); check the address" in line
+    assert f"nobody answers at {scheme.lower()}://127.0.0.1:{port} (Connection refused); check the address" in line
 
 
 def test_one_host_of_several_is_enough():
@@ -119,6 +125,96 @@ def test_what_answers_is_no_spark_master(craft, monkeypatch, says):
     with answering(says) as port:
         line = craft(f"spark://127.0.0.1:{port}")
     assert f"what answers at spark://127.0.0.1:{port} is no Spark master" in line and "usually 7077" in line
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("says", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n"])
+def test_what_answers_is_no_server_of_spark_connect(craft, monkeypatch, says, tls):
+    pytest.importorskip("pyspark")
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(spark_sessions, "_HEARING", 0.3)
+    with answering(says) as port:
+        line = craft(f"sc://127.0.0.1:{port}" + "/;use_ssl=true" * tls)
+    assert f"what answers at sc://127.0.0.1:{port} is no Spark Connect server" in line and "usually 15002" in line
+    assert ("too busy" in line) == (says is None) and ("use_ssl=true" in line) != tls
+
+
+def asked_for_connect(port, settings=""):
+    talk = partial(spark_sessions._is_connect_server, f"sc://127.0.0.1{settings}")
+    check_answers(f"sc://127.0.0.1:{port}", port=15002, talk=talk)
+
+
+def test_a_server_of_spark_connect_is_known_by_its_answer():
+    """What a server of Spark 4 answers to the preface, as it was read from one; or one whose TLS is another."""
+    with answering(SETTINGS) as port:
+        asked_for_connect(port)
+    alert = b"\x15\x03\x03\0\2\2\x28"  # the handshake failed
+    with answering(alert) as port:
+        asked_for_connect(port, "/;use_ssl=true")
+
+
+def test_servers_of_grpc_are_asked_as_they_want(tmp_path):
+    """In the open or over TLS, and not the other way."""
+    grpc = pytest.importorskip("grpc")
+    certificate = pytest.importorskip("test_dask_tls").certificate
+    certificate(tmp_path)
+    key, chain = ((tmp_path / name).read_bytes() for name in ("key.pem", "cert.pem"))
+    server = grpc.server(ThreadPoolExecutor(1))
+    bare = server.add_insecure_port("127.0.0.1:0")
+    secret = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)]))
+    server.start()
+    try:
+        asked_for_connect(bare)
+        asked_for_connect(secret, "/;use_ssl=true")
+        for port, settings in ((bare, "/;use_ssl=true"), (secret, "")):
+            with pytest.raises(rb.errors.ClusterError, match="is no Spark Connect server"):
+                asked_for_connect(port, settings)
+    finally:
+        server.stop(None).wait()
+
+
+def test_where_spark_connect_uses_tls(monkeypatch):
+    monkeypatch.delenv("SPARK_CONNECT_AUTHENTICATE_TOKEN", raising=False)
+    for address, host in (
+        ("sc://host:15002", ""),
+        ("sc://host/;use_ssl=False;user_id=x", ""),
+        ("sc://me@host:443/;user_id=x;use_ssl=TRUE", "host"),
+        ("sc://host/;token=abc", "host"),
+        ("sc://localhost/;token=abc", ""),
+        ("sc://localhost/;token=abc;use_ssl=true", "localhost"),
+    ):
+        assert spark_sessions._tls_host(address) == host
+    monkeypatch.setenv("SPARK_CONNECT_AUTHENTICATE_TOKEN", "abc")
+    assert spark_sessions._tls_host("sc://host:15002") == "host"
+
+
+def test_yarn_that_is_nowhere(craft, monkeypatch):
+    """Java is there; what Spark says goes nowhere, and its error names Java alone."""
+    session = pytest.importorskip("pyspark.sql").SparkSession
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+
+    def exited(builder):
+        raise RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.")
+
+    monkeypatch.setattr(session.Builder, "getOrCreate", exited)
+    assert "let HADOOP_CONF_DIR or YARN_CONF_DIR name the folder" in craft("yarn")
+    monkeypatch.setenv("YARN_CONF_DIR", "/etc/hadoop")
+    assert "Spark needs Java" in craft("yarn")
+
+
+def test_addresses_of_this_machine():
+    here = ("local", "local[*]", "local[2,3]", "local-cluster[2,1,1024]", "inproc://x", "tcp://[::1]:8786",
+            "spark://localhost:7077,127.0.0.1:7078", "http://localhost:8443/room")  # fmt: skip
+    elsewhere = ("k8s://127.0.0.1:8001", "k8s://localhost:6443", "k8s://https://localhost:6443", "K8S://127.0.0.1",
+                 "mesos://127.0.0.1:5050", "spark://localhost:7077,10.0.0.5:7077", "spark://localhost:7077,",
+                 "localhost.evil.com:8786", "tcp://localhost.evil.com:8786", "tcp://localhost@10.0.0.5:1", "locally",
+                 "local[2].evil.com", "local-cluster", "localhost:8786", "tcp://[::1:8786", "yarn", "")  # fmt: skip
+    assert [address for address in here if not is_loopback(address)] == []
+    assert [address for address in elsewhere if is_loopback(address)] == []
 
 
 def test_a_spark_master_is_known_by_its_answer(monkeypatch):

@@ -1,16 +1,19 @@
 """Dask clusters: the bits of one machine, whatever dies, and no key anywhere."""
 
+import json
 import logging
 import os
 import pickle
 import secrets
 import signal
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from operator import methodcaller
@@ -27,8 +30,8 @@ from answering import answering
 from key_spellings import KEY, PLANTED, found, spellings
 from radoboost.errors import ArgumentError, ClusterError, NeedsSchema, RadoError, TableError
 from radoboost.holder.keystream import make_key
+from radoboost.holder.runners import clusters, dask_clients
 from radoboost.holder.runners import dask as runners
-from radoboost.holder.runners import dask_clients
 from radoboost.holder.runners import dask_jobs as jobs
 from radoboost.holder.runners.dask_clients import explained
 from radoboost.holder.runners.parts import PartSums
@@ -368,8 +371,12 @@ def test_ctrl_c_leaves_no_task_behind(client, table, caplog, monkeypatch):
     frame = dd.from_pandas(table.select(["c0", "c1", "y"]).to_pandas(), npartitions=12)
     slow = frame.map_partitions(lambda part: time.sleep(0.2) or part, meta=frame._meta)
     monkeypatch.setattr(runners.DaskRunner, "tell", lambda *about: signal.raise_signal(signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
-        crafted(slow, n_rados=20, cluster=client)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what started the tests may ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            crafted(slow, n_rados=20, cluster=client)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert left_behind(client) == []
     assert "AssertionError" not in f"{caplog.text}{client.get_scheduler_logs()}"
 
@@ -447,6 +454,36 @@ def test_networks_that_are_not_encrypted_are_refused(folder, monkeypatch, client
     with pytest.raises(ArgumentError, match=r"tcp://10.1.2.4:1 is not encrypted"):
         crafted(f"{folder}/*.parquet", **PLAIN, cluster=client)
     crafted(f"{folder}/*.parquet", **PLAIN, cluster=client, trust_network=True)
+
+
+def test_a_worker_elsewhere_that_comes_later_gets_nothing(folder, monkeypatch, client):
+    """Another address of this machine stands for one elsewhere; its worker joins once a pass is about to begin."""
+    real = clusters.is_loopback
+    for module in (clusters, dask_clients):
+        monkeypatch.setattr(module, "is_loopback", lambda address: "127.0.0.2" not in address and real(address))
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", client.scheduler.address, "--host", "127.0.0.2"]
+    started = []
+
+    def join(run, futures):
+        if not started:
+            started.append(subprocess.Popen([*command, "--no-nanny", "--no-dashboard"], stderr=subprocess.DEVNULL))
+            while not (late := [address for address in client.nthreads() if "127.0.0.2" in address]):
+                time.sleep(0.05)
+            started.append(late[0])
+
+    hook(monkeypatch, join, before=True)
+    try:
+        with suppress(ArgumentError):  # unless it is done before anybody looks
+            crafted(f"{folder}/*.parquet", **PLAIN, cluster=client)
+        with pytest.raises(ArgumentError, match=r"tcp://127.0.0.2:\d+ is not encrypted"):
+            crafted(f"{folder}/*.parquet", **PLAIN, cluster=client)
+        log = client.run(lambda dask_worker: str(dask_worker.state.log), workers=started[1:])[started[1]]
+        assert "radoboost" not in log
+    finally:
+        started[0].terminate()
+        started[0].wait()
+        while any("127.0.0.2" in address for address in client.nthreads()):
+            time.sleep(0.05)
 
 
 def test_a_cluster_without_workers_is_not_waited_for_forever(folder, monkeypatch):
@@ -541,14 +578,45 @@ def test_a_key_that_is_shown_is_found(client):
 
 
 def test_pages_of_the_dashboard_show_no_key(client, folder, monkeypatch):
+    """What they show comes to a browser after the page: it is read from the document that the page has by then."""
     pytest.importorskip("bokeh", reason="bokeh is not installed: Dask's dashboard needs it")
-    read = {}
+    read, looks = {place: "" for place in DASHBOARD}, iter(range(2))
+
+    def look(run, futures):
+        if next(looks, None) is not None:
+            for place, text in shown(client).items():
+                read[place] += text
+
     monkeypatch.setattr("secrets.token_bytes", lambda size=32: KEY[:size])
-    places = ["status", "tasks", "graph", "workers", "individual-task-stream", "individual-graph"]
-    hook(monkeypatch, lambda run, futures: read.update(pages(client, [], places)))
+    hook(monkeypatch, look)
     crafted(f"{folder}/*.parquet", **CASES["noisy rados"], cluster=client)
-    assert set(read) == set(places)
+    assert sum("radoboost-" in text for text in read.values()) > 2  # names of tasks are on some
     assert found("\n".join(read.values()).encode(), KEY) == []
+
+
+def test_a_key_in_the_name_of_a_task_is_on_the_dashboard(client):
+    pytest.importorskip("bokeh", reason="bokeh is not installed: Dask's dashboard needs it")
+    planted = client.submit(len, b"", key=f"planted-{PLANTED.hex()}")
+    planted.result()
+    assert "hex" in found("\n".join(shown(client).values()).encode(), PLANTED)
+    planted.release()
+
+
+DASHBOARD = ("status", "tasks", "graph", "workers", "individual-task-stream", "individual-graph")
+
+
+def shown(client):
+    """What pages of the dashboard have to show, by the end of a session with a browser."""
+    from bokeh.client import pull_session
+
+    port = client.scheduler_info()["services"]["dashboard"]
+    texts = {}
+    for place in DASHBOARD:
+        with pull_session(url=f"http://127.0.0.1:{port}/{place}") as session:
+            time.sleep(0.3)  # it is filled twice in that time
+            session.force_roundtrip()
+            texts[place] = json.dumps(session.document.to_json(), default=repr)
+    return texts
 
 
 def all_logs(client):

@@ -221,7 +221,7 @@ class Piece:
 
 
 def test_a_task_hands_over_one_state_that_names_its_parts():
-    pieces, shared = [Piece(5), Piece(0), Piece(7), Piece(-1), Piece(-2)], pickle.dumps(CountRows())
+    pieces, shared = [Piece(5), Piece(0), Piece(7), Piece(-1), Piece(-2)], spark_workers.for_all(CountRows())
     (state,) = states_of(spark_workers.sum_jobs(shared, jobs(pieces, [2, 0, 1])))
     assert (state.sums.n_rows, dict(state.rows), state.refusal) == (12, {0: 5, 1: 0, 2: 7}, None)
     (state,) = states_of(spark_workers.sum_jobs(shared, jobs(pieces, [4, 2, 3])))
@@ -233,7 +233,9 @@ def test_a_task_hands_over_one_state_that_names_its_parts():
 
 def test_a_task_over_kept_rows_hands_over_one_state():
     rows = [np.ones((2, n), np.int32) for n in (3, 4, 5)]
-    work = pickle.dumps(spark_workers.Work(CountRows(), [spark_workers.KeptThere(n) for n in (7, 5)], [0, 0], 100))
+    work = spark_workers.for_all(
+        spark_workers.Work(CountRows(), [spark_workers.KeptThere(n) for n in (7, 5)], [0, 0], 100)
+    )
 
     def kept(*numbers):
         return [spark_workers._row(part, rows[k].shape[1], 2, rows[k].tobytes(), None) for part, k in numbers]

@@ -23,14 +23,16 @@ from key_spellings import KEY, PLANTED, found, spellings
 from radoboost.errors import ClusterError
 from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
 from radoboost.holder.runners import spark as runner_module
+from radoboost.holder.runners import spark_workers
 from radoboost.holder.runners.clusters import check_network
 from radoboost.holder.runners.spark_sessions import network_of
 from radoboost.predicting import predict_table_on
 from radoboost.progress import silent
 from radoboost.tables import spark_jobs
-from radoboost.tables.spark_frames import doubt
+from radoboost.tables.spark_frames import doubt, row_bytes
+from radoboost.tables.spark_jobs import cut_by_rows
 from radoboost.tables.spark_plans import _doubt_of_steps as doubt_of_steps
-from spark_cluster import JAVA, MASTER
+from spark_cluster import JAVA, LOG4J, MASTER
 
 pyspark = pytest.importorskip("pyspark")
 pytestmark = pytest.mark.skipif(
@@ -175,6 +177,121 @@ def test_moments_in_time(spark, table, tmp_path, travelling_keys, case):
             same(crafted(here, **unused), crafted(frame, **unused))
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
+
+
+# ---- record batches
+
+
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+NO_LIMIT = str(2**31 - 1)
+
+
+@pytest.fixture
+def limits(spark, monkeypatch):
+    """The limit of a batch's bytes during each job."""
+    try:
+        before = spark.conf.get(BATCH_BYTES)
+    except Exception:
+        pytest.skip("this version of Spark cuts batches by rows alone")
+    seen, real = [], runner_module.collected
+    monkeypatch.setattr(
+        runner_module, "collected", lambda *job, **how: seen.append(spark.conf.get(BATCH_BYTES)) or real(*job, **how)
+    )
+    yield seen
+    assert spark.conf.get(BATCH_BYTES) == before
+
+
+def test_batches_of_numbers_are_cut_by_rows(spark, frame, limits):
+    """While a job reads columns of a fixed width, and not after it; texts are cut by their bytes."""
+    before = spark.conf.get(BATCH_BYTES)
+    crafted(frame, **CASES["seeded"])
+    assert limits == [NO_LIMIT] * 2 and spark.conf.get(BATCH_BYTES) == before
+    limits.clear()
+    decimals = frame.selectExpr("cast(c0 as decimal(20, 3)) as c0", "c1", "y")
+    crafted(decimals, seed=3)
+    assert {*limits} == {NO_LIMIT}
+    limits.clear()
+    texts = frame.selectExpr("c0", "c1", "CASE WHEN b > 0 THEN 'yes' ELSE 'no' END AS word")
+    crafted(texts, label="word", seed=3)
+    assert {*limits} == {before}
+
+
+def test_batches_without_a_number_of_rows_are_cut_by_bytes(spark, frame, limits):
+    rows, before = spark.conf.get(BATCH_ROWS), spark.conf.get(BATCH_BYTES)
+    try:
+        spark.conf.set(BATCH_ROWS, "0")
+        crafted(frame, **CASES["seeded"])
+    finally:
+        spark.conf.set(BATCH_ROWS, rows)
+    assert {*limits} == {before}
+
+
+def test_bytes_of_a_row(spark):
+    frame = spark.range(3).selectExpr("id", "id > 0 as b", "cast(id as decimal(9, 2)) as d", "cast(id as string) as t")
+    assert row_bytes(frame, ["id"]) == 9
+    assert row_bytes(frame, ["id", "b", "d"]) == 25
+    assert row_bytes(frame, ["id", "t"]) is None
+
+
+class Conf(dict):
+    """The settings of a session that may not have one, or may not let it be changed."""
+
+    def get(self, name):
+        return self[name]
+
+    def set(self, name, value):
+        if self.get(name) == "64":
+            raise PermissionError
+        self[name] = value
+
+
+def usual_session():
+    return SimpleNamespace(conf=Conf({BATCH_ROWS: "10000", BATCH_BYTES: "64m"}))
+
+
+def test_the_limit_of_batches_comes_back():
+    """After the last of the jobs that lifted it, also if one fails."""
+    session = usual_session()
+    with cut_by_rows(session, 28 * 8):
+        with pytest.raises(RuntimeError, match="stop"), cut_by_rows(session, 8):
+            raise RuntimeError("stop")
+        assert session.conf[BATCH_BYTES] == NO_LIMIT
+    assert session.conf == usual_session().conf
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit", "bytes_of_a_row"),
+    [
+        ("10000", None, 8),
+        ("1", "64", 8),  # which cannot be set
+        ("10000", "much", 8),
+        ("0", "64m", 8),
+        ("-1", "64m", 8),
+        ("10000", "64m", 5000 * 8),
+        ("1", "64m", (1 << 26) + 1),
+    ],
+)
+def test_the_limit_of_batches_stays(rows, limit, bytes_of_a_row):
+    """Where there is none, it is fixed or cannot be read, or batches might be larger than it."""
+    settings = {BATCH_ROWS: rows, **({} if limit is None else {BATCH_BYTES: limit})}
+    session = SimpleNamespace(conf=Conf(settings))
+    with cut_by_rows(session, bytes_of_a_row):
+        assert session.conf == settings
+    assert session.conf == settings
+
+
+def test_a_limit_of_batches_that_somebody_sets_meanwhile_stays():
+    session = usual_session()
+    with cut_by_rows(session, 8):
+        session.conf[BATCH_BYTES] = "1m"
+        with cut_by_rows(session, 8):
+            assert session.conf[BATCH_BYTES] == NO_LIMIT
+        assert session.conf[BATCH_BYTES] == NO_LIMIT
+    assert session.conf[BATCH_BYTES] == "1m"
+    with cut_by_rows(session, 8):
+        session.conf[BATCH_BYTES] = "2m"
+    assert session.conf[BATCH_BYTES] == "2m"
 
 
 # ---- keys
@@ -374,11 +491,46 @@ def test_only_jobs_of_ours_are_muted(spark, frame, logged):
         ("Total size of serialized results is bigger than spark.driver.maxResultSize", "spark.driver.maxResultSize"),
         ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "log of its executors"),
         ("failed to connect to all addresses", "check its address"),
+        (
+            "<_InactiveRpcError of RPC that terminated with: status = StatusCode.UNKNOWN",
+            "no Spark Connect server answers",
+        ),
+        ("<_InactiveRpcError of RPC: status = StatusCode.UNAUTHENTICATED", "check the token"),
+        ("<_InactiveRpcError of RPC: status = StatusCode.CANCELLED", "cancelled by someone else"),
     ],
 )
 def test_failures_are_explained(said, advice):
     with pytest.raises(ClusterError, match=advice), spark_jobs.explained():
         raise RuntimeError(f"{said}\n\tat org.apache.spark.rdd.RDD\n")
+
+
+def test_workers_of_another_version_are_refused(spark, folder, frame, table, monkeypatch, tmp_path):
+    """Whichever job it is: sums and rows that are kept of frames and of files, and predictions."""
+    model = rb.MomentsClassifier(n_rados=8).fit(table.select(["c0"]), table.column("y").to_numpy()).model_
+    paths, here = f"{folder}/*.parquet", rb.__version__
+    monkeypatch.setattr(spark_workers, "__version__", "9.9")
+    words = f"has radoboost {re.escape(here)}, and this machine 9.9; install the same version everywhere"
+    for case in ("plain", "moments"):
+        with pytest.raises(rb.TableError, match=words):
+            crafted(frame, **CASES[case])
+        with pytest.raises(rb.TableError, match=words):
+            crafted(paths, **CASES[case], cluster=spark)
+    with pytest.raises(rb.TableError, match=words):
+        predict_table_on(spark, model, paths, tmp_path / "p.csv", silent)
+
+
+@pytest.mark.parametrize("work", ["keep_jobs", "sum_jobs", "map_jobs", "keep_kept", "sum_kept"])
+def test_nothing_of_another_version_is_read(monkeypatch, work):
+    content = spark_workers.for_all(None)
+    monkeypatch.setattr(spark_workers, "__version__", "9.9")
+    if work.endswith("kept"):
+        batch = spark_workers._row(0, 1, 1, b"\0\0", None)
+    else:
+        batch = pa.record_batch({"number": pa.array([0], pa.int32()), "payload": pa.array([b"no pickle"])})
+    (state,) = getattr(spark_workers, work)(content, [batch])
+    refusal = pickle.loads(state.column("refusal" if work.startswith("keep") else "state")[0].as_py())
+    error = getattr(getattr(refusal, "refusal", refusal), "error", refusal)
+    assert f"has radoboost 9.9, and this machine {rb.__version__}" in str(error)
 
 
 def test_an_interrupt_cancels_the_job(spark, frame, monkeypatch):
@@ -748,15 +900,26 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from radoboost.errors import TableError
+from key_spellings import KEY
 from radoboost.holder.keystream import Key
+from radoboost.holder.runners import spark as runner_module
 from radoboost.tables.spark_frames import doubt
-from test_spark import CASES, crafted, same
+from test_spark import BATCH_BYTES, CASES, NO_LIMIT, crafted, same
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 frame = spark.read.parquet(*sorted(map(str, Path({folder!r}).iterdir()))).filter("c0 > -1.5")
-Key.from_system = classmethod(lambda cls: Key(range(32)))
+Key.from_system = classmethod(lambda cls: Key(KEY))
 here = frame.toArrow()
-for name in ("plain", "moments of hats"):
+for name in ("plain", "moments of hats", "seeded"):
     same(crafted(here, **CASES[name]), crafted(frame, **CASES[name]))
+before, limits, collected = spark.conf.get(BATCH_BYTES, None), [], runner_module.collected
+if before is not None:
+    def noted(*job, **how):
+        limits.append(spark.conf.get(BATCH_BYTES))
+        return collected(*job, **how)
+    runner_module.collected = noted
+    crafted(frame, **CASES["plain"])
+    runner_module.collected = collected
+    assert limits == [NO_LIMIT] * 2 and spark.conf.get(BATCH_BYTES) == before, limits
 paths = {folder!r} + "/*.parquet"
 same(crafted(paths, **CASES["noisy rados"]), crafted(paths, **CASES["noisy rados"], cluster=spark))
 spark.conf.set("spark.sql.maxPlanStringLength", "60")
@@ -782,9 +945,21 @@ print("same bytes")
 
 
 @pytest.mark.slow
-def test_connect(folder):
-    ended = run("-c", CONNECT.format(tests=str(Path(__file__).parent), folder=str(folder)))
+def test_connect(folder, tmp_path):
+    """The same bytes; and neither in the server's log nor in its events a key that all workers have."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "log4j2.properties").write_text(LOG4J.format(path=tmp_path / "logs" / "log"))
+    settings = {"enabled": "true", "dir": f"file:{tmp_path}/logs", "compress": "false", "rolling.enabled": "false"}
+    lines = [f"spark.eventLog.{name} {value}\n" for name, value in settings.items()]
+    (tmp_path / "spark-defaults.conf").write_text("".join(lines))
+    script = CONNECT.format(tests=str(Path(__file__).parent), folder=str(folder))
+    ended = run("-c", script, SPARK_CONF_DIR=str(tmp_path))
     assert ended.stdout.endswith("same bytes\n"), ended.stdout + ended.stderr[-3000:]
+    said = all_logs(tmp_path / "logs") + (ended.stdout + ended.stderr).encode()
+    for words in (b"Finished task", b"SparkListenerConnectOperationStarted", b"python_udf"):
+        assert words in said
+    assert found(said, KEY) == []
+    assert found(said, make_key(CASES["seeded"]["seed"])) == []
 
 
 @pytest.mark.slow

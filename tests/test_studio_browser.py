@@ -10,7 +10,7 @@ import pytest
 import radoboost as rb
 from radoboost.cli.studio import _open
 from radoboost.errors import ArgumentError
-from studio_browser import Visit, visiting
+from studio_browser import Visit, follow, visiting
 
 FIXTURES = Path(__file__).parent / "fixtures"
 MARKUP = "<img src=x onerror=alert(1)>.csv"
@@ -75,8 +75,8 @@ def test_each_door_leads_to_its_files(clinic_visit):
         ("learner", "I want to learn", ["moments.rado.parquet", "plain.rado.parquet", "moments.model.json"]),
     ):
         page.goto(f"{clinic_visit.base}/")
-        page.get_by_role("link", name=title).click()
-        assert page.url == f"{clinic_visit.base}/{way}"
+        follow(page, title)
+        page.wait_for_url(f"{clinic_visit.base}/{way}")
         assert sorted(page.locator(".files strong").all_inner_texts()) == sorted(files)
         clinic_visit.look(f"choose-{way}")
 
@@ -167,7 +167,7 @@ def test_the_address_works_as_a_link_on_another_page(browser, clinic_visit):
     visit = Visit(browser, clinic_visit.studio)
     address = clinic_visit.studio.studio.door.new_address()
     visit.page.goto(f"data:text/html,<a href='{address}'>in</a>")
-    visit.page.get_by_role("link").click()
+    follow(visit.page)
     visit.page.wait_for_url(f"{clinic_visit.base}/")
     assert visit.page.get_by_role("heading", level=1).inner_text() == "What brings you here?"
     visit.close()
@@ -359,12 +359,12 @@ def test_quit_asks_first_and_ends_the_studio(browser, folder):
     with visiting(browser, folder) as visit:
         page, jobs = visit.page, visit.studio.studio.jobs
         job = jobs.start("Crafting patients.csv", work_until(threading.Event()))
-        page.get_by_role("link", name="Quit").click()
+        follow(page, "Quit")
         assert "Crafting patients.csv" in page.inner_text("main")
         visit.look("quit")
-        page.get_by_role("link", name="Go back").click()
+        follow(page, "Go back")
         assert page.url == f"{visit.base}/" and not job.is_over
-        page.get_by_role("link", name="Quit").click()
+        follow(page, "Quit")
         page.get_by_role("button", name="End it").click()
         assert page.get_by_role("heading", level=1).inner_text() == "The studio has ended"
         assert job.wait(10) and job.state == "cancelled"

@@ -8,7 +8,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.studio.jobs import Job
-from studio_browser import visiting
+from studio_browser import follow, visiting
 from test_studio_holder import patients
 
 
@@ -27,7 +27,7 @@ def clinic(browser, tmp_path):
 
 
 def choose(visit, name="patients.csv"):
-    visit.page.get_by_role("link", name="I hold a table").click()
+    follow(visit.page, "I hold a table")
     visit.page.get_by_role("button", name=f"Decide about it: {name}").click()
     visit.page.wait_for_load_state()
     return visit.page

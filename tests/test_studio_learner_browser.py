@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from radoboost.studio.jobs import Job
-from studio_browser import visiting
+from studio_browser import follow, visiting
 from test_studio_learner import make_folder
 
 
@@ -27,7 +27,7 @@ def clinic(browser, made, tmp_path):
 
 
 def choose(page, *names):
-    page.get_by_role("link", name="I want to learn").click()
+    follow(page, "I want to learn")
     for name in names:
         page.get_by_label(name, exact=True).check()
     page.get_by_role("button", name="Learn from these together").click()
@@ -41,7 +41,7 @@ def learned(page):
 
 def test_from_two_releases_to_predictions(clinic):
     page = clinic.page
-    page.get_by_role("link", name="I want to learn").click()
+    follow(page, "I want to learn")
     clinic.look("learner-choose")
     page.goto(f"{clinic.base}/")
     choose(page, "north.rado.parquet", "south.rado.parquet")
@@ -76,7 +76,7 @@ def test_from_two_releases_to_predictions(clinic):
     way = page.url.removesuffix("/model")
     row(clinic, page)
     table(clinic, page)
-    page.get_by_role("link", name="Elsewhere").click()
+    follow(page, "Elsewhere")
     page.get_by_label("SQL").check()
     page.get_by_label("Table to read").fill("patients")
     page.get_by_role("button", name="Write it", exact=True).click()
@@ -89,7 +89,7 @@ def test_from_two_releases_to_predictions(clinic):
 
 
 def row(clinic, page):
-    page.get_by_role("link", name="One row").click()
+    follow(page, "One row")
     page.get_by_label("age").fill("71")
     page.get_by_label("ward").select_option("B")
     page.get_by_label("born").fill("1956-03-04")
@@ -106,7 +106,7 @@ def row(clinic, page):
 
 
 def table(clinic, page):
-    page.get_by_role("link", name="A table").click()
+    follow(page, "A table")
     page.get_by_label("Table", exact=True).select_option(clinic.studio.file_id("new.csv"))
     page.get_by_label("Column of true classes").fill("ill")
     page.get_by_label("Columns to carry along").fill("patient_id")
@@ -154,7 +154,7 @@ def test_a_look_that_is_cancelled_in_another_tab_can_begin_again(clinic, monkeyp
             said(job, task, done, total)
 
     monkeypatch.setattr(Job, "progress", wait)
-    page.get_by_role("link", name="I want to learn").click()
+    follow(page, "I want to learn")
     page.get_by_role("button", name="Learn from it: north.rado.parquet").click()
     page.get_by_role("button", name="Learn", exact=True).click()
     page.locator(".job progress").wait_for()
@@ -172,10 +172,10 @@ def test_a_look_that_is_cancelled_in_another_tab_can_begin_again(clinic, monkeyp
 
 def test_without_javascript_a_row_is_typed_and_answered(browser, clinic):
     page = clinic.page
-    page.get_by_role("link", name="I want to learn").click()
+    follow(page, "I want to learn")
     page.get_by_role("button", name="Learn from it: north.rado.parquet").click()
     page.get_by_role("button", name="Learn", exact=True).click()
-    page.get_by_role("link", name="One row").click()
+    follow(page, "One row")
     with_out = browser.new_context(java_script_enabled=False, storage_state=clinic.context.storage_state())
     plain = with_out.new_page()
     plain.goto(page.url)

@@ -8,7 +8,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.findings.signing import cited
-from studio_browser import visiting
+from studio_browser import follow, visiting
 from test_studio_holder import patients
 from test_studio_holder_browser import choose, decide, write
 from test_studio_officer import run_attacks
@@ -63,21 +63,21 @@ def test_from_a_raw_file_to_a_model_elsewhere(clinic):
     page.get_by_role("button", name="Learn from it: patients.rado.parquet").click()
     page.get_by_role("button", name="Learn", exact=True).click()
     page.wait_for_url(re.compile(r"/model$"))
-    page.get_by_role("link", name="One row").click()
+    follow(page, "One row")
     for label, value in (("age", "70"), ("dose", "9")):
         page.get_by_label(label).fill(value)
     page.get_by_label("ward").select_option("B")
     page.get_by_role("button", name="How probable is it?").click()
     page.wait_for_selector("#answer >> text=70,B,9")
     chance = page.get_by_role("row", name=re.compile("^yes")).get_by_role("cell").first.inner_text()
-    page.get_by_role("link", name="A table").click()
+    follow(page, "A table")
     page.get_by_label("Table", exact=True).select_option(clinic.studio.file_id("patients.csv"))
     page.get_by_label("Column of true classes").fill("ill")
     page.get_by_role("button", name="Score it").click()
     page.get_by_text("that have a known label are wrong").wait_for()
     scores = pyarrow.csv.read_csv(clinic.folder / "patients.scores.csv")
     assert scores.num_rows == patients().num_rows
-    page.get_by_role("link", name="Elsewhere").click()
+    follow(page, "Elsewhere")
     page.get_by_role("button", name="Write it", exact=True).click()
     page.get_by_text("Wrote patients.py").wait_for()
     program = runpy.run_path(str(clinic.folder / "patients.py"))

@@ -1,6 +1,12 @@
-"""How much memory there is, and the one refusal where it does not suffice."""
+"""How much memory there is, the one refusal where it does not suffice, and memory that is used again."""
 
+import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -10,6 +16,14 @@ _CGROUPS = (  # limit, use, and what of that is mere cache: version 2 and versio
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
+# Settings of glibc: how much free memory it keeps, and how large an array must be to have pages of its own. Each has a
+# number, a variable of the environment, and a size while memory is reused.
+_TRIM, _OWN_PAGES = "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"
+_SETTINGS = ((-1, _TRIM, 1 << 29), (-3, _OWN_PAGES, 1 << 25))
+_USUAL, _LARGEST = 1 << 17, 2**31 - 1  # either of them, where nothing is set; and the largest that can be set
+_ENVIRONMENT = Path("/proc/self/environ")  # in which a process began: later changes of os.environ tell glibc nothing
+_lock = threading.Lock()
+_users: list[object] = []  # of reused memory, in all threads
 
 
 def available() -> int:
@@ -23,11 +37,11 @@ def available() -> int:
 
 def _in_container(root: Path = Path("/sys/fs/cgroup")) -> list[int]:
     """What a control group leaves, where there is one with a limit."""
-    for limit, use, details, cache in _CGROUPS:
+    for limit, use, details, cached in _CGROUPS:
         try:
             most, used = int((root / limit).read_text()), int((root / use).read_text())
             lines = dict(line.split() for line in (root / details).read_text().splitlines())
-            return [most - used + int(lines.get(cache, 0))]
+            return [most - used + int(lines.get(cached, 0))]
         except (OSError, ValueError):  # not there, or "max"
             continue
     return []
@@ -55,3 +69,58 @@ def require(needed: int, what: str, advice: str) -> None:
         raise TooLargeError(
             f"{what} needs {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free; {advice}"
         )
+
+
+@contextmanager
+def reused() -> Iterator[None]:
+    """While something runs, memory that is let go stays with this process, for the next array.
+
+    By its environment a process may be told to give all memory back at once, as Dask tells its workers. Passes, whose
+    batches need the same arrays again and again, then wait for fresh pages half of the time. Afterwards what is free
+    goes back, and the setting is as before. Where there is no such setting, nothing happens.
+
+    >>> with reused():
+    ...     pass
+    """
+    told, user = _told_to_trim(), object()
+    if told is None:
+        yield
+        return
+    with _lock:
+        _users.append(user)
+        for number, variable, size in _SETTINGS:
+            told.library.mallopt(number, max(size, told.sizes[variable]))
+    try:
+        yield
+    finally:
+        with _lock:
+            _users.remove(user)
+            if not _users:
+                for number, variable, _ in _SETTINGS:
+                    told.library.mallopt(number, told.sizes[variable])
+                told.library.malloc_trim(0)
+
+
+class _Told(NamedTuple):
+    """The C library, and what it was told when this process began."""
+
+    library: Any
+    sizes: dict[str, int]
+
+
+@cache
+def _told_to_trim() -> _Told | None:
+    """What glibc was told, if it was told to keep little free memory; else None, also where there is no glibc."""
+    try:
+        entries = _ENVIRONMENT.read_bytes().split(b"\0")
+        library = ctypes.CDLL(None)
+        library.mallopt, library.malloc_trim  # noqa: B018 - others do not have them
+    except (OSError, TypeError, AttributeError):
+        return None
+    variables = dict(entry.decode(errors="replace").partition("=")[::2] for entry in entries)
+    if not variables.get(_TRIM, "").isdigit() or int(variables[_TRIM]) >= _SETTINGS[0][2]:
+        return None
+    sizes = {name: variables.get(name, "") for name in (_TRIM, _OWN_PAGES)}
+    return _Told(
+        library, {name: min(int(text), _LARGEST) if text.isdigit() else _USUAL for name, text in sizes.items()}
+    )

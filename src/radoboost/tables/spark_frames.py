@@ -24,6 +24,7 @@ __all__ = [
     "doubt",
     "partition_number",
     "partitions",
+    "row_bytes",
     "selected",
 ]
 
@@ -47,6 +48,18 @@ def _arrow_field(field: Any, zone: str) -> pa.Field:
         return to_arrow_schema(StructType([field]), **options).field(0)
     except (PySparkTypeError, TypeError):
         return pa.field(field.name, pa.binary())
+
+
+def row_bytes(frame: Any, columns: Sequence[str], *, withheld: bool = False) -> int | None:
+    """How many bytes some columns of a row have in Arrow, whatever the values are, such as numbers and dates.
+
+    None if that depends on the values, as of texts.
+    """
+    schema = arrow_schema(frame, withheld=withheld)
+    kinds = [schema.field(name).type for name in columns]
+    if not all(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) for kind in kinds):
+        return None
+    return -(-sum(int(kind.bit_width) + 1 for kind in kinds) // 8)  # a bit says whether there is a value
 
 
 def chosen(frame: Any, columns: Sequence[str]) -> Any:

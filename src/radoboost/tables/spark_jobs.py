@@ -9,7 +9,7 @@ import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,11 @@ Tell = Callable[[int, int], None]  # so many of the tasks are done
 _POLL = 0.2  # seconds
 _LONGEST = 300  # characters of what Spark says
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # of PySpark, for failures
+
+_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_BYTES, _NO_LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
+_cutting: dict[int, tuple[int, str]] = {}  # by session: jobs whose batches are cut by rows, and the setting before them
+_cutting_lock = threading.Lock()
 
 _NO_PANDAS = "Spark needs libraries that are missing here, or too old; run: " + install("spark")
 _REASONS = (
@@ -70,6 +75,15 @@ _REASONS = (
         "the Spark cluster cannot be reached: check its address, and that it runs",
     ),
     (r"cancelled|CANCELLED", "the Spark job was cancelled by someone else; try again"),
+    (
+        r"StatusCode\.(?:UNAUTHENTICATED|PERMISSION_DENIED)",
+        "the Spark cluster cannot be used by this user: check the token in its address, and what it allows",
+    ),
+    (
+        r"_InactiveRpcError",
+        "the Spark cluster cannot be reached: no Spark Connect server answers, or it ended; check its address, and "
+        "that it runs",
+    ),
 )
 
 
@@ -153,6 +167,43 @@ def mapped_batches(
     """What a function makes of the record batches of each partition, as a frame."""
     with explained(withheld=withheld), quiet():
         return frame.mapInArrow(function, schema)
+
+
+@contextmanager
+def cut_by_rows(session: Any, row_bytes: int) -> Iterator[None]:
+    """While a job runs over rows of so many bytes each, let Spark cut record batches by their rows alone.
+
+    From version 4.1 on, it also adds up the bytes of all columns of a batch after every row, which takes it half of its
+    time. That is left to it where as many rows as a batch may have would be larger than its limit. The setting is that
+    of the whole session, so it is put back after the last of the jobs that need it, unless somebody else changed it.
+    """
+    key, begun = id(session), False
+    with suppress(Exception), muted(), _cutting_lock:
+        jobs, before = _cutting.get(key, (0, ""))
+        now = session.conf.get(_BATCH_BYTES)  # other versions do not have it, and say so
+        before = before if now == _NO_LIMIT and jobs else now
+        if 0 < int(session.conf.get(_BATCH_ROWS)) * row_bytes <= _bytes(before):
+            session.conf.set(_BATCH_BYTES, _NO_LIMIT)
+            _cutting[key], begun = (jobs + 1, before), True
+    try:
+        yield
+    finally:
+        with suppress(Exception), muted(), _cutting_lock:
+            jobs, before = _cutting.pop(key) if begun else (0, "")
+            if jobs > 1:
+                _cutting[key] = jobs - 1, before
+            elif begun and session.conf.get(_BATCH_BYTES) == _NO_LIMIT:
+                session.conf.set(_BATCH_BYTES, before)
+
+
+def _bytes(size: str) -> int:
+    """How many bytes a setting of Spark's names; none if it cannot be read.
+
+    >>> [_bytes(size) for size in ("67108864b", "64m", "64MB", "1g", "4096", "much")]
+    [67108864, 67108864, 67108864, 1073741824, 4096, 0]
+    """
+    read = re.fullmatch(r"(\d+)([kmgtp]?)i?b?", size.strip().lower())
+    return int(read[1]) << 10 * " kmgtp".index(read[2] or " ") if read else 0
 
 
 def is_connect(thing: Any) -> bool:

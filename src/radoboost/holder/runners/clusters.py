@@ -8,6 +8,7 @@ docs/proofs/clusters.md.
 """
 
 import ipaddress
+import re
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,8 @@ from radoboost.tables.streams import is_query
 
 DASK_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
 SPARK_SCHEMES = ("spark", "sc", "yarn", "k8s")
+_SPARK_HERE = re.compile(r"local|local(?:-cluster)?\[[^][]*\]")
+_OF_MANAGERS = ("k8s", "mesos")  # the host is that of a manager, and the machines that work are elsewhere
 _PATIENCE = 10.0  # seconds for a host to answer
 
 
@@ -220,6 +223,9 @@ def cluster_runner(
         if once and isinstance(runner, ClusterRunner):
             runner.withheld = True
         return runner
+    if isinstance(cluster, str):
+        scheme, mark, rest = cluster.partition(":")
+        cluster = f"{scheme.lower()}{mark}{rest}"
     kind, named = cluster_of(table), _kind(cluster)
     if kind and named and kind != named:
         raise ArgumentError(f"the table is a frame of {kind.capitalize()}, and the cluster is of {named.capitalize()}")
@@ -252,10 +258,10 @@ def _kind(cluster: Any) -> str:
     if cluster is None:
         return ""
     if isinstance(cluster, str):
-        scheme = cluster.partition(":")[0].lower()
+        scheme = cluster.partition(":")[0]
         if scheme in DASK_SCHEMES:
             return "dask"
-        if scheme in SPARK_SCHEMES or cluster.startswith("local"):
+        if scheme in SPARK_SCHEMES or _SPARK_HERE.fullmatch(cluster):
             return "spark"
         raise ArgumentError(
             f"cluster {shown_address(cluster)!r} is no address that is known; give tls://HOST:8786 (Dask), "
@@ -324,14 +330,22 @@ def shown_address(address: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address is on this machine.
+    """Whether an address is on this machine: all hosts of one that has several, with commas between them.
 
     >>> [is_loopback(a) for a in ("tcp://127.0.0.1:8786", "inproc://x", "spark://localhost:7077", "tcp://10.0.0.7:1")]
     [True, True, True, False]
     """
-    if address.startswith(("inproc:", "local")):
+    if address.startswith("inproc:") or _SPARK_HERE.fullmatch(address):
         return True
-    host = urlsplit(address).hostname or ""
+    try:
+        place = urlsplit(address)
+        hosts = [urlsplit(f"//{host}").hostname or "" for host in place.netloc.split(",")]
+    except ValueError:  # brackets that do not match
+        return False
+    return place.scheme not in _OF_MANAGERS and all(map(_is_this_machine, hosts))
+
+
+def _is_this_machine(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

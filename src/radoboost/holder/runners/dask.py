@@ -18,7 +18,13 @@ from typing import Any
 from radoboost.errors import ClusterError, RadoError, TableError
 from radoboost.holder.passes import Pass, RowPass, S
 from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner
-from radoboost.holder.runners.dask_clients import address_of, explained, opened_client
+from radoboost.holder.runners.dask_clients import (
+    address_of,
+    check_addresses,
+    explained,
+    hosts_for_tasks,
+    opened_client,
+)
 from radoboost.holder.runners.dask_jobs import LentRows, Sealed, itself, keep_job, map_job, merge_job, sum_job
 from radoboost.holder.runners.parts import MadePart, PartSums, Refusal, innermost
 from radoboost.holder.runners.threads import check_threads
@@ -77,10 +83,11 @@ class DaskRunner(ClusterRunner):
         bar: Progress,
         threads: int | None,
         *,
+        trust_network: bool,
         withheld: bool = False,
     ) -> None:
         super().__init__(bar, threads)
-        self.withheld = withheld
+        self.withheld, self._trusts = withheld, trust_network
         self._stamps: dict[str, Any] = {}
         self.name, self._client, self._opened = name, client, opened
         self._frame: Any = None
@@ -142,7 +149,7 @@ class DaskRunner(ClusterRunner):
         sealed = Sealed(work)
         waiting: deque[Any] = deque()
         with self._in_one_line():
-            shared = client.submit(itself, sealed, key=f"{name}-work", pure=False)
+            shared = client.submit(itself, sealed, key=f"{name}-work", pure=False, **self._only)
             large = sealed.__sizeof__() > SMALL_WORK
             most = 2 * max(1, sum(client.nthreads().values())) + 2
             pieces = iter(enumerate(source.pieces))
@@ -150,8 +157,8 @@ class DaskRunner(ClusterRunner):
                 while True:
                     while len(waiting) < most and (following := next(pieces, None)) is not None:
                         job = Sealed([(*following, 0)], 0, None if large else work, withheld=self.withheld)
-                        key = f"{name}-part-{following[0]}"
-                        waiting.append(client.submit(map_job, job, shared if large else None, key=key, pure=False))
+                        how = {"key": f"{name}-part-{following[0]}", "pure": False, **self._only}
+                        waiting.append(client.submit(map_job, job, shared if large else None, **how))
                     if not waiting:
                         return
                     self._wait([waiting[0]], [], None)
@@ -240,12 +247,20 @@ class DaskRunner(ClusterRunner):
 
     # -- work under way
 
+    @property
+    def _only(self) -> dict[str, Any]:
+        """Where tasks may go, as Dask has it."""
+        return {
+            "workers": hosts_for_tasks(self._client, trust_network=self._trusts),
+            "allow_other_workers": False,
+        }
+
     @contextmanager
     def _started(self, collections: list[Any]) -> Iterator[list[Any]]:
         """Futures of tasks, which the cluster begins with now; whatever goes wrong, it is told to leave them."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # rows of a table in memory go there in it
-            futures: list[Any] = self._client.compute(collections)
+            futures: list[Any] = self._client.compute(collections, **self._only)
         try:
             yield futures
         except BaseException:
@@ -270,7 +285,8 @@ class DaskRunner(ClusterRunner):
                 tell(n_parts - len(parts))
             if all(future.status == "finished" for future in wanted):
                 return
-            if time.monotonic() - seen > _CALM and self._client.nthreads():
+            if time.monotonic() - seen > _CALM and (workers := self._client.nthreads()):
+                check_addresses(workers, trust_network=self._trusts)  # of those that came since
                 seen = time.monotonic()
             elif PATIENCE > time.monotonic() - seen > _LONELY:
                 self._bar("no worker yet: waiting", 0, None)
@@ -299,7 +315,7 @@ def dask_runner(
     `once` says that something is promised: Dask's words are then withheld. Whoever crafts checks the frame.
     """
     client, name, opened = opened_client(cluster, check_threads(threads), trust_network=trust_network)
-    return DaskRunner(client, name, opened, bar, threads, withheld=once)
+    return DaskRunner(client, name, opened, bar, threads, trust_network=trust_network, withheld=once)
 
 
 def _release(futures: Sequence[Any]) -> None:

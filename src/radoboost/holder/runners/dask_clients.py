@@ -1,14 +1,16 @@
 """Dask clients: how one is found, opened and checked, and what goes wrong on a cluster, in one line."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from radoboost.errors import ArgumentError, ClusterError, RadoError, install
-from radoboost.holder.runners.clusters import check_answers, check_network
+from radoboost.holder.runners.clusters import check_answers, check_network, is_loopback
 
 _ENCRYPTED = ("tls://", "wss://", "gateway://")
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")  # as Dask names the hosts of workers
 _ON_A_CLUSTER = "a Dask cluster"
 _NO_TLS = (
     "no TLS connection to the Dask cluster at {address}: name the files of the certificates in Dask's configuration, "
@@ -34,8 +36,7 @@ def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[A
         raise ArgumentError(f"Dask is not installed; run: {install('dask')}") from None
     if isinstance(cluster, str) and not cluster.startswith("inproc"):
         check_network(cluster, encrypted=cluster.startswith(_ENCRYPTED), trust_network=trust_network)
-        if cluster.startswith(("tcp:", "tls:")):
-            check_answers(cluster, port=8786)
+        check_answers(cluster, port=8786)
         if cluster.startswith("tls:") and distributed.Security().get_connection_args("client")["ssl_context"] is None:
             raise ClusterError(_NO_TLS.format(address=cluster))  # a client would wait for a minute
     opened: tuple[Any, ...] = ()
@@ -55,13 +56,30 @@ def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[A
     except Exception as error:
         raise explained(error, cluster if isinstance(cluster, str) else "its address") from None
     try:
-        for address in addresses:
-            check_network(address, encrypted=address.startswith(_ENCRYPTED), trust_network=trust_network)
+        check_addresses(addresses, trust_network=trust_network)
     except RadoError:
         for thing in opened:
             thing.close()
         raise
     return client, name, opened
+
+
+def check_addresses(addresses: Iterable[str], *, trust_network: bool) -> None:
+    """Refuse a scheduler or workers that are elsewhere, and not encrypted."""
+    for address in addresses:
+        check_network(address, encrypted=address.startswith(_ENCRYPTED), trust_network=trust_network)
+
+
+def hosts_for_tasks(client: Any, *, trust_network: bool) -> list[str] | None:
+    """The hosts whose workers may have tasks; None where all may.
+
+    A worker may join while a pass runs. Where nothing is encrypted the scheduler must not give it any task, if it is
+    elsewhere: rows and keys would be on their way before anybody could refuse it.
+    """
+    if trust_network or address_of(client).startswith((*_ENCRYPTED, "inproc")):
+        return None
+    here = [urlsplit(address).hostname or "" for address in client.nthreads() if is_loopback(address)]
+    return sorted({*_THIS_MACHINE, *here})
 
 
 def _connected(cluster: Any) -> Any:

@@ -8,19 +8,19 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from radoboost import __version__
-from radoboost.errors import RadoError, TableError
+from radoboost import __version__, memory
+from radoboost.errors import RadoError
 from radoboost.holder.runners.dask_clients import explained
 from radoboost.holder.runners.parts import (
     KeptPart,
     PartSums,
     Refusal,
     check_reach,
+    check_version,
     from_worker,
     keep_part,
     merge_parts,
     sum_part,
-    worker_name,
 )
 from radoboost.tables.cluster_frames import borrowed
 
@@ -38,11 +38,7 @@ class Sealed:
 
     def opened(self) -> Any:
         """What is in it, if it was sealed by this version of radoboost."""
-        if self._version != __version__:
-            raise TableError(
-                f"the worker {worker_name()} has radoboost {__version__}, and this machine {self._version}; install "
-                "the same version everywhere"
-            )
+        check_version(__version__, self._version)
         return pickle.loads(self._content)
 
     def __repr__(self) -> str:
@@ -61,6 +57,7 @@ class LentRows:
             yield from part.batches(rows)
 
 
+@memory.reused()
 def sum_job(job: Sealed, shared: Sealed | None, *lent: Any) -> PartSums[Any]:
     """The sums of some parts; each may have something lent to it, its partition of a frame or its kept rows."""
     try:
@@ -75,6 +72,7 @@ def sum_job(job: Sealed, shared: Sealed | None, *lent: Any) -> PartSums[Any]:
         return PartSums(None, {}, Refusal(-1, _refusal(job, error)))
 
 
+@memory.reused()
 def keep_job(job: Sealed, shared: Sealed | None, *lent: Any) -> KeptPart:
     """The rows of one part, to be kept."""
     try:
@@ -84,6 +82,7 @@ def keep_job(job: Sealed, shared: Sealed | None, *lent: Any) -> KeptPart:
         return KeptPart(refusal=_refusal(job, error))
 
 
+@memory.reused()
 def map_job(job: Sealed, shared: Sealed | None) -> Any:
     """What some work makes of one part, or why it cannot."""
     number, piece = -1, None

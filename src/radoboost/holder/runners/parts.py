@@ -6,6 +6,7 @@ so the sums are (K1, K3). What a worker cannot use comes back as a refusal, a st
 a task that fails again and again. Labels K1 .. K8 are steps of docs/proofs/clusters.md.
 """
 
+import mmap
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic
 
+import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import memory
@@ -24,6 +26,7 @@ from radoboost.holder.runners.machines import fault
 from radoboost.tables.cluster_frames import lent
 from radoboost.tables.stores import StorePath
 
+_OWN: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 _TWICE = "the cluster counted part {part:,} of the table twice, so these sums are of no table; craft again"
 
 
@@ -130,9 +133,20 @@ def keep_part(task: RowPass, part: Any, rows: int, frames: Iterable[Any] | None 
         _check_machine(task, part, 0)
         check_reach(part)
         with lent(frames):
-            return KeptPart([narrowed(task.rows(batch)) for batch in part.batches(rows) if batch.n_rows])
+            return KeptPart([_on_own_pages(narrowed(task.rows(batch))) for batch in part.batches(rows) if batch.n_rows])
     except RadoError as error:
         return KeptPart(refusal=from_worker(error, part))
+
+
+def _on_own_pages(rows: NDArray[Any]) -> NDArray[Any]:
+    """A copy on pages of its own: they go back to the system with the rows, whoever lets go of them, and when."""
+    try:
+        pages = mmap.mmap(-1, max(rows.nbytes, 1), **_OWN)
+    except OSError as error:  # as NumPy has it
+        raise MemoryError(f"{rows.nbytes:,} bytes of kept rows: {error.strerror}") from None
+    kept: NDArray[Any] = np.frombuffer(pages, rows.dtype, rows.size).reshape(rows.shape)
+    kept[...] = rows
+    return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +172,15 @@ def innermost(part: Any) -> Any:
 def worker_name() -> str:
     """What messages call this worker."""
     return socket.gethostname()
+
+
+def check_version(here: str, driver: str) -> None:
+    """Refuse work of a driver that has another version of radoboost than this worker."""
+    if here != driver:
+        raise TableError(
+            f"the worker {worker_name()} has radoboost {here}, and this machine {driver}; install the same version "
+            "everywhere"
+        )
 
 
 def check_reach(part: Any) -> None:

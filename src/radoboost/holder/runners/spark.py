@@ -9,6 +9,7 @@ and merged. Spark takes the result of one attempt for each partition, and a stat
 import pickle
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,8 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from radoboost.errors import RadoError, TableError
-from radoboost.holder.keystream import pickled_without_fresh
-from radoboost.holder.passes import Pass, Readable, RowPass, S
+from radoboost.holder.passes import Pass, RowPass, S
 from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner
 from radoboost.holder.runners.parts import PartSums, Refusal, innermost
 from radoboost.holder.runners.spark_sessions import spark_session
@@ -26,6 +26,7 @@ from radoboost.holder.runners.spark_workers import (
     SUMS,
     KeptThere,
     Work,
+    for_all,
     keep_jobs,
     keep_kept,
     keep_partition,
@@ -37,8 +38,8 @@ from radoboost.holder.runners.spark_workers import (
 )
 from radoboost.progress import Progress
 from radoboost.tables import Source
-from radoboost.tables.spark_frames import selected
-from radoboost.tables.spark_jobs import collected, explained, is_connect, mapped_batches
+from radoboost.tables.spark_frames import row_bytes, selected
+from radoboost.tables.spark_jobs import collected, cut_by_rows, explained, is_connect, mapped_batches
 
 _WAVES = 3  # of partitions with jobs: so many times as many as tasks run at once
 _MOST_TASKS = 1000  # of Spark Connect, which does not say how many run at once
@@ -131,12 +132,11 @@ class SparkRunner(ClusterRunner):
 
     def map_parts(self, work: Callable[[Any], Any], source: Source) -> Iterator[Any]:
         """What `work` makes of each part, in order; a bounded number of parts at a time, so that results fit here."""
-        pieces = list(enumerate(source.pieces))
-        step = 4 * self._slots()
-        for start in range(0, len(pieces), step):
-            payloads = [pickle.dumps((work, piece)) for _, piece in pieces[start : start + step]]
+        job, step = partial(map_jobs, for_all(work)), 4 * self._slots()
+        for start in range(0, len(source.pieces), step):
+            payloads = [pickle.dumps(piece) for piece in source.pieces[start : start + step]]
             with explained():
-                frame = mapped_batches(self._rows_of_jobs(payloads), map_jobs, SUMS)
+                frame = mapped_batches(self._rows_of_jobs(payloads), job, SUMS)
             table = collected(frame, partial(self._tell_parts, source, start, len(payloads)))
             states = dict(zip(table.column("part").to_pylist(), table.column("state"), strict=True))
             for number in range(len(payloads)):
@@ -158,12 +158,12 @@ class SparkRunner(ClusterRunner):
         """A job over partitions of a frame, or over rows that are kept; no fresh key goes along (S4)."""
         with explained(withheld=self.withheld):
             if isinstance(source.frame, Kept):
-                content = pickled_without_fresh(work)
-                return mapped_batches(source.frame.frame, partial(over_kept, content), schema, withheld=self.withheld)
+                job = partial(over_kept, for_all(work))
+                return mapped_batches(source.frame.frame, job, schema, withheld=self.withheld)
             columns = innermost(source.pieces[0]).columns if source.pieces else source.frame.columns[:1]
-            content = pickled_without_fresh(replace(work, names=columns))
+            job = partial(over_rows, for_all(replace(work, names=columns)))
             rows = selected(source.frame, columns, withheld=self.withheld)
-            return mapped_batches(rows, partial(over_rows, content), schema, withheld=self.withheld)
+            return mapped_batches(rows, job, schema, withheld=self.withheld)
 
     def _jobs(self, tasks: Any, source: Any, firsts: Sequence[int], rows: int, function: Any, schema: str) -> Any:
         """A job over parts that workers can read: what each needs is in its row, and in no other (S5)."""
@@ -173,8 +173,7 @@ class SparkRunner(ClusterRunner):
         payloads = [pickle.dumps((task, piece, first, rows)) for task, piece, first in jobs]
         with explained(withheld=self.withheld):
             frame = self._rows_of_jobs(payloads, _state_bytes(own[0] if shared is None else shared))
-            work = partial(function, pickled_without_fresh(shared))
-            return mapped_batches(frame, work, schema, withheld=self.withheld)
+            return mapped_batches(frame, partial(function, for_all(shared)), schema, withheld=self.withheld)
 
     def _rows_of_jobs(self, payloads: Sequence[bytes], state_bytes: int = 0) -> Any:
         """A frame with a row for each job, a few of them in a partition: Spark takes 0.1 s of CPU for each of these."""
@@ -192,8 +191,16 @@ class SparkRunner(ClusterRunner):
             return frame.repartitionById(count, "number")
         return frame.repartition(count, "number")
 
-    def _collected(self, frame: Any, title: str, source: Readable) -> pa.Table:
-        return collected(frame, lambda done, tasks: self.tell(title, source, done, tasks), withheld=self.withheld)
+    def _collected(self, frame: Any, title: str, source: Source | ClusterRows) -> pa.Table:
+        width = self._row_bytes(source)
+        with cut_by_rows(source.frame.sparkSession, width) if width else nullcontext():
+            return collected(frame, lambda done, tasks: self.tell(title, source, done, tasks), withheld=self.withheld)
+
+    def _row_bytes(self, source: Source | ClusterRows) -> int | None:
+        """How many bytes a row has, where a job reads partitions of a frame whose columns have a fixed width."""
+        if source.frame is None or isinstance(source.frame, Kept) or not source.pieces:
+            return None
+        return row_bytes(source.frame, innermost(source.pieces[0]).columns, withheld=self.withheld)
 
     def _merged(self, table: pa.Table, source: Source | ClusterRows) -> PartSums[Any]:
         """The sum of all states; each part is in one of them, once."""

@@ -1,12 +1,16 @@
 """Sessions of Spark: the caller's own, or one that is started for a single call and stopped afterwards."""
 
 import os
+import shutil
 import socket
+import ssl
 import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from radoboost.errors import ArgumentError, ClusterError, install
 from radoboost.holder.runners.clusters import check_answers, check_network, shown_address
@@ -21,8 +25,11 @@ _SETTINGS = {
 }
 _FILE = b"/files/radoboost"  # which no master has
 _REQUEST = struct.pack(">qbi", 13 + len(_FILE), 6, len(_FILE)) + _FILE  # a frame of Spark's: its length, its kind
+_SETTINGS_FRAME = b"\0\0\0\4\0\0\0\0\0"  # of HTTP/2: its length, 0; its kind, 4; neither flags nor a stream
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS_FRAME
 _HEARING = 5.0  # seconds
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")  # which know more about where hosts are
+_YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
 def spark_session(cluster: Any, table: Any = None, *, trust_network: bool) -> tuple[Any, bool]:
@@ -68,7 +75,7 @@ def _started(address: str) -> tuple[Any, bool]:
     if address.startswith("spark:"):
         check_answers(address, port=7077, talk=_is_master)
     elif address.startswith("sc:") and not any(os.environ.get(name) for name in _PROXIES):
-        check_answers(address, port=15002)
+        check_answers(address, port=15002, talk=partial(_is_connect_server, address))
     with explained(address=shown), quiet():
         if address.startswith("sc:"):
             return SparkSession.builder.remote(address).config("spark.app.name", "radoboost").create(), True
@@ -83,8 +90,17 @@ def _started(address: str) -> tuple[Any, bool]:
         builder = SparkSession.builder.master(address)
         for name, value in _SETTINGS.items():
             builder = builder.config(name, value)
-        with _python_here(), _silenced():
-            return builder.getOrCreate(), True
+        try:
+            with _python_here(), _silenced():
+                return builder.getOrCreate(), True
+        except Exception:
+            java = shutil.which("java") or os.environ.get("JAVA_HOME")
+            if address == "yarn" and java and not any(os.environ.get(name) for name in _YARN):
+                raise ClusterError(
+                    f"Spark does not know where YARN is: let {' or '.join(_YARN)} name the folder with the settings of "
+                    "that cluster"
+                ) from None
+            raise
 
 
 def _is_master(connection: socket.socket) -> str:
@@ -102,6 +118,58 @@ def _is_master(connection: socket.socket) -> str:
         return ""
     is_text = answer[:1].isascii() and answer[:1].decode().isprintable()  # a frame, or an alert of TLS, is none
     return "is no Spark master; its port is usually 7077" if answer and is_text else ""
+
+
+def _tls_host(address: str) -> str:
+    """The host that PySpark would talk TLS with, at an address of Spark Connect; nothing if it would not.
+
+    It does if it is told to, and wherever it has a token, but for this machine.
+    """
+    settings = address.partition(";")[2].split(";")
+    token = os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN") or any(one.startswith("token=") for one in settings)
+    host = urlsplit(shown_address(address)).hostname or ""
+    told = any(one.lower() == "use_ssl=true" for one in settings)
+    return host if told or (token and host != "localhost") else ""
+
+
+def _is_connect_server(address: str, connection: socket.socket) -> str:
+    """What is wrong with whatever answers there, if that is certain: PySpark itself would try for 15 minutes.
+
+    Spark Connect speaks HTTP/2, whose servers begin with a frame of settings. Nothing secret is sent, so certificates
+    are left to PySpark; so is a server that speaks TLS, but not with us.
+    """
+    connection.settimeout(_HEARING)
+    tls = _tls_host(address)
+    wrong = "is no Spark Connect server{}; its port is usually 15002"
+    if not tls:
+        wrong += ", and its address ends in /;use_ssl=true where it uses TLS"
+    try:
+        answer = _answer_over_tls(connection, tls) if tls else _answer(connection)
+    except TimeoutError:
+        return wrong.format(f", or too busy to answer within {_HEARING:.0f} s")
+    except ssl.SSLError as error:
+        words = error.reason or ""
+        return "" if "ALERT" in words and "PROTOCOL" not in words else wrong.format("")
+    except OSError:
+        return wrong.format("")
+    return "" if answer[3:4] == _SETTINGS_FRAME[3:4] else wrong.format("")
+
+
+def _answer_over_tls(connection: socket.socket, host: str) -> bytes:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    with context.wrap_socket(connection, server_hostname=host) as secret:
+        return _answer(secret)
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """The first bytes that a server says to a client of HTTP/2, as many as a frame begins with."""
+    connection.sendall(_PREFACE)
+    answer = b""
+    while len(answer) < len(_SETTINGS_FRAME) and (more := connection.recv(len(_SETTINGS_FRAME) - len(answer))):
+        answer += more
+    return answer
 
 
 @contextmanager

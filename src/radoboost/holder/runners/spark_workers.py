@@ -14,9 +14,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from radoboost import __version__
 from radoboost.errors import RadoError, TableError
+from radoboost.holder.keystream import pickled_without_fresh
 from radoboost.holder.runners.kept import RowBatch
-from radoboost.holder.runners.parts import KeptPart, PartSums, Refusal, from_worker, keep_part, sum_part
+from radoboost.holder.runners.parts import (
+    KeptPart,
+    PartSums,
+    Refusal,
+    check_version,
+    from_worker,
+    keep_part,
+    sum_part,
+)
 from radoboost.tables.cluster_frames import borrowed
 from radoboost.tables.frames import BATCH_ROWS
 from radoboost.tables.spark_frames import partition_number
@@ -57,6 +67,37 @@ class Work:
         return keep_part(self.task, self.pieces[number], self.rows, frames)
 
 
+@dataclass(frozen=True, eq=False)
+class Refused:
+    """Stands for work that this worker may not do: what comes back for each part is why."""
+
+    error: TableError
+    names: Sequence[str] = ()
+
+    def sums(self, number: int, frames: Iterable[Any]) -> PartSums[Any]:
+        """A refusal in place of sums."""
+        return PartSums(None, {}, Refusal(number, self.error))
+
+    def kept(self, number: int, frames: Iterable[Any]) -> KeptPart:
+        """A refusal in place of rows."""
+        return KeptPart(refusal=self.error)
+
+
+def for_all(work: Any) -> bytes:
+    """Work as it goes to all workers: without fresh keys (S4), and with the version of radoboost that it is of."""
+    return pickle.dumps((__version__, pickled_without_fresh(work)))
+
+
+def opened(content: bytes) -> Any:
+    """The work that came, or `Refused` if it is of another version, of which nothing else is read."""
+    version, work = pickle.loads(content)
+    try:
+        check_version(__version__, version)
+    except TableError as error:
+        return Refused(error)
+    return pickle.loads(work)
+
+
 def too_many(parts: int) -> str:
     """What is wrong with a frame whose number of partitions changes."""
     return (
@@ -70,14 +111,14 @@ def too_many(parts: int) -> str:
 
 def sum_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The sums of one partition of a frame."""
-    number, passes = partition_number(), pickle.loads(work)
+    number, passes = partition_number(), opened(work)
     yield _sums(number, passes.sums(number, joined(batches, passes.names)))
     _drain(batches)
 
 
 def keep_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The rows of one partition of a frame that are kept."""
-    number, passes = partition_number(), pickle.loads(work)
+    number, passes = partition_number(), opened(work)
     yield from _rows(number, passes.kept(number, joined(batches, passes.names)))
     _drain(batches)
 
@@ -124,23 +165,30 @@ def keep_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
         yield from _rows(number, work.kept(number, ()))
 
 
-def map_jobs(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """What a function makes of parts that come as rows, each with that function; a refusal is a result, too."""
-    for batch in batches:
-        for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            work, piece = pickle.loads(payload.as_buffer())
-            try:
-                result = work(piece)
-            except RadoError as error:
-                result = from_worker(error, piece)
-            yield _sums(number, result)
+def map_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """What a function makes of parts that come as rows; a refusal is a result, too."""
+    work = opened(shared)
+    for number, payload in _payloads(batches):
+        yield _sums(number, work.error if isinstance(work, Refused) else _made(work, pickle.loads(payload)))
+
+
+def _made(work: Any, piece: Any) -> Any:
+    try:
+        return work(piece)
+    except RadoError as error:
+        return from_worker(error, piece)
 
 
 def _jobs(shared: bytes, batches: Batches) -> Iterator[tuple[int, Any]]:
-    task = pickle.loads(shared)
+    task = opened(shared)
+    for number, payload in _payloads(batches):
+        yield number, task if isinstance(task, Refused) else OneJob(task, *pickle.loads(payload))
+
+
+def _payloads(batches: Batches) -> Iterator[tuple[int, pa.Buffer]]:
     for batch in batches:
         for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            yield number, OneJob(task, *pickle.loads(payload.as_buffer()))
+            yield number, payload.as_buffer()
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,13 +228,13 @@ class KeptThere:
 
 def sum_kept(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The sum over the kept rows of all parts in one partition."""
-    passes = pickle.loads(work)
+    passes = opened(work)
     yield from _total(passes.sums(number, arrays) for number, arrays in _by_part(batches))
 
 
 def keep_kept(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Rows that are made of kept ones, to be kept in their place."""
-    passes = pickle.loads(work)
+    passes = opened(work)
     for number, arrays in _by_part(batches):
         yield from _rows(number, passes.kept(number, arrays))
 
