@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import statistics
 import sys
 import time
@@ -31,14 +32,24 @@ def machine() -> dict[str, object]:
     return {"processor": model, "cores": os.cpu_count(), "python": platform.python_version()}
 
 
+def command(words: list[str]) -> str:
+    """What was typed, as it can be typed elsewhere: without places on this machine.
+
+    >>> command(["benchmarks/audits.py", "--only", "record, hats", "--data", "/"])
+    "python benchmarks/audits.py --only 'record, hats' --data FOLDER"
+    """
+    program, *others = words
+    shown = [("FOLDER" if Path(word).is_dir() else "FILE") if Path(word).is_absolute() else word for word in others]
+    return shlex.join(["python", f"benchmarks/{Path(program).name}", *shown])
+
+
 def keep(name: str, results: object) -> None:
     """Write results under experiments/results, with the command that gives them, whole or not at all.
 
     A name such as "holders/merge" is the key "merge" of a file that several benchmarks share; other keys stay.
     """
     RESULTS.mkdir(parents=True, exist_ok=True)
-    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
-    document = {"command": command, "machine": machine(), "results": results}
+    document = {"command": command(sys.argv), "machine": machine(), "results": results}
     file, _, key = name.partition("/")
     place = RESULTS / f"{file}.json"
     if key:

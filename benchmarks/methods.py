@@ -41,11 +41,11 @@ class Method(NamedTuple):
     draws: int
     run: Callable[..., list[dict[str, Any]]]
     kind: str  # ours, private or open
-    groups: tuple[str, ...] = ("main", "fresh")
+    groups: tuple[str, ...] = ("main", "seen", "fresh")
     library: str = ""  # that it needs, in the peers' environment
     tuning_draws: int = 0  # where it is not as many
     times_if_small: int = 5  # so many times the draws on small tables
-    fresh_splits: int = 4  # of fresh tables, where a method takes long
+    fresh_splits: int = 4  # of tables that are not main ones, where a method takes long
 
 
 def n_draws(cell, n_rows):

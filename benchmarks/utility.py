@@ -2,6 +2,7 @@
 
     python benchmarks/utility.py --data FOLDER [--methods moments,DP-SGD] [--domains a,b] [--epsilons 0.1,1] [--jobs 2]
     python benchmarks/utility.py --data FOLDER --again WORD
+    python benchmarks/utility.py --data FOLDER --methods moments --update
     python benchmarks/utility.py --report
 
 Tables are in `tables.py`, methods in `methods.py`. First each family of peers is tried in its settings on splits that
@@ -11,7 +12,8 @@ seed, so it is the kept cells that make the numbers the same. They know the tabl
 not the library: after a change there, say which methods to run --again (all that begin with the given word; '' is all).
 
 A run of everything writes experiments/results/utility.json, and from it tables and pictures of the docs page
-choosing-epsilon.md; --report does the latter alone. Both exit with 1 where the project does not see what it wants to
+choosing-epsilon.md; so does a run of some methods or tables with --update, beside which all other results stay as they
+are there; --report makes the page alone. All exit with 1 where the project does not see what it wants to
 see. A run of a part prints its tables, and writes its results where --results says.
 """
 
@@ -32,7 +34,8 @@ from measuring import RESULTS, machine, shortfalls
 from methods import DELTA, METHODS, SMALL, SPLITS, TUNING_SPLITS, WITHOUT_EPSILON, Cell
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-GROUPS = {"main": tables.MAIN, "fresh": tables.FRESH}
+GROUPS = {"main": tables.MAIN, "seen": tables.SEEN, "fresh": tables.FRESH}
+ALL_TABLES = [name for group in GROUPS.values() for name in group]
 
 
 def method_epsilons(method, epsilons):
@@ -105,8 +108,12 @@ def summary(cells, folder):
             plans = [f"{kind}, {count}" for result in results for kind, count in result["plans"]]
             row["plan"] = max(sorted(set(plans)), key=plans.count)
         found.append(row)
+    return in_order(found)
+
+
+def in_order(rows):
     order = list(METHODS)
-    return sorted(found, key=lambda row: (row["domain"], order.index(row["method"]), row["epsilon"] or 0))
+    return sorted(rows, key=lambda row: (row["domain"], order.index(row["method"]), row["epsilon"] or 0))
 
 
 def calibration_error(results):
@@ -140,6 +147,21 @@ def document(cells, folder, tried, missing):
     return {"command": command, "radoboost": rb.__version__, "machine": machine(), "results": results}
 
 
+def updated(before, found, methods, domains):
+    """What was found, beside results of other methods and tables as they were; versions and machine are of this run."""
+    old, new = before["results"], found["results"]
+    tried = [row for row in old["tried"] if row["method"] not in methods]
+    errors = [row for row in old["errors"] if row["method"] not in methods or row["domain"] not in domains]
+    results = {
+        **new,
+        "domains": {**old["domains"], **new["domains"]},
+        "tried": [*tried, *new["tried"]],
+        "errors": in_order([*errors, *new["errors"]]),
+    }
+    some = "" if {*domains} == {*ALL_TABLES} else f" --domains {','.join(domains)}"
+    return {**found, "command": f"{found['command']} --methods {','.join(methods)}{some} --update", "results": results}
+
+
 def write_results(found, path):
     """JSON with a line for each row of the long tables."""
     results = found["results"]
@@ -161,12 +183,13 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("RADO_DATA"), help="folder of the domains [RADO_DATA]")
     parser.add_argument("--methods", type=listed(str), help="those that begin with one of these words [all]")
-    parser.add_argument("--domains", type=listed(str), default=[*tables.MAIN, *tables.FRESH])
+    parser.add_argument("--domains", type=listed(str), default=ALL_TABLES)
     parser.add_argument("--epsilons", type=listed(float), default=list(EPSILONS))
     parser.add_argument("--splits", type=listed(int), default=list(SPLITS), help="seeds of random splits")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes [cores]")
     parser.add_argument("--results", type=Path, help="file for the results [experiments/results/utility.json, if all]")
     parser.add_argument("--again", metavar="WORD", help="forget what was kept of methods that begin with this")
+    parser.add_argument("--update", action="store_true", help="keep stored results of what is not run")
     parser.add_argument("--report", action="store_true", help="run nothing: tables and pictures from the results")
     return parser.parse_args()
 
@@ -186,7 +209,7 @@ def main():
         return
     if not options.data:
         raise SystemExit("where are the domains? give --data, or set RADO_DATA")
-    if unknown := set(options.domains) - {*tables.MAIN, *tables.FRESH}:
+    if unknown := set(options.domains) - {*ALL_TABLES}:
         raise SystemExit(f"unknown domains: {', '.join(sorted(unknown))}")
     words, domains = tuple(options.methods or [""]), options.domains
     methods = [name for name in METHODS if name.startswith(words)]
@@ -206,9 +229,10 @@ def main():
     kept_cells.forget([cell for cell in cells if cell.method in again], options.data)
     kept_cells.run(cells, options.data, options.jobs, "reported splits")
     found = document(cells, options.data, tried, missing)
+    if options.update:
+        found = updated(json.loads(results_file.read_text()), found, methods, domains)
     whole = (
-        methods == list(METHODS)
-        and set(domains) == {*tables.MAIN, *tables.FRESH}
+        (options.update or (methods == list(METHODS) and {*domains} == {*ALL_TABLES}))
         and set(options.epsilons) == set(EPSILONS)
         and tuple(options.splits) == SPLITS
     )

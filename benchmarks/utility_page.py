@@ -3,6 +3,7 @@
 No result on docs/choosing-epsilon.md is typed by hand: each stands between two comments that name the part it is of.
 """
 
+import json
 import math
 import textwrap
 from itertools import pairwise
@@ -10,8 +11,9 @@ from itertools import pairwise
 import numpy as np
 
 import utility_pictures
-from measuring import fill_page
-from radoboost.holder.expected_error import expected_error
+from measuring import RESULTS, fill_page
+from radoboost.holder.expected_error import expected_error_of
+from radoboost.holder.foreseen import plan_for
 from radoboost.holder.mechanisms import Moments
 from radoboost.privacy import Gaussian, Relation, best_guess, gaussian_multiplier
 from utility_errors import (
@@ -24,7 +26,7 @@ from utility_errors import (
     OURS,
     PEERS,
     REASONS,
-    both_groups,
+    all_groups,
     checks,
     not_seen,
     study,
@@ -33,6 +35,7 @@ from utility_errors import (
 __all__ = ["not_seen", "rendered", "show", "signed", "table", "write"]
 
 PAGE = utility_pictures.DOCS / "choosing-epsilon.md"
+FIRST_LOOK = RESULTS / "utility_first_look.json"  # ours on the tables that were fresh, before plans were changed
 NAMES = {
     "moments": "**`moments`**",
     "moments, linear": '`moments`, `columns="linear"`',
@@ -48,6 +51,7 @@ NAMES = {
     "gradient boosting": "gradient boosting, not private",
     "majority class": "the majority class",
 }
+BETWEEN = (0.1, 49.9)  # percent: an error without noise that the model can take
 EDGES = (0, 30, 100, 300, 1000, 3000, np.inf)  # of rows times epsilon over columns
 
 
@@ -56,7 +60,7 @@ EDGES = (0, 30, 100, 300, 1000, 3000, np.inf)  # of rows times epsilon over colu
 
 def show(results):
     """Means of whatever was run; a part of the tables or methods will do."""
-    for errors in both_groups(results):
+    for errors in all_groups(results):
         if not errors.domains:
             continue
         print(f"Mean test error in percent over {errors.group} tables: {', '.join(errors.domains)}")
@@ -77,28 +81,32 @@ def show(results):
 
 def write(results):
     """The pictures, and the generated parts of the page."""
-    utility_pictures.draw(*both_groups(results))
+    utility_pictures.draw(*all_groups(results))
     PAGE.write_text(rendered(results))
 
 
 def rendered(results):
     """The page as it is, with its generated parts as the results have them."""
-    main, fresh = both_groups(results)
+    main, seen, fresh = all_groups(results)
     note = bounds_note(main)
     parts = {
         "promise": promise_table(main, fresh),
-        "words": words(main, fresh),
+        "words": words(main, seen, fresh),
         "means": means_table(main),
+        "seen means": means_table(seen),
         "fresh means": means_table(fresh),
-        "behind": behind_table(main, fresh),
+        "first look": first_look_table(seen, fresh),
+        "behind": behind_table(main, seen, fresh),
         "size": size_table(main),
         "domains": domains_table(main),
+        "seen domains": domains_table(seen),
         "fresh domains": domains_table(fresh),
         "gaps": gaps_table(main),
+        "seen gaps": gaps_table(seen),
         "fresh gaps": gaps_table(fresh),
-        "plans": plans_table(main, fresh),
-        "calibration": calibration_table(main, fresh),
-        "expected": expected_table(main),
+        "plans": plans_table(main, seen, fresh),
+        "calibration": calibration_table(main, seen, fresh),
+        "expected": expected_table(main, seen, fresh),
         "study": study_table(main),
         "settings": settings_table(main),
     }
@@ -122,7 +130,7 @@ def protocol_words(errors):
         by_draws.setdefault((few, few * times), []).append(method)
     draws = "; ".join(f"{few} times ({many}) for {', '.join(names)}" for (few, many), names in sorted(by_draws.items()))
     fewer = [f"{m} on the first {n}" for m, n in protocol["fresh_splits"].items() if n < len(protocol["splits"])]
-    fewer = f" On fresh tables {' and '.join(fewer)} of these splits alone." if fewer else ""
+    fewer = f" On seen and fresh tables {' and '.join(fewer)} of these splits alone." if fewer else ""
     splits, others = (", ".join(map(str, protocol[name])) for name in ("splits", "tuning_splits"))
     return wrapped(
         f"Each table is split at random, with seeds {splits}: {protocol['test_share']:.0%} of the rows are for tests. "
@@ -186,6 +194,19 @@ def means_table(errors):
     rows = [[NAMES.get(method, method), *line] for method, line in zip(methods, private, strict=True)]
     rows += [[NAMES[method], *[f"{errors.mean(method):.2f}"] * len(errors.epsilons)] for method in OPEN]
     return table([f"{errors.group} tables: mean error, %", *epsilon_heads(errors)], rows)
+
+
+def first_look_table(seen, fresh):
+    """Means over all tables that were fresh once: of ours as it was then, of ours now, and of peers."""
+    then = {(row["domain"], row["epsilon"]): row["error"] for row in json.loads(FIRST_LOOK.read_text())["results"]}
+    cells = [(errors, domain) for errors in (seen, fresh) for domain in errors.domains]
+    methods = ["moments", *(method for method in seen.peers if method in fresh.peers)]
+    found = {"`moments` as it was then": [np.mean([then[domain, e] for _, domain in cells]) for e in fresh.epsilons]}
+    for method in methods:
+        means = [np.mean([errors.at(method, domain, e) for errors, domain in cells]) for e in fresh.epsilons]
+        found[NAMES.get(method, method)] = means
+    rows = [[name, *line] for name, line in zip(found, bold_least(list(found.values()), 2), strict=True)]
+    return table([f"all {len(cells)} that were fresh: mean error, %", *epsilon_heads(fresh)], rows)
 
 
 def size_table(errors):
@@ -268,24 +289,33 @@ def calibration_table(*groups):
     return table([f"table of {LARGE:,} rows or more", "group", *epsilon_heads(groups[0])], rows, left=2)
 
 
-def expected_table(errors):
-    """What `rado account` would have said before of linear columns, next to what came.
+def expected_table(*groups):
+    """What `rado account` would have said before, of linear columns and of plans beyond them, next to what came.
 
     The error at the largest epsilon stands for that without noise.
     """
     rows = []
-    *epsilons, largest = errors.epsilons
-    for epsilon in epsilons:
-        told, found = [], []
-        for domain in errors.domains:
-            size, best = errors.sizes[domain], errors.at("moments, linear", domain, largest) / 100
-            mechanism = Moments(epsilon, errors.protocol["delta"])
-            told.append(100 * expected_error(mechanism, size["train"], size["columns"] + 1, best))
-            found.append(errors.at("moments, linear", domain, epsilon))
-        off = np.abs(np.subtract(told, found))
-        figures = (np.mean(told), np.mean(found), np.mean(off), np.max(off))
-        rows.append([f"{epsilon:g}", *(f"{figure:.1f}" for figure in figures)])
-    return table(["epsilon", "expected, mean", "measured, mean", "mean distance", "largest distance"], rows, left=0)
+    for method, word in (("moments, linear", "linear"), ("moments", "auto")):
+        for errors in groups:
+            for epsilon in errors.epsilons[:-1]:
+                cells = np.array(list(expected_cells(errors, method, word, epsilon)))
+                if not len(cells):
+                    continue
+                off = np.abs(np.subtract(*cells.T))
+                name = "linear" if word == "linear" else "a plan beyond linear"
+                shown = (f"{figure:.1f}" for figure in (*cells.mean(axis=0), off.mean(), off.max()))
+                rows.append([name, errors.group, f"{epsilon:g}", len(cells), *shown])
+    heads = ["tables", "expected, mean", "measured, mean", "mean distance", "largest distance"]
+    return table(["columns", "group", "epsilon", *heads], rows, left=2)
+
+
+def expected_cells(errors, method, word, epsilon):
+    """Expected and measured errors in percent, of all tables that the word gives such columns."""
+    for domain, size in errors.sizes.items():
+        foreseen = plan_for(Moments(epsilon, errors.protocol["delta"]), size["train"], size["columns"], word)
+        if foreseen.plan.beyond == (word != "linear"):
+            best = np.clip(errors.at(method, domain, errors.epsilons[-1]), *BETWEEN) / 100
+            yield 100 * expected_error_of(foreseen, float(best)), errors.at(method, domain, epsilon)
 
 
 def study_table(errors):
@@ -310,12 +340,14 @@ def settings_table(errors):
     return table(["chosen setting", *epsilon_heads(errors)], rows, left=len(errors.epsilons) + 1)
 
 
-def words(main, fresh):
+def words(main, seen, fresh):
     """The same in sentences."""
     ours = {epsilon: main.mean("moments", epsilon) for epsilon in main.epsilons}
     low, high = min(ours), max(ours)
     spread = [max(errors.mean_error("moments", epsilon) for epsilon in errors.epsilons) for errors in (main, fresh)]
-    cells = [(errors, domain, e) for errors in (main, fresh) for domain in errors.domains for e in errors.epsilons]
+    cells = [
+        (errors, domain, e) for errors in (main, seen, fresh) for domain in errors.domains for e in errors.epsilons
+    ]
     lost = [errors.group for errors, domain, e in cells if errors.gap(domain, e)[0] > 0]
     lines = [
         f"- On main tables `moments` errs on {ours[low]:.1f} % of test rows on average at epsilon {low:g}, on "
@@ -329,7 +361,8 @@ def words(main, fresh):
         f"- The standard error of its means over splits, these tables given, is at most {spread[0]:.2f} points on main "
         f"tables and {spread[1]:.2f} on fresh ones.",
         f"- The best peer of each cell, chosen by its test error, is better in {lost.count('main')} of "
-        f"{len(main.domains) * len(main.epsilons)} main cells and in {lost.count('fresh')} of "
+        f"{len(main.domains) * len(main.epsilons)} main cells, in {lost.count('seen')} of "
+        f"{len(seen.domains) * len(seen.epsilons)} seen ones and in {lost.count('fresh')} of "
         f"{len(fresh.domains) * len(fresh.epsilons)} fresh ones.",
     ]
     return "\n".join(map(wrapped, lines))

@@ -25,9 +25,9 @@ NOTE = "epsilon, for one record added or removed, at delta = {:g}\n"
 NOTE += "(bounds: quantiles of the whole table, uncharged, for all)"
 
 
-def draw(main, fresh):
+def draw(main, seen, fresh):
     draw_means(main, fresh)
-    draw_domains(main, fresh)
+    draw_domains(main, seen, fresh)
 
 
 def _pyplot():
@@ -106,8 +106,8 @@ def draw_domains(*groups):
         _epsilon_axis(axes, errors)
         axes.tick_params(labelsize=7.5)
         axes.set_ylim(bottom=max(0.0, axes.get_ylim()[0]))
-        fresh = ", fresh" if errors.group == "fresh" else ""
-        axes.set_title(f"{domain}: {size['train']:,} x {size['columns']}{fresh}", fontsize=8)
+        group = "" if errors.group == "main" else f", {errors.group}"
+        axes.set_title(f"{domain}: {size['train']:,} x {size['columns']}{group}", fontsize=8)
     handles, labels = grid.flat[0].get_legend_handles_labels()
     legend = grid.flat[len(panels)].legend(handles[::-1], labels[::-1], loc="center left", frameon=False, fontsize=8)
     legend.set_in_layout(False)  # it may be wider than a column

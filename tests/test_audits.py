@@ -252,33 +252,38 @@ def test_a_few_runs_of_every_plan_show_every_stage_and_no_more_than_its_part(col
 
 
 class HalvedStage(Run):
-    """Half the noise on one stage: the one whose noise has this number, counted from 0 after the noisy counts."""
+    """Half the noise on one stage: where its noise has one of these numbers, counted from 0 after the noisy counts."""
 
-    number = -1
+    numbers = range(0)
 
     def add_noise(self, total, *noises):
         self._seen = getattr(self, "_seen", -1)
         half = []
         for noise in noises:
             self._seen += 1
-            half.append(replace(noise, scale=noise.scale / 2) if self._seen == self.number else noise)
+            half.append(replace(noise, scale=noise.scale / 2) if self._seen in self.numbers else noise)
         super().add_noise(total, *half)
 
 
 @pytest.mark.parametrize(
-    ("number", "stage"),
-    [(0, "outline"), (1, "ranks"), (2, "second moments"), (3, "sum"), (4, "whitened moments"), (None, None)],
-)
-def test_halved_noise_in_one_stage_of_a_plan_is_caught(number, stage):
-    faulty_run = type("Faulty", (HalvedStage,), {"number": number})
-    audits = audit_stages(rb.Moments(LARGE), runs=300, key=KEY, run=faulty_run, columns="ranks")
+    ("first", "last", "stage", "epsilon"),
+    [
+        (0, 0, "outline", LARGE), (1, 1, "ranks", LARGE), (2, 2, "second moments", LARGE), (3, 3, "sum", LARGE),
+        (4, 4, "whitened moments", LARGE), (5, 12, "mean rados", 15.0), (13, 13, "scores", 100.0),
+        (14, 99, None, LARGE),
+    ],
+)  # fmt: skip
+def test_halved_noise_in_one_stage_of_a_plan_is_caught(first, last, stage, epsilon):
+    """At an epsilon at which so few runs prove more than the stage claims."""
+    faulty_run = type("Faulty", (HalvedStage,), {"numbers": range(first, last + 1)})
+    audits = audit_stages(rb.Moments(epsilon), runs=300, key=KEY, run=faulty_run, columns="ranks")
     assert [name for name, audit in audits.items() if not audit.holds] == ([stage] if stage else [])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_halved_noise_in_one_stage_is_caught_in_the_whole_too(number):
-    faulty_run = type("Faulty", (HalvedStage,), {"number": number})
+    faulty_run = type("Faulty", (HalvedStage,), {"numbers": [number]})
     assert not audit_moments(rb.Moments(20.0), runs=4500, key=KEY, run=faulty_run, columns="ranks").holds
 
 

@@ -241,7 +241,7 @@ STAGES = {
 )
 def test_halved_noise_in_one_stage_is_caught(stage, epsilon):
     class Faulty(HalvedStage):
-        number = STAGES[stage]
+        numbers = (STAGES[stage],)
 
         def add_noise(self, total, *noises):
             mean = stage == "mean rados" and isinstance(total, Vector)

@@ -17,6 +17,7 @@ from radoboost.findings.explained import MARGINS, effect_lines, findings_of
 from radoboost.holder import run as run_module
 from radoboost.learner.effects import parts_of
 from radoboost.learner.explain import Curve, Explanation, explain_model
+from radoboost.learner.one_row import explain_row
 
 BOUNDS = {"a": (0.0, 10.0), "b": (-1.0, 1.0), "c": (0.0, 1.0)}
 
@@ -69,13 +70,57 @@ def test_curves_and_pairs_have_the_shape_of_the_truth(rng):
     assert min(low_low, high_high) > pair.band > 0 > max(low_high, high_low)
 
 
-@pytest.mark.parametrize("columns", ["linear", "quadratic", "hats", "both"])
+def dependence(model, rows, at):
+    """The mean score over rows in which some columns have other values, by their places: partial dependence."""
+    means = []
+    for values in zip(*at.values(), strict=True):
+        moved = rows.copy()
+        moved[:, list(at)] = values
+        means.append(float(model.scores(moved).mean()))
+    return np.array(means)
+
+
+@pytest.mark.parametrize("columns", ["auto", "fourier"])
+def test_curves_and_pairs_show_what_the_model_does(columns, rng):
+    """All of it, cosines too: the mean score over rows, but for a constant, and but for how normal sums are taken.
+
+    Measured over 10 crafts, the typical range of the differences was at most 0.4; without cosines in curves, at least
+    1.3.
+    """
+    rows = 8000
+    age, dose = rng.uniform(0, 100, rows), rng.uniform(0, 10, rows)
+    weight = np.clip(70 + 0.2 * (age - 50) + rng.normal(0, 10, rows), 30, 120)
+    y = np.where(rng.random(rows) < expit((age - 50) ** 2 / 800 - 1 + (age - 50) * (dose - 5) / 100), "yes", "no")
+    x, bounds = {"age": age, "dose": dose, "weight": weight}, {"age": (0, 100), "dose": (0, 10), "weight": (30, 120)}
+    options = {"mechanism": rb.Moments(10.0), "bounds": bounds, "classes": ("no", "yes"), "columns": columns}
+    model = rb.MomentsClassifier().fit_rados(rb.craft(pa.table(x), y, **options)).model_
+    assert any(part.kind == "cosines" for part in parts_of(model.columns, model.map, model.schema))
+    explanation, names = explain_model(model), list(x)
+    some = np.column_stack(list(x.values()))[:1500]
+    shown = {names.index(curve.name): curve for curve in explanation.curves}
+    ranges = [
+        np.ptp(curve.effects[::4] - dependence(model, some, {place: curve.values[::4]}))
+        for place, curve in shown.items()
+    ]
+    assert np.sqrt(np.mean(np.square(ranges))) < 0.7
+    for pair in explanation.pairs:
+        first, second = (names.index(name) for name in pair.names)
+        assert pair.along == pair.names[0] and len(pair.levels) == len(pair.lines) == 3
+        for level, line, band in zip(pair.levels, pair.lines, pair.bands, strict=True):
+            values = np.array(pair.values)
+            together = dependence(model, some, {first: values, second: np.full(len(values), level)})
+            alone = np.interp(values, shown[first].values, shown[first].effects)
+            assert np.ptp(together - alone - line) < 1.5 and min(band) >= 0
+
+
+@pytest.mark.parametrize("columns", ["linear", "quadratic", "hats", "both", "auto"])
 def test_bands_are_those_of_the_noise(columns, rng, monkeypatch):
     """Over 40 releases that differ in the noise after the whitening.
 
     A standard deviation of 40 normal numbers is within a factor of 1.9 but for a chance of 1e-7; the rest is for the
     derivative of mean rados, which is that of a model. Hats add up to 1: were directions that no row has not taken out,
-    bands would be ten times as wide.
+    bands would be ten times as wide. Where there are hundreds of cosines, bands are about 1.7 times too wide, and up to
+    2.8 times along a curve: there the middle of the ratios counts.
     """
     x, y = table(rng, rows=5000)
     real = run_module.rounded_normals
@@ -98,7 +143,7 @@ def test_bands_are_those_of_the_noise(columns, rng, monkeypatch):
     effects = np.array([np.array(curve.effects) / scale for curve, scale in curves])
     bands = np.array([np.array(curve.band) / scale for curve, scale in curves])
     ratios = 2 * effects.std(axis=0, ddof=1) / np.sqrt(np.square(bands).mean(axis=0))
-    assert (np.abs(np.log2(ratios)) < 1.7).all()
+    assert (np.abs(np.log2(np.median(ratios) if columns == "auto" else ratios)) < 1.7).all()
     # So is what is said of all scores: hats had a share ten times as large while sums that no row has were in it.
     share = np.var(scores, axis=0, ddof=1).mean() / np.square(scores).mean()
     assert abs(np.log2(share / np.mean(shares)) / 2) < 1.2
@@ -202,11 +247,16 @@ def test_the_rest_is_known_or_not(rng, tmp_path):
     x, _ = table(rng)
     made = release(rng, "fourier", epsilon=50.0)
     model = rb.MomentsClassifier().fit_rados(made).model_
-    (rest,) = explain_model(model).rest
-    parts = parts_of(model.columns, model.map, model.schema)
-    outputs = model.map.apply(np.column_stack([x[name] for name in BOUNDS]))
-    variances = [float(np.var(outputs[:, part.places] @ model.theta[list(part.places)])) for part in parts]
-    true = next(v for part, v in zip(parts, variances, strict=True) if part.kind == "cosines") / sum(variances)
+    explanation, rows = explain_model(model), np.column_stack([x[name] for name in BOUNDS])
+    (rest,) = explanation.rest
+    shown = [
+        np.interp(
+            x[curve.name], curve.values, dependence(model, rows[:2000], {list(x).index(curve.name): curve.values})
+        )
+        for curve in explanation.curves
+    ]
+    variances = [np.var(effects) for effects in (*shown, model.scores(rows) - np.sum(shown, axis=0))]
+    true = variances[-1] / sum(variances)
     assert rest.share == pytest.approx(true, abs=0.1) and true > 0.2
     assert f"the rest: {100 * rest.share:.0f} %" in " ".join(effect_lines(explain_model(model)))
     hidden = rb.MomentsClassifier().fit_rados(release(rng, "fourier", epsilon=0.05)).model_
@@ -230,6 +280,9 @@ def test_a_file_explains_what_the_model_did(rng, tmp_path):
     for wrong in (
         text.replace('"variances": [', '"variances": [1.0, '),
         text.replace('"covariances"', '"kovariances"'),
+        text.replace('"errors": [[', '"errors": [[-1.0, '),
+        text.replace('"errors": [[', '"errors": [[], ['),
+        text.replace('"inputs": [0.', '"inputs": [1.0, 0.'),
     ):
         (tmp_path / "a.model.json").write_text(wrong)
         with pytest.raises(rb.ModelError, match="effects"):
@@ -263,6 +316,53 @@ def test_coefficients_are_by_released_column(rng):
     np.testing.assert_allclose(scores, clf.model_.scores(x), rtol=1e-9, atol=1e-9)
 
 
+def test_pairs_are_drawn_with_bands(rng):
+    """Along a number, at three values of another or with a slot and without; two slots are points."""
+    x, y = table(rng, rows=6000)
+    x["ward"] = np.array(["north", "south"])[rng.integers(0, 2, 6000)]
+    x["sex"] = np.array(["f", "m"])[rng.integers(0, 2, 6000)]
+    words = {"ward": rb.Category(("north", "south")), "sex": rb.Category(("f", "m"))}
+    schema = rb.Schema({**words, **{name: rb.Number(*ends) for name, ends in BOUNDS.items()}})
+    options = {"mechanism": rb.Moments(3.0), "schema": schema, "classes": ("no", "yes"), "columns": "quadratic"}
+    explanation = rb.explain(rb.craft(pa.table(x), y, **options))
+    first = explanation.pairs[0]
+    assert first.names == ("a", "b") and len(first.levels) == 3
+    findings = findings_of(explanation)
+    figure = next(figure for figure in findings.figures if figure.name == "pairs")
+    assert len(figure.panels) == 6 and "pairs" in [table.name for table in findings.tables]
+    panel = figure.panels[0]
+    assert panel.title == "a and b" and panel.x_label == f"a; b at {', '.join(f'{v:.3g}' for v in first.levels)}"
+    assert [band.high[0] - series.y[0] for band, series in zip(panel.bands, panel.series, strict=True)] == (
+        pytest.approx([band[0] for band in first.bands])
+    )
+    slots = [pair for pair in explanation.pairs if len(pair.present) == 1]
+    both = [pair for pair in explanation.pairs if len(pair.present) == 2]
+    assert all(pair.along in BOUNDS and pair.levels == (0.0, 1.0) for pair in slots) and slots and both
+    drawn = findings_of(replace(explanation, pairs=(slots[0], both[0]))).figures[-1].panels
+    assert len(drawn[0].bands) == 2 and [series.style for series in drawn[1].series] == ["points"] * 2
+    assert drawn[1].series[0].error is not None and not drawn[1].bands
+    assert [figure.name for figure in findings_of(replace(explanation, pairs=())).figures] == ["effects"]
+
+
+def test_one_row_has_the_effects_of_the_curves(rng):
+    """Cosines are in what columns and pairs add, and the rest has what remains: with it, the score."""
+    model = rb.MomentsClassifier().fit_rados(release(rng, "fourier")).model_
+    rows = [explain_row(model, {"a": [a], "b": [0.25], "c": [0.3]}) for a in (2.5, 7.5)]
+    curve = {curve.name: curve for curve in explain_model(model).curves}["a"]
+    for row in rows:
+        assert row.base + sum(addend.effect for addend in row.addends) == pytest.approx(row.score)
+        assert {addend.names for addend in row.addends} == {("a",), ("b",), ("c",), ()}
+    low, high = (next(addend.effect for addend in row.addends if addend.names == ("a",)) for row in rows)
+    assert high - low == pytest.approx(curve.effects[48] - curve.effects[16])
+
+
+def test_a_file_without_errors_of_curves_has_no_bands_there(rng):
+    model = rb.MomentsClassifier().fit_rados(release(rng, "fourier")).model_
+    before = replace(model, effects=replace(model.effects, errors=(), inputs=np.zeros((0, 0))))
+    assert all(curve.band is None for curve in explain_model(before).curves)
+    assert all(curve.band is not None for curve in explain_model(model).curves)
+
+
 def test_pages_and_lines(rng, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     release(rng).save("t.rado.parquet")
@@ -277,6 +377,10 @@ def test_pages_and_lines(rng, tmp_path, monkeypatch):
     for name in ("t.html", "u.html"):
         page = (tmp_path / name).read_text()
         assert "Effects of columns" in page and "Pairs of columns" in page and "What is promised" in page
+        assert (
+            'alt="Pairs of columns, in pictures"' in page
+            and "given the whitening and the link that were released" in page
+        )
         assert not re.search(r"(src|href|srcset)=\"(?!data:|#)", page)  # nothing from elsewhere
         assert re.search(r"columns of the table</t[dh]>\s*<td[^>]*>\s*3\s*<", page)
     text = describe_model(rb.load_model("t.model.json"))

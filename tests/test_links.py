@@ -142,3 +142,26 @@ def test_released_counts_are_those_of_the_scores_that_the_blocks_give(unit, shar
     noise = release.mechanism["noise"]["scores"]
     assert 0 < noise < 2
     assert np.abs(release.blocks["scores"] - exact).max() < 6 * noise
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("columns", ["linear", "hats", "ranks", "quadratic", "both", "fourier"])
+def test_learned_scores_are_those_that_were_counted(columns, n_classes, rng):
+    """But for their scale, and of more classes for what all have in common, in every row.
+
+    Most values of a column may be one value: then its ranks pass several knots of hats within one bin.
+    """
+    x = np.clip(rng.normal(size=(2000, 3)), -3, 3)
+    x[rng.random(2000) < 0.7, 0] = 0.013
+    score = 3 * x[:, 0] + x[:, 1] + rng.logistic(size=2000) / 4
+    y = np.searchsorted([0.0, 1.0][: n_classes - 1], score)
+    classes = tuple(range(n_classes))
+    release = rb.craft(x, y, mechanism=rb.Moments(100.0), bounds=BOUNDS, classes=classes, columns=columns)
+    weights, _ = weights_and_unit(release.blocks, release.mechanism, release.columns)
+    outputs = x if release.map is None else release.map.apply(x)
+    values = [column.apply(outputs[:, k]) for k, column in enumerate(release.columns[:-1])] + [np.ones(2000)]
+    counted, learned = np.array(values).T @ weights.T, rb.MomentsClassifier().fit_rados(release).decision_function(x)
+    if n_classes > 2:
+        counted, learned = (scores - scores.mean(axis=1, keepdims=True) for scores in (counted, learned))
+    scale = np.vdot(counted, learned) / np.vdot(counted, counted)
+    np.testing.assert_allclose(learned, scale * counted, atol=1e-4 * np.abs(learned).max())

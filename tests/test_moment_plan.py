@@ -69,10 +69,12 @@ def asked_for(kind, word, n_columns):
     declared = Declared({f"x{k}": (-3.0, 3.0) for k in range(n_columns)})
     if kind == "persons":
         return Asked(declared=declared, person="who", max_rows=2, choice_key=bytes(32), **about)
+    if kind == "three classes":
+        about["classes"] = (0, 1, 2)
     return Asked(declared=declared, **about)
 
 
-KINDS = ("declared", "private bounds", "schema", "persons")
+KINDS = ("declared", "private bounds", "schema", "persons", "three classes")
 
 
 def opened(asked, n_rows, n_columns):
@@ -80,6 +82,8 @@ def opened(asked, n_rows, n_columns):
     frame = numbers(n_rows, n_columns) if schema is None else cells(n_rows)
     if asked.person:
         frame["who"] = np.arange(n_rows) // 3
+    if len(asked.classes) == 3:
+        frame["y"] += frame["x0"] > 1
     return open_table(pa.Table.from_pandas(frame), label="y", row_by_row=True, schema=schema, person=asked.person)
 
 
@@ -104,14 +108,16 @@ def recomputed(made, mechanism):
     shape = Shape(
         len(limits) + 1, len(made.parameters.get("searched", ())), made.parameters.get("max_rows", 1),
         made.parameters.get("person", ""), bool(groups), outlook.widest, outlook.rankable,
+        n_classes=max(2, len(made.blocks["moment:b"])),
     )  # fmt: skip
     size = max(float(np.trace(second)), 0.0)
     strength = mechanism.strength(size, shape)
-    plan = choose(outlook, size, strength, sharpen=mechanism.sharpen)
+    plan = choose(outlook, size, strength, sharpen=mechanism.sharpen, crowding=shape.crowding)
     if not plan.beyond:
         return plan, None
     columns = [Column(name, "bounds", 1 / GRID, *ends) for name, ends in limits.items()]
-    return plan, plan_map(outlook, plan, columns, read_outline(second, noise), made.blocks.get("ranks"))
+    outline, ranks = read_outline(second, noise), made.blocks.get("ranks")
+    return plan, plan_map(outlook, plan, columns, outline, ranks, n_classes=shape.n_classes)
 
 
 def assert_recomputed(made, mechanism):
@@ -146,8 +152,8 @@ def test_plan_and_constants_follow_from_released_blocks(kind, word, unit, sharpe
 
 
 AUTO = [("declared", 4000, 1.0, "both"), ("schema", 4000, 1.0, "both"), ("persons", 4000, 2.0, "both"),
-        ("private bounds", 4000, 1.0, "both"),
-        ("declared", 800, 1.0, "linear"), ("declared", 1320, 1.0, "products")]  # fmt: skip
+        ("private bounds", 4000, 1.0, "both"), ("three classes", 9000, 1.0, "both"),
+        ("declared", 700, 1.0, "linear"), ("declared", 1100, 1.0, "products")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "n_rows", "epsilon", "expected"), AUTO)
@@ -256,35 +262,37 @@ def outlook_of(n_numbers, n_slots=0, word="auto"):
 @pytest.mark.parametrize(
     ("n_numbers", "size", "strength", "kind", "ranks"),
     [
-        (10, 1e6, 299.9, "linear", False), (10, 1e6, 300.0, "products", False),  # p = 66, both = 116
-        (10, 1e6, 2319.9, "products", False), (10, 1e6, 2320.0, "both", False),
-        (10, 5799.0, 1e5, "products", False), (10, 5800.0, 1e5, "both", False),
+        (10, 1e6, 199.9, "linear", False), (10, 1e6, 200.0, "products", False),  # p = 66, both = 126
+        (10, 1e6, 1133.9, "products", False), (10, 1e6, 1134.0, "both", False),
+        (10, 6299.0, 1e5, "products", False), (10, 6300.0, 1e5, "both", False),
+        (11, 1e6, 2879.9, "products", False), (11, 1e6, 2880.0, "both", False),  # 144, of more than ten numbers
         (10, 1979.0, 1e4, "hats", True), (10, 1980.0, 1e4, "products", False),
         (10, 1219.0, 1e4, "linear", False), (10, 1220.0, 1e4, "hats", True),  # h = 61
         (10, 1220.0, 1000 * math.sqrt(10) - 1, "hats", False),
         (20, 1e6, 577.0, "hats", False), (20, 1e6, 578.0, "products", False),  # p = 231
-        (21, 1e6, 800.0, "hats", False), (21, 1e6, 4939.0, "hats", True), (21, 1e6, 4940.0, "both", True),  # 247
+        (21, 1e6, 299.9, "linear", False), (21, 1e6, 300.0, "hats", False),
+        (21, 1e6, 800.0, "hats", False), (21, 1e6, 5359.0, "hats", True), (21, 1e6, 5360.0, "both", True),  # 268
         (15, 1e6, 1e6, "both", False), (16, 1e6, 1e6, "both", True),
     ],
 )  # fmt: skip
-def test_the_thresholds_are_those_of_the_study(n_numbers, size, strength, kind, ranks):
+def test_the_thresholds_of_the_rule(n_numbers, size, strength, kind, ranks):
     plan = choose(outlook_of(n_numbers), size, strength)
     assert (plan.kind, plan.ranks) == (kind, ranks)
 
 
 def test_cosines_fill_what_room_there_is():
-    outlook = outlook_of(3)  # both = 25
+    outlook = outlook_of(3)  # both = 28
     for size, strength, cosines in (
-        (2999.0, 9e9, 0), (3000.0, 9e9, 225), (3600.0, 9e9, 275), (9e9, 999.0, 74), (9e9, 550.0, 30), (9e9, 549.0, 0)
+        (3499.0, 9e9, 0), (3500.0, 9e9, 263), (3600.0, 9e9, 272), (9e9, 999.0, 71), (9e9, 580.0, 30), (9e9, 579.0, 0)
     ):  # fmt: skip
         plan = choose(outlook, size, strength)
-        assert (plan.kind, plan.cosines) == ("both", cosines) and plan.n_columns == 25 + cosines
-    assert choose(outlook, 9e9, 299.0).cosines == 0  # linear
+        assert (plan.kind, plan.cosines) == ("both", cosines) and plan.n_columns == 28 + cosines
+    assert choose(outlook, 9e9, 199.0).cosines == 0  # linear
 
 
 @pytest.mark.parametrize(
     ("word", "n_columns", "kind"),
-    [("hats", 14, "hats"), ("ranks", 16, "hats"), ("quadratic", 6, "products"), ("both", 16, "both"),
+    [("hats", 14, "hats"), ("ranks", 16, "hats"), ("quadratic", 6, "products"), ("both", 18, "both"),
      ("fourier", 23, "cosines")],
 )  # fmt: skip
 def test_a_word_is_its_plan_whatever_the_size(word, n_columns, kind):

@@ -155,7 +155,7 @@ def test_a_few_runs_of_the_attack_find_no_more_than_is_claimed(columns, wide):
 
 @pytest.mark.parametrize(("number", "stage"), [(0, "outline"), (1, "ranks"), (2, "second moments"), (3, "sum")])
 def test_halved_noise_is_caught(number, stage):
-    run = type("Faulty", (HalvedStage,), {"number": number})
+    run = type("Faulty", (HalvedStage,), {"numbers": [number]})
     far = stage != "sum"  # second moments and histograms move if features do, sums move most if only the label does
     audits = audit_stages(rb.Moments(LARGE, relation="replace"), runs=400, key=KEY, run=run, columns="ranks", far=far)
     assert not audits[stage].holds

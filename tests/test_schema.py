@@ -93,6 +93,17 @@ def test_the_file_of_an_earlier_version_loads_either_way(rado, clinic):
     assert code == 1 and "give a schema or bounds, not both" in err and err.count("\n") == 1
 
 
+def test_a_schema_without_its_mark_is_not_taken_for_bounds(rado, raw):
+    written = json.loads(Path(schema_file()).read_text())
+    del written["radoboost_schema"]
+    Path("marked.json").write_text(json.dumps(written))
+    code, _, err = rado("craft", raw, "--epsilon", 1, "--schema", "marked.json")
+    line = 'the file marked.json has columns as a schema has them, and not its mark; add "radoboost_schema": 1 to it'
+    assert code == 1 and err.endswith(f"{line}\n") and err.count("\n") == 1
+    with pytest.raises(rb.ArgumentError, match=r'the mapping has columns .*; add "radoboost_schema": 1'):
+        rb.craft(raw, schema=written)
+
+
 def test_rows_with_gaps(rado, raw):
     code, _, err = rado("craft", raw, "-l", "outcome", "-n", 9, "--missing", "drop")
     assert code == 0 and err.splitlines()[-1] == "rado: rows left out for a gap: 14 of 120 ('age' 14)"

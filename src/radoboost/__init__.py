@@ -73,10 +73,10 @@
 #   learner       risks, weak, boost; regularised and stopping, for boost_rados, and used_features; of rados:
 #                 odd_columns, held_out, normal_scores, rado_moments, tilted; moments with groups, uncertainty and link;
 #                 of more than two classes: class_moments, discriminant, one_against_others, class_scores, class_noise;
-#                 effects, prior, model, averaging (private releases of several holders), rows, predict; reliability
-#                 (how right it is on rows of known classes), margins (by rados held out); frames (partitions of a
-#                 cluster's), spark_udf, explain, one_row; columns at different holders: completion, joining;
-#                 block_rados, a baseline
+#                 effects, shapes, released_effects, prior, model, averaging (private releases of several holders),
+#                 rows, predict; reliability (how right it is on rows of known classes), margins (by rados held out);
+#                 frames (partitions of a cluster's), spark_udf, explain, one_row; columns at different holders:
+#                 completion, joining; block_rados, a baseline
 #     export      a model that runs elsewhere, with a summary: python_file with standalone; onnx_graph with onnx_nodes
 #                 and onnx_cells; sql with sql_text and sql_cells
 #

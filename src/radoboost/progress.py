@@ -19,8 +19,8 @@ def no_progress() -> Iterator[Progress]:
     yield silent
 
 
-def bar_for(progress: bool | Progress) -> AbstractContextManager[Progress]:
-    """A bar where it is wanted (True), none (False), or the caller's own: a callable, which may raise to end the work.
+def bar_for(progress: bool | Progress | None) -> AbstractContextManager[Progress]:
+    """A bar where it is wanted (True), none, or the caller's own: a callable, which may raise to end the work.
 
     >>> with bar_for(lambda task, done, total: print(task, done)) as bar:
     ...     bar("summing rows", 10, 100)

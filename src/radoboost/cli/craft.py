@@ -84,7 +84,8 @@ def craft(
         int | None,
         typer.Option(
             metavar="M",
-            help="About how many rows, from public knowledge: moments refuses an epsilon that so few cannot carry.",
+            help="About how many rows, from public knowledge: moments says beforehand which columns so many carry, and "
+            "refuses an epsilon that so few cannot.",
         ),
     ] = None,
     first_row: Annotated[

@@ -6,19 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from radoboost.findings import Band, Column, Figure, Findings, Panel, Series, Table
+from radoboost.findings import Column, Figure, Findings, Panel, Series, Table
 from radoboost.findings.explained import (
     DRAWN,
     HEADING,
     MARGINS,
+    band_around,
     bar_names,
     by_importance,
     item_lines,
-    percent,
+    pair_figures,
+    rest_in_words,
     shortened,
     value_at,
 )
-from radoboost.learner.explain import Bars, Curve, Explanation, Explanations
+from radoboost.learner.explain import Bars, Curve, Explanation, Explanations, Pair
 
 MOST_CLASSES = 10  # in a picture
 _COLOURS = 7  # classes that a colour tells apart; further ones are dashed
@@ -46,7 +48,7 @@ def class_findings(explanations: Explanations) -> Findings:
         if any(isinstance(items[0], Bars) for items in drawn):
             caption += " Points of a value stand in the order of the legend."
         if banded and len(places) <= _WITH_BANDS:
-            caption += " Bands are two standard errors by the declared noise."
+            caption += " Bands are two standard errors by the declared noise, given the whitening that was released."
         elif banded:
             notes.append(f"Bands are drawn for {_WITH_BANDS} classes at most; the table has the widest of each column.")
         panels = [_panel(explanations, places, items) for items in drawn]
@@ -56,7 +58,10 @@ def class_findings(explanations: Explanations) -> Findings:
             f"The picture has the {len(places)} classes that stand out most, of {len(explanations.classes)}; tables "
             "have all of them."
         )
-    return Findings("effects", "What the model does", tables, figures, notes=notes + _rest(explanations))
+    pairs = [(pair, f", for {value}") for pair, value in _pairs(explanations)]
+    figures += pair_figures(pairs, explanations.by_class[0].curves)
+    notes += map(rest_in_words, explanations.by_class[0].rest)  # the same columns for all classes
+    return Findings("effects", "What the model does", tables, figures, notes=notes)
 
 
 def class_lines(explanations: Explanations) -> list[str]:
@@ -72,7 +77,7 @@ def class_lines(explanations: Explanations) -> list[str]:
         lines += [line for item in items[:_ITEM_LINES] for line in item_lines(item)]
     if any(item.band is not None for items in shown.values() for item in items):
         lines.append(MARGINS)
-    lines += _rest(explanations)
+    lines += map(rest_in_words, explanations.by_class[0].rest)
     hidden = len(explanations.classes) - len(places)
     more = f"... and {hidden:,} classes more, which stand out less; " if hidden else ""
     return [*lines, f"{more}--html PAGE shows pictures of effects"]
@@ -136,16 +141,21 @@ def _columns_table(explanations: Explanations, columns: list[Items]) -> Table:
     return Table("columns", "Columns, by importance", [*heads, Column("band", "largest, ±", 2)], rows, note)
 
 
-def _pairs_table(explanations: Explanations) -> Table:
-    names = ["both low", "low and high", "high and low", "both high"]
-    heads = [Column("pair"), Column("class"), Column("importance", "standard deviation", 3)]
-    heads += [*(Column(name, None, 2) for name in names), Column("band", "largest, ±", 2)]
+def _pairs(explanations: Explanations) -> list[tuple[Pair, Any]]:
+    """The pairs of all classes, by importance, with the class."""
     found = [
         (pair, value)
         for value, each in zip(explanations.classes, explanations.by_class, strict=True)
         for pair in each.pairs
     ]
-    found = sorted(found, key=lambda entry: -entry[0].importance)[:_PAIRS]
+    return sorted(found, key=lambda entry: -entry[0].importance)
+
+
+def _pairs_table(explanations: Explanations) -> Table:
+    names = ["both low", "low and high", "high and low", "both high"]
+    heads = [Column("pair"), Column("class"), Column("importance", "standard deviation", 3)]
+    heads += [*(Column(name, None, 2) for name in names), Column("band", "largest, ±", 2)]
+    found = _pairs(explanations)[:_PAIRS]
     rows = [[" and ".join(pair.names), str(value), pair.importance, *pair.corners, pair.band] for pair, value in found]
     note = (
         "What two columns add together to the score of a class, beyond what each adds alone. Low and high are one "
@@ -166,15 +176,5 @@ def _panel(explanations: Explanations, places: Sequence[int], items: Items) -> P
         style = "line" if order < _COLOURS else "dashed"
         series.append(Series(name, item.values, item.effects, style=style))
         if item.band is not None and len(places) <= _WITH_BANDS:
-            pairs = list(zip(item.effects, item.band, strict=True))
-            bands.append(Band(name, item.values, [a - b for a, b in pairs], [a + b for a, b in pairs]))
+            bands.append(band_around(name, item.values, item.effects, item.band))
     return Panel(items[0].name, "", _EFFECT, series, bands=bands)
-
-
-def _rest(explanations: Explanations) -> list[str]:
-    """What no picture shows; it is the same columns for all classes."""
-    return [
-        f"The rest: {rest.n_columns:,} {rest.kind}, of all columns at once: {percent(rest.share)} of the variance of "
-        "the parts of scores."
-        for rest in explanations.by_class[0].rest
-    ]

@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from radoboost.errors import ArgumentError
 from radoboost.findings import Band, Column, Figure, Findings, Panel, Series, Table
-from radoboost.learner.explain import Bars, Curve, Explanation, Explanations, Pair, explain_model
+from radoboost.learner.explain import Bars, Curve, Explanation, Explanations, Pair, Rest, explain_model
 from radoboost.learner.model import Model
 from radoboost.learner.uncertainty import little_in_words
 from radoboost.release import Release, load, replacing
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 DRAWN = 12  # curves and bars in a picture
 _PAIRS = 10  # in a table
+_PAIRS_DRAWN = 6
+_LEVELS = ("the other column low", "in the middle", "high")
+_SLOT_LEVELS = ("the other absent", "present")
 _LINES, _PAIR_LINES = 8, 3  # on a terminal
 _STEPS = "▁▂▃▄▅▆▇█"
 HEADING = f"{'effect of':<20}{'spread':>7}{'±':>8}   {'low to high':<17}least and largest"
@@ -35,7 +38,8 @@ _LINKED = "Scores near 0 are log odds; probabilities level off further out, as t
 _LOG_ODDS = "Scores are log odds, as nearly as the learner can make them so."
 _TAKEN = "Scores are taken for log odds."
 _BY_NOISE = (
-    "Bands are two standard errors by the declared noise. They do not say what another sample of people would change."
+    "Bands are two standard errors by the declared noise, given the whitening and the link that were released, whose "
+    "own noise they leave out. They do not say what another sample of people would change."
 )
 _BY_ROWS = (
     "Bands are two standard errors: by the rows, had others been drawn, and by the draw of the rados. A curve that "
@@ -116,14 +120,72 @@ def findings_of(explanation: Explanation | Explanations) -> Findings:
         )
         panels = [_panel(item) for item in shown[:DRAWN]]
         figures.append(Figure("effects", "Effects of columns", caption, panels))
+    pairs = [(pair, "") for pair in explanation.pairs]
+    figures += pair_figures(pairs, explanation.curves)
     chance = 1 / (1 + np.exp(-explanation.log_odds))
     notes = [f"At the score of an average row the probability of {positive!r} is {chance:.3f}."]
-    notes += [
-        f"The rest: {rest.n_columns:,} {rest.kind}, of all columns at once: {percent(rest.share)} of the variance "
-        "of the parts of scores."
-        for rest in explanation.rest
-    ]
+    notes += map(rest_in_words, explanation.rest)
     return Findings("effects", "What the model does", tables, figures, notes=notes)
+
+
+def rest_in_words(rest: Rest) -> str:
+    """What no picture shows.
+
+    >>> rest_in_words(Rest("cosines", 9, 0.25))
+    'The rest: what 9 cosines of all columns add beyond curves and pairs: 25 % of the variance of the parts of scores.'
+    """
+    return (
+        f"The rest: what {rest.n_columns:,} {rest.kind} of all columns add beyond curves and pairs: "
+        f"{percent(rest.share)} of the variance of the parts of scores."
+    )
+
+
+def pair_figures(pairs: Sequence[tuple[Pair, str]], curves: Sequence[Curve]) -> list[Figure]:
+    """The first pairs as one picture, if any of them adds something; each goes with a word on whom it is for."""
+    drawn = [(pair, whom) for pair, whom in pairs if any(any(line) for line in pair.lines)][:_PAIRS_DRAWN]
+    if not drawn:
+        return []
+    banded = any(pair.bands is not None for pair, _ in drawn)
+    caption = (
+        "What two columns add together, beyond what each adds alone: along one of them, while the other is low, in the "
+        "middle or high (one standard deviation below the mean, at it, and above), or a category's value is absent or "
+        f"present. {'Bands are two standard errors. ' if banded else ''}The {len(drawn)} of the largest importance."
+    )
+    panels = [_pair_panel(pair, whom, {curve.name: curve for curve in curves}) for pair, whom in drawn]
+    return [Figure("pairs", "Pairs of columns, in pictures", caption, panels)]
+
+
+def _pair_panel(pair: Pair, whom: str, curves: Mapping[str, Curve]) -> Panel:
+    """A line for each level of one column, along the other; points where both are values of categories."""
+    (other,) = [name for name in pair.names if name != pair.along]
+    words = _SLOT_LEVELS if other in pair.present else _LEVELS
+    points = pair.along in pair.present
+    x: Sequence[Any] = ("absent", "present") if points else pair.values
+    bands = pair.bands or (None,) * len(pair.lines)
+    series = [
+        Series(word, x, line, band if points else None, style="points" if points else "line")
+        for word, line, band in zip(words, pair.lines, bands, strict=True)
+    ]
+    shades = [
+        band_around(word, x, line, band)
+        for word, line, band in zip(words, pair.lines, bands, strict=True)
+        if band is not None and not points
+    ]
+    levels = "" if other in pair.present else f" at {', '.join(_level(curves[other], at) for at in pair.levels)}"
+    return Panel(f"{' and '.join(pair.names)}{whom}", f"{pair.along}; {other}{levels}", _SCORE, series, bands=shades)
+
+
+def _level(curve: Curve, level: float) -> str:
+    """A value of a column in words: a date, to the nearest that its curve has, or a number."""
+    if curve.dates is None:
+        return f"{level:.3g}"
+    return curve.dates[int(np.argmin(np.abs(np.array(curve.values) - level)))]
+
+
+def band_around(label: str, x: Sequence[Any], effects: Sequence[float], band: Sequence[float]) -> Band:
+    """A band on either side of effects."""
+    pairs = list(zip(effects, band, strict=True))
+    return Band(label, x, [effect - margin for effect, margin in pairs], [effect + margin for effect, margin in pairs])
 
 
 def bands_in_words(shown: Sequence[Curve | Bars]) -> str:
@@ -341,10 +403,7 @@ def _panel(item: Curve | Bars) -> Panel:
     if isinstance(item, Bars):
         values = bar_names(item)
         return Panel(item.name, "", _SCORE, [Series("effect", values, item.effects, item.band, style="points")])
-    bands = []
-    if item.band is not None:
-        pairs = list(zip(item.effects, item.band, strict=True))
-        bands = [Band("effect", item.values, [a - b for a, b in pairs], [a + b for a, b in pairs])]
+    bands = [] if item.band is None else [band_around("effect", item.values, item.effects, item.band)]
     return Panel(item.name, "", _SCORE, [Series("effect", item.values, item.effects)], bands=bands)
 
 

@@ -88,7 +88,7 @@ def craft(
     threads: int | None = None,
     cluster: Any = None,
     trust_network: bool = False,
-    progress: bool | Progress = False,
+    progress: bool | Progress | None = None,
 ) -> Release:
     """Craft rados from a table (Definition 1 of the paper), as a release.
 
@@ -135,9 +135,9 @@ def craft(
         nothing. Two spellings of an id are two persons, unless they are one whole number.
     rows : int, optional
         About how many rows there are, from public knowledge; with a person, about how many contribute. `Moments`
-        refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent; with `progress`
-        it first says which columns they carry, as `plan_for` does. A `DeltaWarning`
-        says where delta is too large for so many.
+        refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. It also says the
+        plan beforehand, on stderr: which columns so many rows carry, as `plan_for` does. A `DeltaWarning` says where
+        delta is too large for so many.
     first_row : int
         The number of the table's first row, for several holders who share a seed: each begins where the one before
         ended, and `merge` then gives the release of all rows, to the last bit. Needs a seed.
@@ -197,9 +197,9 @@ def craft(
         Workers must be able to read the files. The statement says who is trusted with what.
     trust_network : bool
         Use a cluster whose network is not encrypted, beyond this machine: nobody else can listen there.
-    progress : bool or callable
+    progress : bool or callable, optional
         Show a progress bar on stderr if the work takes long; a callable is given (task, done, total or None) instead,
-        and may raise to end the work.
+        and may raise to end the work. With False the plan of `rows` is not said either.
 
     Examples
     --------
@@ -233,14 +233,14 @@ def craft(
         share=_shared(share),
     )
     machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
-    _check(protection, asked, progress is True)
+    _check(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked, counts)
     with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place, bar):
         book = None if books is None else partial(books.book, release=name)
         run_on = partial(_run_on, partial(_suited, engine, machine, asked, place, protection.private), place, book)
         if protection.private:
-            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress is True)
+            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress)
         else:
             words = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
             reading = {**words, "engine": machine, "bar": bar}
@@ -334,7 +334,7 @@ def _ready(
     cluster: Any,
     threads: int,
     trust_network: bool,
-    progress: bool | Progress,
+    progress: bool | Progress | None,
 ) -> Iterator[tuple[Any, Runner, Progress]]:
     """The table as something that can be read again and again, a runner, and a bar; what was started is stopped.
 
@@ -364,11 +364,13 @@ def _make_privately(
     asked: Asked,
     run_on: Callable[[Source], Run],
     counts: Where,
-    progress: bool,
+    progress: bool | Progress | None,
 ) -> tuple[Made, Schema | None]:
     """What a private mechanism makes of the table, by which schema; exact counts go to the holder."""
     source = _open(table, y, asked)
-    _doubt_names(asked, source, progress)
+    _doubt_names(asked, source, progress is True)
+    if asked.declared.all_private:  # before, nobody knew how many columns there are
+        _say_plan(protection, asked, progress, source.features)
     made = protection.make(asked, run_on(source))
     raw = () if source.schema is None else source.schema.used
     tell_holder(made.counts, made.counted, asked.label_name, counts, raw)
@@ -413,11 +415,18 @@ def _wanted_rados(n_rados: int | None, mechanism: Mechanism) -> int:
     return getattr(mechanism, "default_rados", DEFAULT_RADOS) if n_rados is None else check_n_rados(n_rados)
 
 
-def _advise(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
-    """Say what so many rows carry, and warn of a delta that is too large for them, by what was declared alone."""
+def _say_plan(
+    mechanism: Mechanism, asked: Asked, progress: bool | Progress | None, features: Sequence[str] | None = None
+) -> None:
+    """Say which columns so many declared rows carry, where a mechanism can tell; by names of columns, and no value."""
     foresee = getattr(mechanism, "foresee", None)
-    if progress and foresee is not None and (sentence := foresee(asked)) is not None:
+    if progress is not False and foresee is not None and (sentence := foresee(asked, features)) is not None:
         print(f"rado: {sentence}", file=sys.stderr)
+
+
+def _advise(mechanism: Mechanism, asked: Asked, progress: bool | Progress | None) -> None:
+    """Say what so many rows carry, and warn of a delta that is too large for them, by what was declared alone."""
+    _say_plan(mechanism, asked, progress)
     if (advice := delta_advice(getattr(mechanism, "delta", 0.0), asked.rows)) is not None:
         warnings.warn(advice, DeltaWarning, stacklevel=4)
 
@@ -439,7 +448,7 @@ def left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
     return [*([drop] if isinstance(drop, str) else drop), weights]
 
 
-def _check(mechanism: Mechanism, asked: Asked, progress: bool) -> None:
+def _check(mechanism: Mechanism, asked: Asked, progress: bool | Progress | None) -> None:
     """Refuse what the mechanism cannot make, and what no record may be protected with; then give advice."""
     if mechanism.private:
         asked.refuse_weights(mechanism.name)

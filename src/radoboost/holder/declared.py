@@ -158,7 +158,9 @@ def read_bounds(bounds: Bounds) -> Declared:
     if hasattr(bounds, "schema") and hasattr(bounds, "statement"):
         return _carried(bounds.schema, f"the {type(bounds).__name__.lower()}")
     if isinstance(bounds, Mapping):
-        return Declared.by_schema(Schema.from_dict(bounds)) if SCHEMA_KEY in bounds else Declared(bounds)
+        return (
+            Declared.by_schema(Schema.from_dict(bounds)) if SCHEMA_KEY in bounds else _by_pairs(bounds, "the mapping")
+        )
     try:
         pairs = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError):
@@ -266,7 +268,7 @@ def _read_file(path: Path) -> Declared:
     if _MODEL_KEY in parsed:
         return _carried(_schema_in(parsed, path) if "schema" in parsed else None, str(path))
     if _KEY not in parsed:
-        return Declared(parsed)
+        return _by_pairs(parsed, f"the file {path}")
     if parsed[_KEY] != BOUNDS_VERSION:
         raise ArgumentError(
             f"the bounds file {path} has version {parsed[_KEY]!r} and this version reads "
@@ -285,6 +287,13 @@ def _read_file(path: Path) -> Declared:
             'public knowledge (or both with the word "private"), or delete columns that are not to be used'
         )
     return declared
+
+
+def _by_pairs(limits: Mapping[str, Any], what: str) -> Declared:
+    """Bounds by column; a schema that lost its mark is none of those."""
+    if isinstance(limits.get("columns"), Mapping):
+        raise ArgumentError(f'{what} has columns as a schema has them, and not its mark; add "{SCHEMA_KEY}": 1 to it')
+    return Declared(limits)
 
 
 def _schema_in(document: Mapping[str, Any], path: Path) -> Schema:

@@ -7,6 +7,11 @@ turns the direction by an angle whose tangent is sqrt(d - 1) times noise over su
 has the error of the deviate t cos(phi) / sqrt(1 + t^2 sin^2(phi)). Where a plan makes other columns, d counts those,
 and the best error is that of theirs. More than two classes count as two of them, between which two classes' share of
 all rows is to be told apart.
+
+Not all d directions are whitened. Each has about m / d in the second moments, and noise of deviation s on these moves
+their eigenvalues by about s sqrt(d): so about (m / s)^(2/3) directions stand out, up to a constant, and d is no more
+than that. The others are shrunk, and neither noise nor rows have much there. Of labels alone s is 0, and all count.
+Where fewer stand out than were ever measured, the model no longer holds: they count as so many.
 """
 
 import math
@@ -21,7 +26,9 @@ from radoboost.holder.mechanisms.moments import Moments
 
 BEST_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4)
 TYPICAL = 0.2  # the best error by which a table is judged
-TOO_MUCH, NEAR = 0.4, 0.22  # errors of a typical table: above the first it is useless, below the second nearly as good
+TOO_MUCH, NEAR = 0.42, 0.22  # errors of a typical table: above the first it is useless, below the second nearly as good
+_STANDING_OUT = 4.0  # times m / s; of whole numbers the nearest to what was measured on main tables
+_FEWEST = 6.0  # directions; by that factor, no main table of more columns had fewer at any epsilon
 _MOST_ROWS, _LEAST_EPSILON, _MOST_EPSILON = 10**12, 1e-6, 1000.0
 
 
@@ -82,18 +89,25 @@ def expected_error(
     >>> round(expected_error(Moments(1.0), 2000, 11, 0.2, n_classes=4), 3)
     0.203
     >>> round(expected_error(Moments(0.1), 100, 11, 0.2), 2)
-    0.47
+    0.45
     """
     from scipy.special import ndtr, ndtri
 
     if not 0 < best_error < 0.5:
         raise ArgumentError(f"the error without noise must lie between 0 and 1/2; it is {best_error!r}")
     t = -float(ndtri(best_error))
-    width = n_planned or n_columns
-    length = n_examples * (2 / n_classes) * t / math.sqrt(width * (1 + t**2))
     shape = Shape(n_columns, n_searched, max_rows, n_planned=n_planned, n_ranked=n_ranked)
-    cosine2 = length**2 / (length**2 + max(width - 1, 1) * _noise_on_sum(mechanism, shape) ** 2)
+    directions = _directions(mechanism, n_examples, shape)
+    length = n_examples * (2 / n_classes) * t / math.sqrt(directions * (1 + t**2))
+    cosine2 = length**2 / (length**2 + max(directions - 1, 1) * _noise_on_sum(mechanism, shape) ** 2)
     return float(ndtr(-t * math.sqrt(cosine2 / (1 + t**2 * (1 - cosine2)))))
+
+
+def _directions(mechanism: Moments, n_examples: int, shape: Shape) -> float:
+    """How many directions are whitened: those that stand out of the noise on second moments, and a few at least."""
+    width = float(shape.n_planned or shape.n_columns)
+    noise = mechanism.scales(0, shape)["second"] / GRID**2
+    return min(width, max(_FEWEST, (_STANDING_OUT * n_examples / noise) ** (2 / 3))) if noise else width
 
 
 def _noise_on_sum(mechanism: Moments, shape: Shape) -> float:
@@ -123,7 +137,7 @@ def expect(
 
     >>> expectation = expect(Moments(0.1), 100, 10)
     >>> expectation.carries, expectation.sentence()[:60]
-    (False, 'of 100 rows, 10 columns with the constant, expect 47 % of er')
+    (False, 'of 100 rows, 10 columns with the constant, expect 45 % of er')
     """
     for name, value in (("rows", n_examples), ("columns", n_columns)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -167,9 +181,22 @@ def expect_of(foreseen: Foreseen) -> Expectation:
     >>> expect_of(plan_for(Moments(1.0), 19_000, 10)).n_columns
     300
     """
-    shape = foreseen.shape
-    about = shape.n_columns, shape.n_searched, shape.max_rows, shape.n_planned, shape.n_ranked, shape.n_classes
-    return expect(foreseen.mechanism, foreseen.n_examples, *about)
+    return expect(foreseen.mechanism, foreseen.n_examples, *_about(foreseen.shape))
+
+
+def expected_error_of(foreseen: Foreseen, best_error: float) -> float:
+    """The error to expect of a plan that is foreseen, where its columns without noise would have `best_error`.
+
+    >>> from radoboost.holder.foreseen import plan_for
+    >>> round(expected_error_of(plan_for(Moments(1.0), 19_000, 10), 0.2), 3)
+    0.207
+    """
+    n_columns, *others = _about(foreseen.shape)
+    return expected_error(foreseen.mechanism, foreseen.n_examples, n_columns, best_error, *others)
+
+
+def _about(shape: Shape) -> tuple[int, int, int, int, int, int]:
+    return shape.n_columns, shape.n_searched, shape.max_rows, shape.n_planned, shape.n_ranked, shape.n_classes
 
 
 def _two_digits_up(number: int) -> int:

@@ -2,7 +2,8 @@
 
 The terms of a feature map that are of one column alone, such as its hats, its rank and its square, are one part:
 together they are the shape of that column's effect. The slots of a category are one part, too. A product of two columns
-is a part. Products of directions, and cosines, are of all columns at once: they are the rest.
+is a part. Products of directions, and cosines, are of all columns at once: they are the rest, but for what a cosine is
+on average over all columns but one, or two, which shows in the parts of these (`learner.shapes`).
 
 Besides theta, a model keeps of its release what is needed to draw that with bands: the covariances of the weights
 within each part, by the declared noise, and where the values of columns lie.
@@ -10,23 +11,21 @@ within each part, by the declared noise, and where the values of columns lie.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ModelError
-from radoboost.release import Release
 from radoboost.release.columns import Column
 from radoboost.release.maps import FeatureMap
 from radoboost.tables.schema import Schema
 
 NUMBER, CATEGORY, PAIR, DIRECTIONS, COSINES = "number", "category", "pair", "directions", "cosines"
 POINTS = 65  # along a curve: the ends of the bins of ranks are among them
+_WITHIN = 16  # points in each bin of ranks: within one, ranks may pass all knots of hats
 _DEPENDENT = 1e-9  # of the largest singular value: what is less is 0
-_DEVIATIONS = 2.0  # of noise, beyond which a variance is known
-_DIGITS = 6  # of means and variances that are kept
 
 
 @dataclass(frozen=True)
@@ -93,14 +92,18 @@ class Effects:
 
     `covariances` are those of the weights by the declared noise, and `variances` those of the parts of scores, by the
     released second moments; None where noise exceeds them. `means` and `deviations` are of the columns of the release,
-    as these are scaled. Of more than two classes, `covariances` are those of the weights of any one class less the mean
-    over classes, for noise is the same in all of them, and `variances` are means over classes.
+    as these are scaled. Where there are cosines, `inputs` are the covariances of the inputs that they are of, likewise,
+    and `errors` the standard errors of what is shown of each part that has cosines (`learner.shapes`). Of more than two
+    classes, `covariances` are those of the weights of any one class less the mean over classes, for noise is the same
+    in all of them, and `variances` are means over classes.
     """
 
     covariances: tuple[NDArray[np.float64], ...]
     variances: tuple[float | None, ...]
     means: tuple[float, ...]
     deviations: tuple[float, ...]
+    inputs: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    errors: tuple[NDArray[np.float64], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data: of each covariance the rows up to the diagonal, one after the other."""
@@ -109,6 +112,8 @@ class Effects:
             "variances": list(self.variances),
             "means": list(self.means),
             "deviations": list(self.deviations),
+            **({"inputs": self.inputs[np.tril_indices(len(self.inputs))].tolist()} if len(self.inputs) else {}),
+            **({"errors": [errors.tolist() for errors in self.errors]} if self.errors else {}),
         }
 
     @classmethod
@@ -120,14 +125,22 @@ class Effects:
             ]
             variances = [None if number is None else float(number) for number in entry["variances"]]
             numbers = [[float(number) for number in entry[key]] for key in ("means", "deviations")]
+            inputs = _symmetric(entry.get("inputs", []), math.isqrt(2 * len(entry.get("inputs", []))))
+            errors = [np.array(some, dtype=np.float64).reshape(-1) for some in entry.get("errors", [])]
         except (KeyError, TypeError, ValueError):
             raise ModelError("what the model keeps about its effects cannot be understood") from None
         lengths, known = [len(parts), n_columns, n_columns], [number for number in variances if number is not None]
-        finite = all(np.isfinite(np.array(values)).all() for values in (*covariances, known, *numbers))
-        if [len(variances), *map(len, numbers)] != lengths or not finite or min(known, default=0.0) < 0:
+        finite = all(np.isfinite(np.array(values)).all() for values in (*covariances, known, *numbers, inputs, *errors))
+        fits = len(errors) in (0, len(parts)) and [len(variances), *map(len, numbers)] == lengths
+        if not (fits and finite) or min([*known, *(error for some in errors for error in some)], default=0.0) < 0:
             raise ModelError("what the model keeps about its effects is not of its columns")
         means, deviations = map(tuple, numbers)
-        return cls(tuple(covariances), tuple(variances), means, deviations)
+        return cls(tuple(covariances), tuple(variances), means, deviations, inputs, tuple(errors))
+
+
+def cosine_inputs(feature_map: FeatureMap | None) -> list[int]:
+    """The places of the inputs that cosines are of."""
+    return [] if feature_map is None else np.flatnonzero(feature_map.cosines[1].any(axis=0)).tolist()
 
 
 def basis_of(
@@ -155,7 +168,8 @@ def dependencies(
     for part in parts:
         if part.kind != NUMBER or len(part.places) == 1:
             continue
-        values = np.linspace(*limits_of(part.names[0], columns, feature_map), POINTS)
+        limits = limits_of(part.names[0], columns, feature_map)
+        values = np.linspace(*limits, _WITHIN * (POINTS - 1) + 1)
         basis, places = basis_of(part, {part.names[0]: values}, columns, feature_map), list(part.places)
         if constant is not None:
             basis, places = np.column_stack([basis, np.full(len(values), constant)]), [*places, len(columns) - 1]
@@ -165,52 +179,6 @@ def dependencies(
         block[places] = vectors[rank:].T
         found.append(block)
     return np.column_stack(found)
-
-
-def read_effects(
-    release: Release, theta: NDArray[np.float64], parts: Sequence[Part], covariances: Sequence[NDArray[np.float64]]
-) -> Effects | None:
-    """The effects of a classifier from released moments; None where there is no constant column to centre them by."""
-    if release.columns[-1].scale != "constant":
-        return None
-    constant, second = float(release.mechanism["constant"]), release.blocks["moment:C"]
-    weight = max(float(second[-1, -1]), float(release.mechanism["noise"]["second"]), 1e-6)
-    means = np.clip(constant * second[-1, :-1] / weight, -1.0, 1.0)
-    covariance = constant**2 * second[:-1, :-1] / weight - np.outer(means, means)
-    deviations = np.sqrt(np.clip(np.diag(covariance), 1e-4, 1.0))
-    # Hats add up to 1, so their weights may vary far more than the curve that they make: no digit is dropped there.
-    variances = _variances(release, theta, parts)
-    return Effects(tuple(covariances), variances, tuple(_rounded(means)), tuple(_rounded(deviations)))
-
-
-def _variances(release: Release, theta: NDArray[np.float64], parts: Sequence[Part]) -> tuple[float | None, ...]:
-    """The variance of each part of scores by the second moments of whitened rows; None where noise exceeds it.
-
-    Their noise was drawn after the whitening. By those from which the whitening comes, a part of many columns would
-    seem to have next to no variance, for it is where their noise makes them small that weights grow.
-    """
-    second, deviation = release.blocks["moment:C2"], float(release.mechanism["noise"]["whitened"])
-    weights = np.zeros((len(release.columns), len(parts) + 1))
-    for k, part in enumerate(parts):
-        weights[list(part.places), k] = theta[list(part.places)]
-    weights[-1, -1] = 1 / float(release.mechanism["constant"])
-    images = np.linalg.solve(release.blocks["whitening"], weights)
-    one = images[:, -1]  # times a row: 1, but for the length that rows have lost
-    whole = float(one @ second @ one)
-    if whole <= _DEVIATIONS * deviation * float(one @ one):  # hardly a row
-        return (None,) * len(parts)
-    centred = images[:, :-1] - np.outer(one, one @ second @ images[:, :-1] / whole)
-    variances = np.einsum("ik,ij,jk->k", centred, second, centred, optimize=True) / whole
-    noise = deviation * np.square(centred).sum(axis=0) / whole
-    return tuple(
-        number if number >= _DEVIATIONS * spread else None
-        for number, spread in zip(_rounded(np.maximum(variances, 0.0)), noise, strict=True)
-    )
-
-
-def _rounded(numbers: NDArray[np.float64]) -> list[float]:
-    """To so many digits that a file stays short."""
-    return [float(f"{number:.{_DIGITS}g}") for number in numbers]
 
 
 def _symmetric(numbers: Sequence[float], size: int) -> NDArray[np.float64]:

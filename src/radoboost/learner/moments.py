@@ -6,6 +6,7 @@ covariance^-1 mean, back in the columns of the release. Rados have moments that 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 from radoboost.errors import ReleaseError
 from radoboost.learner.class_noise import measure_classes
 from radoboost.learner.class_scores import Clouds, score_scale
-from radoboost.learner.effects import Effects, dependencies, parts_of, read_effects
+from radoboost.learner.effects import Effects, cosine_inputs, dependencies, parts_of
 from radoboost.learner.groups import settling
 from radoboost.learner.link import Link, score_link
+from radoboost.learner.released_effects import read_effects
 from radoboost.learner.uncertainty import Curvature, Uncertainty, measure
 from radoboost.release import Release
 from radoboost.release.scores import column_factors, whitened_theta
@@ -106,7 +108,10 @@ def learn_released_moments(release: Release) -> MomentFit:
         link = score_link(release)
         to_columns = link.scale * without(nothing, constant) @ settling(release)
         to_columns = to_columns @ column_factors(blocks, mechanism, columns)
-        doubt = measure(release, curvature, to_columns, whitened, [part.kept for part in parts], nothing)
+        groups: list[Sequence[int]] = [part.kept for part in parts]
+        if cosine_inputs(release.map):  # which show in the parts of all columns
+            groups.append(range(len(columns) - (constant is not None)))
+        doubt = measure(release, curvature, to_columns, whitened, groups, nothing)
         theta = to_columns @ whitened
         return MomentFit(theta, doubt, link, read_effects(release, theta, parts, doubt.covariances))
 

@@ -292,7 +292,7 @@ class FeatureMap:
         return outputs
 
     def _add_cosines(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
-        places, weights, phases, factors = self._cosines
+        places, weights, phases, factors = self.cosines
         if not len(places):
             return
         step = max(1, _COSINES // inputs.shape[1])
@@ -304,7 +304,7 @@ class FeatureMap:
             outputs[places[some]] = factors[some] * cos(angles + phases[some])
 
     @cached_property
-    def _cosines(self) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def cosines(self) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Places of the cosines, and their weights, phases and factors, a row for each."""
         places = [k for k, term in enumerate(self.terms) if term.kind == "cosine"]
         terms = [self.terms[k] for k in places]

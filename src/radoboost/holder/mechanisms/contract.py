@@ -285,12 +285,13 @@ class Mechanism(Protocol):
 
     One that makes another number of rados than `DEFAULT_RADOS` where nobody asks for a number has `default_rados`: 0 if
     it makes none, and `craft` draws those that are asked for from the moments that it releases. One that can say
-    beforehand what so many declared rows carry has `foresee(asked)`, which returns a sentence or None. One that has no
-    signatures for a seed to fix says so: `takes_seed` is False. One that books otherwise than its statement's event at
-    once has `foreseen_bookings(asked)`: the events that it will book, as far as they are known beforehand. One whose
-    noise, if any, is added to sums, and that needs nothing else from all rows, works in a room: `in_rooms` is True. One
-    whose releases may have sums without labels beside rados, for columns that holders share, has `may_share`, which is
-    True. One whose rados may be tilted has `may_tilt`, which is True.
+    beforehand what so many declared rows carry has `foresee(asked, features)`, which returns a sentence or None:
+    `features` are the table's columns, or None before it is open. One that has no signatures for a seed to fix says so:
+    `takes_seed` is False. One that books otherwise than its statement's event at once has `foreseen_bookings(asked)`:
+    the events that it will book, as far as they are known beforehand. One whose noise, if any, is added to sums, and
+    that needs nothing else from all rows, works in a room: `in_rooms` is True. One whose releases may have sums without
+    labels beside rados, for columns that holders share, has `may_share`, which is True. One whose rados may be tilted
+    has `may_tilt`, which is True.
     """
 
     @property

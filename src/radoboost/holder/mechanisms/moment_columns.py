@@ -1,29 +1,48 @@
 """The columns of a plan: made from declared bounds and from what was released before, and from nothing else (M12).
 
-Numbers are centred by their mean in the outline and scaled by twice their deviation, to [-1, 1], or by three times
-where there are more than two classes; slots of a category stay 0 and 1. All constants are rounded to a grid and stand
-in the release, within its feature map.
+Numbers are centred by their mean in the outline and scaled to [-1, 1] by two deviations, or as far as their bounds go,
+up to what `units_of` has. Slots of a category stay 0 and 1. Means, deviations, ranks and directions are rounded to a
+grid, and all constants stand in the release, within its feature map.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.feature_maps import KNOTS, WIDTH, cosine_terms, pairs
+from radoboost.holder.feature_maps import cosine_terms, pairs
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID
-from radoboost.holder.mechanisms.moment_plan import MOST_FACTORS, Outlook, Plan
+from radoboost.holder.mechanisms.moment_plan import MOST_FACTORS, Outlook, Plan, knots_of
 from radoboost.release.columns import Column
 from radoboost.release.maps import Direction, FeatureMap, Input, Term, names_of, repeated
 from radoboost.release.spectra import LEAST
 from radoboost.tables.columns import listed
 
 MOST_ASKED = 4096  # columns, the constant among them
-DEVIATIONS, MANY_DEVIATIONS = 2.0, 3.0  # that a number is scaled by: of two classes, and of more, which clipping costs
+LEAST_UNIT = 2.0  # deviations that a number is scaled by, however narrow its bounds
 _LEAST_VARIANCE = 0.01  # of a column within its bounds, so that a constant one is not blown up
 _SNAP = 2.0**-20
+
+
+class Units(NamedTuple):
+    """How many deviations a number is scaled by at most, and how many of them cosines count as 1."""
+
+    numbers: float
+    cosines: float
+
+
+def units_of(plan: Plan, n_classes: int) -> Units:
+    """The units of a plan: values beyond `numbers` deviations are cut off, which costs products and many classes most.
+
+    >>> units_of(Plan("hats", False, 0, 19, 8, 1.0), 2), units_of(Plan("products", False, 0, 10, 8, 1.0), 2)
+    (Units(numbers=2.0, cosines=2.0), Units(numbers=2.5, cosines=2.0))
+    """
+    if n_classes > 2:
+        return Units(3.0, 3.0)
+    return Units(2.5 if plan.kind in ("products", "both") else LEAST_UNIT, LEAST_UNIT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,36 +76,45 @@ def plan_map(
     outline: Outline,
     ranks: NDArray[np.float64] | None = None,
     *,
-    deviations: float = DEVIATIONS,
+    n_classes: int = 2,
 ) -> FeatureMap:
     """The columns of a plan as a feature map of the table's `columns`, which have bounds.
 
-    `ranks` are the released histograms of numbers, a column for each, where the plan has ranks. Numbers are in units of
-    so many `deviations`.
+    `ranks` are the released histograms of numbers, a column for each, where the plan has ranks.
     """
+    units = units_of(plan, n_classes)
+    reach = np.clip(1 + np.abs(outline.mean), LEAST_UNIT * outline.deviation, units.numbers * outline.deviation)
     inputs = [
-        _slot(column) if column.name in outlook.groups else _centred(column, mean, deviation * (deviations / 2))
-        for column, mean, deviation in zip(columns, outline.mean.tolist(), outline.deviation.tolist(), strict=True)
+        _slot(column) if column.name in outlook.groups else _centred(column, mean, far)
+        for column, mean, far in zip(columns, outline.mean.tolist(), reach.tolist(), strict=True)
     ]
     by_name = {column.name: column for column in columns}
     if plan.ranks:
         assert ranks is not None
         inputs += [_ranked(by_name[name], ranks[:, k]) for k, name in enumerate(outlook.numbers)]
-    directions = _directions(outlook, plan, outline, len(inputs) - len(columns), deviations)
-    return FeatureMap(tuple(inputs), tuple(_terms(outlook, plan)), directions)
+    directions = _directions(outlook, plan, outline, len(inputs) - len(columns), reach)
+    speeds = (reach / (units.cosines * outline.deviation)).tolist() + [1.0] * (len(inputs) - len(columns))
+    terms = [_faster(term, speeds) if term.kind == "cosine" else term for term in _terms(outlook, plan)]
+    return FeatureMap(tuple(inputs), tuple(terms), directions)
 
 
 def _slot(column: Column) -> Input:
     return Input(column.name, low=column.low, high=column.high)
 
 
-def _centred(column: Column, mean: float, deviation: float) -> Input:
-    """A number, centred by its mean within its bounds, in units of twice the `deviation`."""
+def _faster(cosine: Term, speeds: Sequence[float]) -> Term:
+    """A cosine that varies so much faster with each input."""
+    weights = (weight * speed for weight, speed in zip(cosine.weights, speeds, strict=True))
+    return replace(cosine, weights=tuple(weights))
+
+
+def _centred(column: Column, mean: float, reach: float) -> Input:
+    """A number, centred by its mean within its bounds, which are -1 and 1, in units of its `reach`."""
     assert column.low is not None
     assert column.high is not None
     width = column.high - column.low
     shift = column.low + (1.0 + mean) * (width / 2)
-    return Input(column.name, shift, width * deviation, column.low, column.high, limit=1.0)
+    return Input(column.name, shift, width * (reach / 2), column.low, column.high, limit=1.0)
 
 
 def _ranked(column: Column, counts: NDArray[np.float64]) -> Input:
@@ -109,14 +137,14 @@ def levels_of(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _directions(
-    outlook: Outlook, plan: Plan, outline: Outline, others: int, deviations: float
+    outlook: Outlook, plan: Plan, outline: Outline, others: int, reach: NDArray[np.float64]
 ) -> tuple[Direction, ...]:
-    """The leading directions of all inputs but `others`, each of a variance of at most 1/4, as numbers have it."""
+    """The leading directions of all inputs but `others`, each of a variance of at most 1/4."""
     names = direction_names(outlook, plan)
     if not names:
         return ()
     slots = np.array([name in outlook.groups for name in outlook.names])
-    unit = np.where(slots, 1.0, deviations * outline.deviation)
+    unit = np.where(slots, 1.0, reach)
     values, vectors = np.linalg.eigh(4 * outline.covariance / np.outer(unit, unit))
     weights = (vectors / np.sqrt(np.maximum(values, 1.0)))[:, ::-1][:, : len(names)]
     weights = _snapped(weights.T)
@@ -140,7 +168,9 @@ def _terms(outlook: Outlook, plan: Plan) -> list[Term]:
     ranked = [f"rank({name})" for name in outlook.numbers] if plan.ranks else []
     terms = [Term("linear", (name,)) for name in (*outlook.names, *ranked)]
     if plan.kind in ("hats", "both"):
-        terms += [Term("hat", (name,), knot=knot, width=WIDTH) for name in ranked or outlook.numbers for knot in KNOTS]
+        knots = knots_of(plan.kind, plan.ranks)
+        width = 2 / (len(knots) - 1)
+        terms += [Term("hat", (name,), knot=knot, width=width) for name in ranked or outlook.numbers for knot in knots]
     if plan.kind in ("products", "both"):
         factors = [(name, outlook.groups.get(name)) for name in direction_names(outlook, plan) or outlook.names]
         terms += [Term("product", pair) for pair in pairs(factors)]

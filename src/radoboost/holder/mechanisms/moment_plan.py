@@ -7,34 +7,45 @@ numbers, and how many columns there are, decide whether the table carries more t
     linear      the table's own columns
     hats        and five hats of each number
     products    and squares and products of all columns
-    both        and hats and products; products of the leading directions, if there are many columns
+    both        and six hats of each number, and products; of the leading directions, if there are many columns
     cosines     and random cosines of all numbers together
 
-Hats may be of ranks, for which a histogram of each column is released as well, and any plan may have random cosines
-besides. What the columns of a plan are is in `moment_columns`.
+Hats may be of ranks, five of each, for which a histogram of each column is released as well, and any plan may have
+random cosines besides. What the columns of a plan are is in `moment_columns`.
 
-The constants were tuned once, on the paper's domains.
+The constants were tuned on the paper's domains, and on a few tables more that benchmarks/tables.py names.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from radoboost.holder.feature_maps import KNOTS, MOST_COSINES, n_cosines, pairs
 from radoboost.holder.mechanisms.moment_budget import Shape
+
+
+class _Needs(NamedTuple):
+    """What a kind of plan needs: strength and size for each of its columns, and strength in all."""
+
+    strength: float
+    size: float
+    least: float
+
 
 # Words that a caller may use, and the kind of plan that they ask for; "auto" leaves it to the rule.
 WORDS = {"hats": "hats", "ranks": "hats", "quadratic": "products", "both": "both", "fourier": "cosines"}
 AUTO = "auto"
 MOST_COLUMNS = 1024  # that the rule may choose
+MORE_KNOTS = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)  # of hats beside products, whose numbers reach further
 MOST_FACTORS = 15  # of which plans of the kind "both" have all products
-_LINEAR_BELOW = 300.0  # strength
-_CARRIES = {"both": (20.0, 50.0), "products": (2.5, 30.0), "hats": (1.0, 20.0)}  # strength and size for each column
+_CARRIES = {"both": _Needs(20.0, 50.0, 300.0), "products": _Needs(2.5, 30.0, 200.0), "hats": _Needs(1.0, 20.0, 300.0)}
+# Both of so few inputs need only so much strength for each column: they are worth more than cosines in their place.
+_FEW_INPUTS, _BOTH_OF_FEW = 10, 9.0
 _MOST_FOR_PRODUCTS = 20  # inputs
 _RANKS_FROM = 1000.0  # strength, divided by the root of the number of ranked columns
-_COSINES_FROM, _LEAST_COSINES = 3000.0, 30  # size, and how many there must be room for
+_COSINES_FROM, _LEAST_COSINES = 3500.0, 30  # size, and how many there must be room for
 _ROOM_FOR_COSINES = (10.0, 12.0)  # strength and size for each column, cosines among them
 # How many mean rados and how far each one goes: the first whose limit is above strength for each column.
 LINEAR_ROUNDS = ((100.0, 8, 1.0), (300.0, 32, 4.0), (math.inf, 64, 8.0))
@@ -101,7 +112,7 @@ class Outlook:
         """How many columns a plan has, with the constant."""
         n_numbers, q = len(self.numbers), self.n_factors
         both = self.n_products if len(self.names) <= MOST_FACTORS else q * (q + 1) // 2
-        hats = len(KNOTS) * n_numbers
+        hats = len(knots_of(kind, ranks)) * n_numbers
         extra = {"hats": hats, "products": self.n_products, "both": hats + both}.get(kind, 0)
         return len(self.names) + 1 + extra + ranks * n_numbers + cosines
 
@@ -142,13 +153,22 @@ class Outlook:
         return len(self.numbers) if any(plan.ranks for plan in self.possible()) else 0
 
 
+def knots_of(kind: str, ranks: bool) -> tuple[float, ...]:
+    """Where the hats of a plan lie, within [-1, 1].
+
+    >>> len(knots_of("hats", False)), len(knots_of("both", False)), len(knots_of("both", True))
+    (5, 6, 5)
+    """
+    return MORE_KNOTS if kind == "both" and not ranks else KNOTS
+
+
 def choose(outlook: Outlook, size: float, strength: float, *, sharpen: bool = True, crowding: float = 1.0) -> Plan:
     """The plan of a table: by its noisy `size`, and that in units of noise, `strength`.
 
     Of more than two classes, only a part of both counts for the choice of columns: `crowding` (M18).
 
     >>> choose(Outlook(("a", "b", "c"), {}), 20_000.0, 5000.0)
-    Plan(kind='both', ranks=False, cosines=275, n_columns=300, rounds=16, eta=2.0)
+    Plan(kind='both', ranks=False, cosines=272, n_columns=300, rounds=16, eta=2.0)
     """
     each = strength
     size, strength = size * crowding, strength * crowding
@@ -171,16 +191,18 @@ def _kind(outlook: Outlook, size: float, strength: float) -> tuple[str, bool]:
     """The kind of plan, and whether its hats are of ranks."""
     if outlook.word != AUTO:
         return WORDS[outlook.word], outlook.word == "ranks"
-    n_inputs, kind = len(outlook.names), "linear"
-    if strength >= _LINEAR_BELOW:
-        for candidate in outlook.carried():
-            width, (least_strength, least_size) = outlook.n_columns(candidate), _CARRIES[candidate]
-            if strength >= least_strength * width and size >= least_size * width:
-                kind = candidate
-                break
+    n_inputs = len(outlook.names)
+    kind = next((kind for kind in outlook.carried() if _suffices(outlook, kind, size, strength)), "linear")
     ranked = kind == "hats" or (kind == "both" and n_inputs > MOST_FACTORS)
     enough = 0 < _RANKS_FROM * math.sqrt(len(outlook.numbers)) <= strength
     return kind, ranked and enough and outlook.n_columns(kind, ranks=True) <= MOST_COLUMNS
+
+
+def _suffices(outlook: Outlook, kind: str, size: float, strength: float) -> bool:
+    """Whether a table carries the columns of a kind of plan."""
+    width, needs = outlook.n_columns(kind), _CARRIES[kind]
+    each = _BOTH_OF_FEW if kind == "both" and len(outlook.names) <= _FEW_INPUTS else needs.strength
+    return strength >= max(each * width, needs.least) and size >= needs.size * width
 
 
 def rounds_for(kind: str, strength: float, sharpen: bool = True) -> tuple[int, float]:

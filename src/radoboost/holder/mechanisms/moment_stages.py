@@ -27,13 +27,7 @@ from radoboost.holder.mechanisms.moment_classes import (
     WhitenClasses,
     WhitenedClasses,
 )
-from radoboost.holder.mechanisms.moment_columns import (
-    DEVIATIONS,
-    MANY_DEVIATIONS,
-    plan_map,
-    planned_columns,
-    read_outline,
-)
+from radoboost.holder.mechanisms.moment_columns import plan_map, planned_columns, read_outline
 from radoboost.holder.mechanisms.moment_passes import (
     CONSTANT_VALUE,
     GRID,
@@ -295,11 +289,10 @@ class Stages:
         if self.plan.ranks:
             ranks = self.blocks["ranks"] = self._ranks(outlook.numbers)
             self.block_columns["ranks"] = outlook.numbers
-        outline, deviations = read_outline(second, noise), DEVIATIONS if self._two else MANY_DEVIATIONS
-        plan = self.plan
+        outline, plan, n_classes = read_outline(second, noise), self.plan, self._shape.n_classes
         self.map = FeatureMap.from_dict(
             run.agreed_data(
-                lambda: plan_map(outlook, plan, sphere.columns, outline, ranks, deviations=deviations).to_dict()
+                lambda: plan_map(outlook, plan, sphere.columns, outline, ranks, n_classes=n_classes).to_dict()
             )
         )
         run.source = mapped(run.source, self.map)

@@ -145,17 +145,20 @@ class Moments:
         if not asked.declared.all_private:
             self._check_shape(asked, _known_features(asked))
 
-    def foresee(self, asked: Asked) -> str | None:
-        """Which columns about so many declared rows carry; None where that, or how many columns there are, is open."""
-        foreseen = self._foreseen(asked)
+    def foresee(self, asked: Asked, features: Sequence[str] | None = None) -> str | None:
+        """Which columns about so many declared rows carry; None where that, or how many columns there are, is open.
+
+        `features` are the table's columns, once it is open: without declared bounds nothing else says how many.
+        """
+        foreseen = self._foreseen(asked, features)
         return None if foreseen is None else foreseen.sentence()
 
-    def _foreseen(self, asked: Asked) -> "Foreseen | None":
-        names = declared_features(asked)
-        if asked.rows is None or names is None:
+    def _foreseen(self, asked: Asked, features: Sequence[str] | None = None) -> "Foreseen | None":
+        if asked.rows is None or (features is None and asked.declared.all_private):
             return None
         from radoboost.holder.foreseen import foresee
 
+        names = _known_features(asked) if features is None else features
         outlook = _outlook(asked, names)
         return foresee(self, asked.rows, outlook, _shape(asked, names, outlook))
 
