@@ -6,8 +6,10 @@ was summed: so scores are not log odds. Private counts of rows by score and clas
     log odds = slope s / sqrt(1 + bend s**2)       with one slope for scores above 0 and one for those below
 
 The posterior mean of both slopes and of the bend, given the counts and the noise that they declare, is what is taken.
-The scale that both slopes share goes into theta, so that scores near 0 are log odds. Releases of earlier versions have
-no counts: their theta stays, and the link is what is likely before anything is known.
+The rows that are counted are those that theta was fitted to, and it fits them better than others: for new rows log odds
+are taken 1 - p / chi2 times, with p columns and twice the gain chi2 in log likelihood (van Houwelingen and le Cessie,
+1990). The scale that both slopes share goes into theta, so that scores near 0 are log odds. Releases of earlier
+versions have no counts: their theta stays, and the link is what is likely before anything is known.
 """
 
 import math
@@ -17,6 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr, expit
 
 from radoboost.errors import ArgumentError, ModelError
 from radoboost.release import Release
@@ -29,6 +32,7 @@ _LOG_SLOPES = np.linspace(math.log(0.05), math.log(8.0), 60)
 _BENDS = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 _FARTHEST = 1.8  # of the upper edge: up to where scores beyond it are thought to lie
 _STEEPEST = 4.0  # change of the log density of scores over the upper edge
+_LEAST_LEFT = 0.5  # of log odds, for new rows, where there is hardly any gain
 _FIELDS = ("up", "down", "bend", "scale")
 
 
@@ -113,18 +117,22 @@ class Link:
 
 
 def score_link(release: Release) -> Link:
-    """The link of the scores that follow from released moments: by the counts in it, or without any, for older ones."""
+    """The link of the scores that follow from released moments, for new rows.
+
+    It is by the counts in the release, or without any, for older ones.
+    """
     mechanism = release.mechanism
     if "scores" in release.blocks:
-        counts = release.blocks["scores"].reshape(2, 2, len(EDGES) + 1)
-        return fitted_link(counts, float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]))
+        counts, unit = release.blocks["scores"].reshape(2, 2, len(EDGES) + 1), float(mechanism["score_unit"])
+        link = fitted_link(counts, float(mechanism["noise"]["scores"]), unit)
+        return for_new_rows(link, counts, unit, len(release.columns))
     _, unit = weights_and_unit(release.blocks, mechanism, release.columns)
     guess = fitted_link(np.zeros((2, 2, len(EDGES) + 1)), 0.0, unit)
     return Link(guess.scale, guess.scale, guess.bend * guess.scale**2)
 
 
 def fitted_link(counts: NDArray[np.float64], noise_std: float, unit: float) -> Link:
-    """The link by noisy counts of rows: [score above 0][positive class][size of the score, by `EDGES` times `unit`].
+    """The link of counted rows, by noisy counts: [score above 0][positive class][size, by `EDGES` times `unit`].
 
     >>> many = np.array([[[4000, 2000, 600], [3000, 800, 60]], [[3000, 800, 60], [4000, 2000, 600]]])
     >>> link = fitted_link(many.astype(float), 10.0, 1.0)
@@ -144,6 +152,39 @@ def fitted_link(counts: NDArray[np.float64], noise_std: float, unit: float) -> L
     return Link(math.exp((up - down) / 2), math.exp((down - up) / 2), bend / scale**2, scale)
 
 
+def for_new_rows(link: Link, counts: NDArray[np.float64], unit: float, n_columns: int) -> Link:
+    """The link with its log odds shortened by about as much as so many fitted columns make them too long.
+
+    >>> many = np.array([[[4000, 2000, 600], [3000, 800, 60]], [[3000, 800, 60], [4000, 2000, 600]]])
+    >>> link = fitted_link(many.astype(float), 10.0, 1.0)
+    >>> [round(for_new_rows(link, many, 1.0, n).scale / link.scale, 2) for n in (1, 300, 10_000)]
+    [1.0, 0.9, 0.5]
+    """
+    gain = 2 * _gain(link, counts, np.array(EDGES) * unit)
+    left = max(_LEAST_LEFT, 1 - n_columns / max(gain, 1.0))
+    return replace(link, scale=link.scale * left, bend=link.bend / left**2)
+
+
+def _gain(link: Link, counts: NDArray[np.float64], edges: NDArray[np.float64]) -> float:
+    """By how much the link raises the log likelihood of so many rows over that of their shares alone."""
+    points, masses = _within_sizes(edges)
+    rows = np.maximum(counts.sum(axis=1), 0.0)[:, :, None] * masses / masses.sum()
+    chances = expit([link.log_odds(side * link.scale * points) for side in (-1, 1)])
+    share = (rows * chances).sum() / max(rows.sum(), 1.0)
+    return float(rows.sum() * _entropy(share) - (rows * _entropy(chances)).sum())
+
+
+def _entropy(chance: Any) -> Any:
+    return entr(chance) + entr(1 - chance)
+
+
+def _within_sizes(edges: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points within each of three sizes of scores, a row for each, and their weights in an integral."""
+    low, high = np.append(0.0, edges), np.append(edges, _FARTHEST * edges[-1])
+    steps, masses = np.polynomial.legendre.leggauss(5)
+    return (low + high)[:, None] / 2 + (high - low)[:, None] / 2 * steps, masses
+
+
 def _likelihoods(
     right: NDArray[np.float64], wrong: NDArray[np.float64], noise_std: float, edges: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -152,11 +193,9 @@ def _likelihoods(
     Right less wrong, less what is expected of so many, has the noise of both counts and that of the sample. Within a
     size, scores are spread as the numbers of its neighbours say.
     """
-    low, high = np.append(0.0, edges), np.append(edges, _FARTHEST * edges[-1])
-    total, centre = right + wrong, (low + high) / 2
-    steps, masses = np.polynomial.legendre.leggauss(5)
-    points = centre[:, None] + (high - low)[:, None] / 2 * steps
-    density = np.maximum(total, max(noise_std, 1.0)) / (high - low)
+    points, masses = _within_sizes(edges)
+    total, centre = right + wrong, points[:, len(masses) // 2]
+    density = np.maximum(total, max(noise_std, 1.0)) / np.diff([0.0, *edges, _FARTHEST * edges[-1]])
     tilt = np.clip(np.gradient(np.log(density), centre), -_STEEPEST / edges[-1], _STEEPEST / edges[-1])
     weights = masses * np.exp(tilt[:, None] * (points - centre[:, None]))
     weights /= weights.sum(axis=1, keepdims=True)
