@@ -23,6 +23,7 @@ from radoboost.adversary.rates import CHOOSING, CONFIDENCE, LEAST_RUNS, rate_abo
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
+from radoboost.holder.mechanisms.moment_passes import MOST_ROWS
 from radoboost.holder.mechanisms.moment_plan import AUTO, WORDS
 from radoboost.holder.mechanisms.records import check_person
 from radoboost.holder.run import Run
@@ -74,6 +75,7 @@ def audit(
     columns: str = "auto",
     wide: bool = False,
     n_classes: int = 2,
+    others: int | None = None,
     room: tuple[int, int] | None = None,
     progress: bool = False,
 ) -> Audit:
@@ -83,9 +85,10 @@ def audit(
     `max_rows` the canary is a whole person, of whom that many rows contribute at most. A `raw` canary is a row with a
     category and a gap, which a schema reads: so what it makes of cells is attacked as well. `columns` is the word for
     the columns that a release of `moments` has, as in `craft`; a `wide` canary has 16 of its own, so that
-    columns="both" takes products of directions. Tables may have more than two classes, `n_classes`. A `room` of so many
-    holders, of whom so many may be lost or collude, is attacked by as many who collude: noise is then by shares, and
-    theirs are known.
+    columns="both" takes products of directions. Tables may have more than two classes, `n_classes`. By default few
+    records are known beside the canary, and "auto" makes a linear plan of them; with so many `others` it makes what it
+    would of a table of that size. A `room` of so many holders, of whom so many may be lost or collude, is attacked by
+    as many who collude: noise is then by shares, and theirs are known.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
 
@@ -115,6 +118,9 @@ def audit(
         if mechanism.law != "noisy moments":
             raise ArgumentError(f"{mechanism.name} is not attacked with more than two classes; leave n_classes out")
         options["n_classes"] = n_classes
+    if others is not None:
+        _check_others(mechanism, others, max_rows)
+        options["others"] = others
     if room is not None:
         options["run"] = _room_view(mechanism, room, max_rows)
     with show_progress("runs") if progress else no_progress() as bar:
@@ -134,6 +140,13 @@ def _check_words(mechanism: Mechanism, columns: str, two_canaries: bool) -> None
         )
     if two_canaries:
         raise ArgumentError("a wide canary is a record of numbers; leave wide out")
+
+
+def _check_others(mechanism: Mechanism, others: int, max_rows: int | None) -> None:
+    if mechanism.law != "noisy moments" or max_rows is not None:
+        raise ArgumentError("other records are for the attack of moments on a record or a label; leave others out")
+    if isinstance(others, bool) or not isinstance(others, int) or not 2 <= others <= MOST_ROWS // 2:
+        raise ArgumentError(f"others must be a whole number from 2 to {MOST_ROWS // 2:,}; it is {others!r}")
 
 
 def _room_view(mechanism: Mechanism, room: tuple[int, int], max_rows: int | None) -> type[Run]:
@@ -229,7 +242,8 @@ def audit_moments(
     columns: str = "auto",
     wide: bool = False,
     n_classes: int = 2,
-    **others: Any,
+    others: int | None = None,
+    **unused: Any,
 ) -> Audit:
     """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
 
@@ -240,7 +254,7 @@ def audit_moments(
     """
     scores = moments_runs(
         mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds, raw=raw, columns=columns,
-        wide=wide, n_classes=n_classes,
+        wide=wide, n_classes=n_classes, others=others,
     )  # fmt: skip
     return _audit(mechanism, scores)
 

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.adversary.canary import Canary, row_of_numbers
+from radoboost.adversary.crowd import Crowd
 from radoboost.adversary.row_sums import RowSums, cells_of
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
@@ -102,6 +103,7 @@ def attack_moments(
     columns: str = "auto",
     far: bool = False,
     n_classes: int = 2,
+    others: int | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Event]]:
     """Statistics of `runs` releases with the canary and of as many without, a row each; and what is claimed.
 
@@ -110,19 +112,24 @@ def attack_moments(
 
     `run` lets tests attack faulty noise. No run begins once `going` returns False. With `private_bounds` none are
     declared. `columns` is the word for the columns that a release has. A record that is replaced is its own opposite,
-    with the other label, but for bins that it is on the edge of; one that is `far` differs in its features.
+    with the other label, but for bins that it is on the edge of; one that is `far` differs in its features. There are
+    about so many `others`, or as many as suit the noise: few, of which "auto" makes a linear plan.
     """
     d = len(canary.values) + 1
     sums = RowSums(get_engine("auto"), n_classes)
     declared = Declared({}, all_private=True) if private_bounds else canary.declared
     shape = Shape(d, n_classes=n_classes)
-    pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(shape) / 2))
-    others = [1] * pairs + [0] * pairs
+    if others is None:
+        pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(shape) / 2))
+        known, runner = [1] * pairs + [0] * pairs, Threads(1)
+    else:
+        pairs = max(1, others // 2)
+        known, runner = [1, 0], Crowd([pairs, pairs, 1])
     instead = _instead(mechanism, canary, far)
     place = 1 if n_classes == 2 or instead is not None else 2
     tables = [
-        canary.table([*others, place]),
-        canary.table(others) if instead is None else canary.table([*others, instead.place], last=instead.values),
+        canary.table([*known, place]),
+        canary.table(known) if instead is None else canary.table([*known, instead.place], last=instead.values),
     ]
     knowledge = _Knowledge(_Row(canary.values, place), instead, pairs, sums)
     listening = _listening(run)
@@ -130,7 +137,7 @@ def attack_moments(
     n_done = 0
     while n_done < runs and going():
         for which, table in enumerate(tables):
-            listener = listening(table, sums.engine, Threads(1), _key(key, which, n_done))
+            listener = listening(table, sums.engine, runner, _key(key, which, n_done))
             made = _make(mechanism, listener, declared, columns, sums.classes)
             statistics[which, n_done] = _statistics(made, knowledge, listener.heard)
         n_done += 1

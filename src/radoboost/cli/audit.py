@@ -42,6 +42,14 @@ def audit(
     n_classes: Annotated[
         int, typer.Option(metavar="K", help="How many classes the attacked tables have; more than two for moments.")
     ] = 2,
+    others: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Attack moments on a row beside about N others, all known, so that --columns auto makes what it "
+            "makes of so many; by default there are few.",
+        ),
+    ] = None,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
     max_rows: Annotated[
         int | None,
@@ -75,6 +83,7 @@ def audit(
       rado audit --epsilon 4 --raw
       rado audit --epsilon 4 --columns ranks
       rado audit --epsilon 4 --columns both --wide
+      rado audit --epsilon 4 --others 4000 --runs 1000
       rado audit --epsilon 4 --n-classes 5
       rado audit --epsilon 4 --parties 5 --tolerate 1
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
@@ -96,7 +105,7 @@ def audit(
     result = attack(
         chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
         private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, n_classes=n_classes,
-        room=room, progress=not as_json,
+        others=others, room=room, progress=not as_json,
     )  # fmt: skip
     print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
     if not result.holds:
