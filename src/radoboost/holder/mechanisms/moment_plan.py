@@ -42,10 +42,11 @@ MORE_KNOTS = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)  # of hats beside products, whose
 MOST_FACTORS = 15  # of which plans of the kind "both" have all products
 _CARRIES = {"both": _Needs(20.0, 50.0, 300.0), "products": _Needs(2.5, 30.0, 200.0), "hats": _Needs(1.0, 20.0, 300.0)}
 # Both of so few inputs need only so much strength for each column: they are worth more than cosines in their place.
-_FEW_INPUTS, _BOTH_OF_FEW = 10, 9.0
+_FEW_INPUTS, _BOTH_OF_FEW = 10, 10.0
 _MOST_FOR_PRODUCTS = 20  # inputs
 _RANKS_FROM = 1000.0  # strength, divided by the root of the number of ranked columns
-_COSINES_FROM, _LEAST_COSINES = 3500.0, 30  # size, and how many there must be room for
+_COSINES_FROM, _LEAST_COSINES = 3500.0, 30  # size, and how many there must be room for;
+_COSINES_PER_NUMBER = 2  # and so many for each number: a few of many numbers together carry noise alone
 _ROOM_FOR_COSINES = (10.0, 12.0)  # strength and size for each column, cosines among them
 # How many mean rados and how far each one goes: the first whose limit is above strength for each column.
 LINEAR_ROUNDS = ((100.0, 8, 1.0), (300.0, 32, 4.0), (math.inf, 64, 8.0))
@@ -182,7 +183,7 @@ def choose(outlook: Outlook, size: float, strength: float, *, sharpen: bool = Tr
             number / least for number, least in zip((strength, size), _ROOM_FOR_COSINES, strict=True)
         )
         room = math.floor(min(MOST_COSINES, by_strength, by_size)) - width
-        cosines = room if room >= _LEAST_COSINES else 0
+        cosines = room if room >= max(_LEAST_COSINES, _COSINES_PER_NUMBER * len(outlook.numbers)) else 0
     width += cosines
     return Plan(kind, ranks, cosines, width, *rounds_for(kind, each / width, sharpen))
 
