@@ -275,7 +275,7 @@ def test_audits(benchmark, monkeypatch, tmp_path, holds, code):
     monkeypatch.setattr(module, "RESULTS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["audits.py"])
     ends_with(module, code)
-    assert len(kept["audits"]) == 2 * (3 + 3 * (2 + 6 + 1 + 6) + 2 + 1)
+    assert len(kept["audits"]) == 2 * (3 + 3 * (2 + 6 + 1 + 6) + 2 * 3 + 2 + 1)
 
 
 def test_audits_have_a_raw_row(benchmark):

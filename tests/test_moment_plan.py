@@ -263,7 +263,7 @@ def outlook_of(n_numbers, n_slots=0, word="auto"):
     ("n_numbers", "size", "strength", "kind", "ranks"),
     [
         (10, 1e6, 199.9, "linear", False), (10, 1e6, 200.0, "products", False),  # p = 66, both = 126
-        (10, 1e6, 1133.9, "products", False), (10, 1e6, 1134.0, "both", False),
+        (10, 1e6, 1259.9, "products", False), (10, 1e6, 1260.0, "both", False),
         (10, 6299.0, 1e5, "products", False), (10, 6300.0, 1e5, "both", False),
         (11, 1e6, 2879.9, "products", False), (11, 1e6, 2880.0, "both", False),  # 144, of more than ten numbers
         (10, 1979.0, 1e4, "hats", True), (10, 1980.0, 1e4, "products", False),
@@ -288,6 +288,10 @@ def test_cosines_fill_what_room_there_is():
         plan = choose(outlook, size, strength)
         assert (plan.kind, plan.cosines) == ("both", cosines) and plan.n_columns == 28 + cosines
     assert choose(outlook, 9e9, 199.0).cosines == 0  # linear
+    many = outlook_of(28, 9)  # hats = 178; two cosines for each number, of which slots are none
+    for strength, cosines in ((2339.0, 0), (2340.0, 56), (3000.0, 122)):
+        plan = choose(many, 9e9, strength)
+        assert (plan.kind, plan.cosines) == ("hats", cosines)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from radoboost.holder.mechanisms.moments import Moments
 BEST_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4)
 TYPICAL = 0.2  # the best error by which a table is judged
 TOO_MUCH, NEAR = 0.42, 0.22  # errors of a typical table: above the first it is useless, below the second nearly as good
-_STANDING_OUT = 4.0  # times m / s; of whole numbers the nearest to what was measured on main tables
+_STANDING_OUT = 4.0  # times m / s; of whole numbers about the nearest to what was measured on main tables
 _FEWEST = 6.0  # directions; by that factor, no main table of more columns had fewer at any epsilon
 _MOST_ROWS, _LEAST_EPSILON, _MOST_EPSILON = 10**12, 1e-6, 1000.0
 
