@@ -9,6 +9,7 @@ from radoboost.errors import RoomError
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.messages import place_of, read
 from radoboost.holder.room.secure_sums import ROUNDS, SecureSum, secure_sum
+from radoboost.holder.room.stops import Stops
 from rooms import PATIENCE, Room, check_totals, killed_after, played, say_stop
 
 
@@ -109,6 +110,45 @@ def test_more_than_can_be_missed_who_stop_are_named_at_once(rng):
         outcomes = played(room.sums(), rng, alive, **AT_ONCE)
         for name in ("h00", "h02", "h04"):
             assert "the room lost h01, h03" in str(outcomes[name])
+
+
+def test_who_sends_its_last_message_and_then_stops_is_not_lost(rng):
+    """Both happen between two looks of another holder: at the messages, and at who has stopped."""
+    room = Room(rng, 7)
+    sums, view = room.sums(), room.views["h00"]
+    others, names = {name: sums[name] for name in room.names[1:]}, view.names
+
+    def names_before_the_others_go_on(prefix):
+        there = names(prefix)
+        if prefix.endswith("/unmask/") and not stopped:
+            assert len(there) < room.seats.threshold
+            stopped.update(played(others, rng))
+            for name in others:
+                say_stop(room, name)
+        return there
+
+    stopped = {}
+    view.names = names_before_the_others_go_on
+    for now in range(20):
+        for one in (sums["h00"], *others.values()):
+            if not stopped:
+                one.step(now / 100)
+    total = sums["h00"].step(1.0)
+    assert len(check_totals(room, {**stopped, "h00": total})) == 7
+
+
+def test_who_stopped_first_is_found_with_those_who_stopped_for_it(rng):
+    """North is looked for first and is not there yet; then both north and west stop."""
+    room = Room(rng, 3)
+
+    class Late:
+        def get(self, name):
+            content = room.box.get(name)
+            for one in ("h01", "h02"):
+                say_stop(room, one)
+            return content
+
+    assert Stops(Late(), room.seats).among(["h01", "h02"]) == {"h01", "h02"}
 
 
 def test_nobody_stops_another(rng):

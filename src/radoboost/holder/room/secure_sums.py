@@ -140,7 +140,7 @@ class SecureSum:
         self._members = {KEYS: tuple(names)}  # who is expected in each round
         self._messages: dict[str, dict[str, Message]] = {kind: {} for kind in ROUNDS}
         self._heard = {place: list(what) for place, what in sorted((heard or {}).items())}
-        self._stops = Stops(mailbox, seats)
+        self._stops, self._stopped = Stops(mailbox, seats), set[str]()
         self._round, self._since = "", 0.0
         self._after = session(seats.agreement, stage).hex()  # then the SHA-256 of the last list
         self._list: Message | None = None  # the list of this round, once it is there
@@ -172,6 +172,7 @@ class SecureSum:
             self._check_unused()
             self._begin(KEYS, {**self._own_secrets.keys(), "heard": self._heard}, {}, now)
             return True
+        self._stopped = self._stops.among(self._members[KEYS])  # first: whoever stops has sent its last before that
         self._gather()
         if self._round in (CONFIRM, UNMASK):
             return self._answered(now)
@@ -275,14 +276,13 @@ class SecureSum:
             return True
         seen = sorted(self._messages[self._round])
         missing = [name for name in members if name not in seen]
-        stopped = self._stops.among(members)
-        late = [name for name in missing if name not in stopped]
-        makers = [name for name in seen if name not in stopped]
+        late = [name for name in missing if name not in self._stopped]
+        makers = [name for name in seen if name not in self._stopped]
         turn = makers.index(self._name) if self._name in makers else len(makers)
         waited = now - self._since
         patient = waited < self._patience * (1 + min(turn, 1))
         if len(seen) + len(late) * patient < self._least:
-            raise self._lost([name for name in missing if name in stopped or not patient])
+            raise self._lost([name for name in missing if name in self._stopped or not patient])
         if waited >= self._patience * (3 + self._seats.most_lost):
             raise RoomError(f"nobody made a list of who is in ({place}): {', '.join(seen)} are silent; open a new room")
         if self._has_listed or self._name not in seen or waited < self._patience * (turn + bool(late)):
@@ -361,7 +361,7 @@ class SecureSum:
         seen, present = self._messages[self._round], self._members[UNMASK]
         if len(seen) < self._seats.threshold:
             missing = [name for name in present if name not in seen]
-            stopped = self._stops.among(missing)
+            stopped = [name for name in missing if name in self._stopped]
             patient = now - self._since < 2 * self._patience
             if not patient or len(present) - len(stopped) < self._seats.threshold:
                 raise self._lost([name for name in missing if name in stopped or not patient])

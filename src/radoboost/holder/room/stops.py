@@ -55,13 +55,20 @@ class Stops:
         self._read: dict[str, bool] = {}
 
     def among(self, names: Collection[str]) -> set[str]:
-        """Those of them who have stopped; what lies in such a place and is not signed by its holder is ignored."""
-        for name in names:
-            if name not in self._read:
-                place = place_of(ONCE, STOP, name)
-                content = self._mailbox.get(place)
-                if content is not None:
-                    self._read[name] = self._is_one(content, place)
+        """Those of them who have stopped; what lies in such a place and is not signed by its holder is ignored.
+
+        Some stop because others did: as long as one is found, all are looked for again, so that whoever was first is
+        among them.
+        """
+        n_read = -1
+        while n_read < len(self._read):
+            n_read = len(self._read)
+            for name in names:
+                if name not in self._read:
+                    place = place_of(ONCE, STOP, name)
+                    content = self._mailbox.get(place)
+                    if content is not None:
+                        self._read[name] = self._is_one(content, place)
         return {name for name in names if self._read.get(name)}
 
     def _is_one(self, content: bytes, place: str) -> bool:
