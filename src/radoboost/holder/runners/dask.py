@@ -20,7 +20,6 @@ from radoboost.holder.passes import Pass, RowPass, S
 from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner
 from radoboost.holder.runners.dask_clients import (
     address_of,
-    check_addresses,
     explained,
     hosts_for_tasks,
     opened_client,
@@ -249,11 +248,15 @@ class DaskRunner(ClusterRunner):
 
     @property
     def _only(self) -> dict[str, Any]:
-        """Where tasks may go, as Dask has it."""
-        return {
-            "workers": hosts_for_tasks(self._client, trust_network=self._trusts),
-            "allow_other_workers": False,
-        }
+        """Where tasks may go, as Dask has it; workers are looked at first."""
+        return {"workers": self._check_workers(), "allow_other_workers": False}
+
+    def _check_workers(self) -> list[str] | None:
+        """Refuse workers that may not have rows, and say which hosts may have tasks.
+
+        Some may have come since the pass began: kept rows move to any worker if the one that has them retires.
+        """
+        return hosts_for_tasks(self._client, trust_network=self._trusts)
 
     @contextmanager
     def _started(self, collections: list[Any]) -> Iterator[list[Any]]:
@@ -284,9 +287,10 @@ class DaskRunner(ClusterRunner):
                 parts[:] = [future for future in parts if future.status == "pending"]
                 tell(n_parts - len(parts))
             if all(future.status == "finished" for future in wanted):
+                self._check_workers()
                 return
-            if time.monotonic() - seen > _CALM and (workers := self._client.nthreads()):
-                check_addresses(workers, trust_network=self._trusts)  # of those that came since
+            if time.monotonic() - seen > _CALM and self._client.nthreads():
+                self._check_workers()
                 seen = time.monotonic()
             elif PATIENCE > time.monotonic() - seen > _LONELY:
                 self._bar("no worker yet: waiting", 0, None)

@@ -71,15 +71,23 @@ def check_addresses(addresses: Iterable[str], *, trust_network: bool) -> None:
 
 
 def hosts_for_tasks(client: Any, *, trust_network: bool) -> list[str] | None:
-    """The hosts whose workers may have tasks; None where all may.
+    """The hosts whose workers may have tasks, once all workers were looked at; None where all may.
 
     A worker may join while a pass runs. Where nothing is encrypted the scheduler must not give it any task, if it is
     elsewhere: rows and keys would be on their way before anybody could refuse it.
     """
+    workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+    check_addresses(workers, trust_network=trust_network)
     if trust_network or address_of(client).startswith((*_ENCRYPTED, "inproc")):
         return None
-    here = [urlsplit(address).hostname or "" for address in client.nthreads() if is_loopback(address)]
-    return sorted({*_THIS_MACHINE, *here})
+    hosts = {*_THIS_MACHINE, *(urlsplit(address).hostname or "" for address in workers if is_loopback(address))}
+    for address, about in workers.items():
+        if str(about["name"]) in hosts:  # Dask would take it for all workers of that host
+            raise ArgumentError(
+                f"the Dask worker at {address} is called {about['name']}, as a host is, and would get tasks that are "
+                "for workers there; start it with another --name"
+            )
+    return sorted(hosts)
 
 
 def _connected(cluster: Any) -> Any:
