@@ -91,24 +91,24 @@ def test_counts_of_nothing_but_noise_leave_what_was_likely_before():
 
 
 def test_log_odds_are_shortened_for_rows_that_nothing_was_fitted_to(rng):
-    """Least squares with 80 columns of 600 rows: on 20,000 new rows a slope of 1 is near, and without that it is not.
+    """Least squares with 60 columns of 1,500 rows: on 20,000 new rows a slope of 1 is nearer than without that.
 
-    Slopes of tables differ by about 0.2, so that the mean of 24 has a standard error of 0.04. It is off by 5 of these
+    Slopes of tables differ by about 0.07, so that the mean of 24 has a standard error of 0.015. It is off by 5 of these
     with a chance of 6e-7.
     """
-    weights = np.append(np.full(4, 0.6), np.zeros(76))
+    weights = np.append(np.full(4, 0.6), np.zeros(56))
     slopes = {}
     for _ in range(24):
-        x, new = rng.normal(size=(600, 80)), rng.normal(size=(20_000, 80))
+        x, new = rng.normal(size=(1500, 60)), rng.normal(size=(20_000, 60))
         y, seen = (np.where(rng.random(len(rows)) < expit(rows @ weights), 1, -1) for rows in (x, new))
         theta = np.linalg.lstsq(x, y, rcond=None)[0]
         scores, unit = x @ theta, float(np.sqrt(np.square(x @ theta).mean()))
         counts = exact_counts(scores, y, unit)
         plain = fitted_link(counts, 1.0, unit)
-        for name, link in (("counted", plain), ("new", for_new_rows(plain, counts, unit, 80))):
+        for name, link in (("counted", plain), ("new", for_new_rows(plain, counts, unit, 60))):
             odds = link.log_odds(link.scale * (new @ theta))
             slopes.setdefault(name, []).append(_slope(odds, seen))
-    assert np.mean(slopes["counted"]) < 0.75 and 0.72 < np.mean(slopes["new"]) < 1.2
+    assert np.mean(slopes["counted"]) < 0.88 < np.mean(slopes["new"]) < 1.1
 
 
 def _slope(odds, labels):
@@ -120,14 +120,27 @@ def _slope(odds, labels):
     return slope
 
 
+@pytest.mark.parametrize("epsilon", [5.0, 30.0])
+def test_a_rare_class_stays_rare(epsilon, rng):
+    """5 % are positive, and columns tell little: that they are rare is no gain of columns, and stays in log odds.
+
+    The mean probability has a standard error of 0.002 by the noise of counts at epsilon 5, and is off by 0.01 besides.
+    """
+    x, new = np.clip(rng.normal(size=(2, 8000, 3)), -3, 3)
+    y = (rng.random(8000) < expit(0.5 * x[:, 0] - 3.0)).astype(int)
+    release = rb.craft(x, y, mechanism=rb.Moments(epsilon), bounds=BOUNDS, classes=(0, 1), columns="both", counts=None)
+    chances = rb.MomentsClassifier().fit_rados(release).predict_proba(new)[:, 1]
+    assert chances.mean() == pytest.approx(y.mean(), abs=0.03)
+
+
 @pytest.mark.parametrize(("noise", "total"), [(1e6, 5.0), (30.0, 0.0), (30.0, -20.0)])
-def test_without_a_gain_half_of_the_log_odds_is_left(noise, total):
+def test_without_a_gain_most_of_the_log_odds_is_left(noise, total):
     counts = np.full((2, 2, 3), total)
     link = fitted_link(counts, noise, 1.0)
     short = for_new_rows(link, counts, 1.0, 50)
     some = np.linspace(-3, 3, 13)
     np.testing.assert_allclose(
-        short.log_odds(short.scale * some), link.log_odds(link.scale * some) / 2, rtol=0, atol=1e-12
+        short.log_odds(short.scale * some), 0.8 * link.log_odds(link.scale * some), rtol=0, atol=1e-12
     )
 
 

@@ -11,8 +11,9 @@ count for it. Plain averages are worse where columns differ between holders. Hol
 would rather have given than not are left out, unless it is all of them.
 
 Counts of rows by score are of each holder's own scores, and tell nothing of those of the average. So each theta_k is
-first scaled by its own counts, such that its scores near 0 are log odds; the average has no link, and its probabilities
-are rough. Standard errors are those that the declared noise gives, with weights H_k, and that scale, taken as they are.
+first scaled by its own counts, such that its scores near 0 are log odds, of its own rows: the average fits these no
+better than others. It has no link, and its probabilities are rough. Standard errors are those that the declared noise
+gives, with weights H_k, and that scale, taken as they are.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 from radoboost.learner.effects import dependencies, parts_of
 from radoboost.learner.groups import settling
-from radoboost.learner.link import score_link
+from radoboost.learner.link import counted_link
 from radoboost.learner.model import Model
 from radoboost.learner.moments import without
 from radoboost.learner.uncertainty import Curvature, empty_chance, measure
@@ -133,7 +134,7 @@ def _own(part: Part) -> Own:
     curvature, whitened = Curvature.of(blocks["moment:C2"], floor), whitened_theta(blocks, mechanism)
     nothing, constant = _nothing(part)
     factors = column_factors(blocks, mechanism, release.columns)
-    to_columns = score_link(release).scale * without(nothing, constant) @ settling(release) @ factors
+    to_columns = counted_link(release).scale * without(nothing, constant) @ settling(release) @ factors
     doubt = measure(release, curvature, to_columns, whitened, [range(d)], nothing)
     back = curvature.vectors.T @ np.linalg.inv(factors)
     weight = back.T @ (back / curvature.inverses[:, None])

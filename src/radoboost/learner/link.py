@@ -8,8 +8,9 @@ was summed: so scores are not log odds. Private counts of rows by score and clas
 The posterior mean of both slopes and of the bend, given the counts and the noise that they declare, is what is taken.
 The rows that are counted are those that theta was fitted to, and it fits them better than others: for new rows log odds
 are taken 1 - p / chi2 times, with p columns and twice the gain chi2 in log likelihood (van Houwelingen and le Cessie,
-1990). The scale that both slopes share goes into theta, so that scores near 0 are log odds. Releases of earlier
-versions have no counts: their theta stays, and the link is what is likely before anything is known.
+1990; here over log odds of 0, for that is where they shrink to). The scale that both slopes share goes into theta, so
+that scores near 0 are log odds. Releases of earlier versions have no counts: their theta stays, and the link is what is
+likely before anything is known.
 """
 
 import math
@@ -32,7 +33,7 @@ _LOG_SLOPES = np.linspace(math.log(0.05), math.log(8.0), 60)
 _BENDS = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 _FARTHEST = 1.8  # of the upper edge: up to where scores beyond it are thought to lie
 _STEEPEST = 4.0  # change of the log density of scores over the upper edge
-_LEAST_LEFT = 0.5  # of log odds, for new rows, where there is hardly any gain
+_LEAST_LEFT = 0.8  # of log odds, for new rows: the formula is for a gain well above the number of columns
 _FIELDS = ("up", "down", "bend", "scale")
 
 
@@ -117,18 +118,25 @@ class Link:
 
 
 def score_link(release: Release) -> Link:
-    """The link of the scores that follow from released moments, for new rows.
+    """The link of the scores that follow from released moments, for new rows."""
+    link = counted_link(release)
+    if "scores" not in release.blocks:
+        return link
+    return for_new_rows(link, _counts(release), float(release.mechanism["score_unit"]), len(release.columns))
 
-    It is by the counts in the release, or without any, for older ones.
-    """
+
+def counted_link(release: Release) -> Link:
+    """The link for the rows of the table: by the counts in the release, or without any, for older ones."""
     mechanism = release.mechanism
     if "scores" in release.blocks:
-        counts, unit = release.blocks["scores"].reshape(2, 2, len(EDGES) + 1), float(mechanism["score_unit"])
-        link = fitted_link(counts, float(mechanism["noise"]["scores"]), unit)
-        return for_new_rows(link, counts, unit, len(release.columns))
+        return fitted_link(_counts(release), float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]))
     _, unit = weights_and_unit(release.blocks, mechanism, release.columns)
     guess = fitted_link(np.zeros((2, 2, len(EDGES) + 1)), 0.0, unit)
     return Link(guess.scale, guess.scale, guess.bend * guess.scale**2)
+
+
+def _counts(release: Release) -> NDArray[np.float64]:
+    return release.blocks["scores"].reshape(2, 2, len(EDGES) + 1)
 
 
 def fitted_link(counts: NDArray[np.float64], noise_std: float, unit: float) -> Link:
@@ -158,7 +166,7 @@ def for_new_rows(link: Link, counts: NDArray[np.float64], unit: float, n_columns
     >>> many = np.array([[[4000, 2000, 600], [3000, 800, 60]], [[3000, 800, 60], [4000, 2000, 600]]])
     >>> link = fitted_link(many.astype(float), 10.0, 1.0)
     >>> [round(for_new_rows(link, many, 1.0, n).scale / link.scale, 2) for n in (1, 300, 10_000)]
-    [1.0, 0.9, 0.5]
+    [1.0, 0.9, 0.8]
     """
     gain = 2 * _gain(link, counts, np.array(EDGES) * unit)
     left = max(_LEAST_LEFT, 1 - n_columns / max(gain, 1.0))
@@ -166,16 +174,11 @@ def for_new_rows(link: Link, counts: NDArray[np.float64], unit: float, n_columns
 
 
 def _gain(link: Link, counts: NDArray[np.float64], edges: NDArray[np.float64]) -> float:
-    """By how much the link raises the log likelihood of so many rows over that of their shares alone."""
+    """By how much the link raises the log likelihood of so many rows over that of even odds."""
     points, masses = _within_sizes(edges)
     rows = np.maximum(counts.sum(axis=1), 0.0)[:, :, None] * masses / masses.sum()
     chances = expit([link.log_odds(side * link.scale * points) for side in (-1, 1)])
-    share = (rows * chances).sum() / max(rows.sum(), 1.0)
-    return float(rows.sum() * _entropy(share) - (rows * _entropy(chances)).sum())
-
-
-def _entropy(chance: Any) -> Any:
-    return entr(chance) + entr(1 - chance)
+    return float((rows * (math.log(2) - entr(chances) - entr(1 - chances))).sum())
 
 
 def _within_sizes(edges: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
