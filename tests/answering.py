@@ -15,8 +15,9 @@ def answering(says):
             while True:
                 kept.append(server.accept()[0])
                 if says is not None:
-                    kept[-1].sendall(says)
-                    kept[-1].shutdown(socket.SHUT_WR)
+                    with suppress(OSError):  # whoever asked may be gone
+                        kept[-1].sendall(says)
+                        kept[-1].shutdown(socket.SHUT_WR)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=serve, daemon=True)

@@ -83,9 +83,9 @@ def rado(tmp_path, monkeypatch):
     return run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Chromium, for the studio's pages."""
+    """Chromium, for the studio's pages; while it is there, its event loop is in the way of Dask's."""
     from studio_browser import chromium
 
     with chromium() as opened:

@@ -71,7 +71,8 @@ class Careless(Ledger):
 
     def book(self, event, **names):
         Ledger._check_room(self, *self._books(), self.total.cost(event))
-        time.sleep(0.1)
+        if len(self.entries()) >= ALLOWED - WORKERS:  # where it matters, long enough for another one to compare
+            time.sleep(1)
         return super().book(event, **names)
 
 

@@ -46,7 +46,7 @@ class Visit:
         self.studio, self.base = studio, f"http://127.0.0.1:{studio.port}"
         self.requests, self.complaints, self.expected = [], [], []
         self.context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
-        self.context.set_default_timeout(20_000)
+        self.context.set_default_timeout(120_000)  # the first craft of a process compiles, and others use this machine
         self.context.on("request", lambda request: self.requests.append(request.url))
         self.context.on("console", self._hear)
         self.context.on("weberror", lambda error: self.complaints.append(str(error.error)))
@@ -111,10 +111,18 @@ class Visit:
         ]
 
 
-def follow(page, name=None):
+def follow(page, name):
     """Click on a link, and wait until its page is there with its script: what is typed before that asks for nothing."""
+    link = page.get_by_role("link", name=name)
+    address = link.evaluate("link => link.href")
+    with page.expect_navigation(url=lambda url: url == address):  # a page with a job may load itself again meanwhile
+        link.click()
+
+
+def press(page, name, exact=False):
+    """Click on a button that leads to another page, and wait until all of that is there, with its script."""
     with page.expect_navigation():
-        page.get_by_role("link", name=name).click()
+        page.get_by_role("button", name=name, exact=exact).click()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ class Client:
         self.host = f"127.0.0.1:{port}"
         self.cookie = self.csrf = ""
 
-    def send(self, method, path, body=None, headers=None, timeout=20.0):
+    def send(self, method, path, body=None, headers=None, timeout=120.0):
         """The status, the headers and the text of an answer; headers that are None are left out."""
         own = {"Host": self.host, "Cookie": self.cookie or None, **(headers or {})}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
@@ -75,12 +75,12 @@ def running(folder, chosen=None):
         server = studio_server(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
         thread.start()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while not server.started and thread.is_alive() and time.monotonic() < end:
             time.sleep(0.01)
         try:
             yield Client(port, app.state.studio)
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(120)
             assert not thread.is_alive(), "the server did not end"

@@ -85,7 +85,7 @@ def test_commands_and_the_report(rado):
     rb.craft("t.csv", label="y", n_rados=40, seed=7).save("t.rado.parquet")
     code, _, _ = rado("attack", "reconstruct", "t.rado.parquet", "--seed", "7")
     assert code == 0 and Path("t.reconstructed.csv").read_text().splitlines()[0] == '"u","v","label"'
-    words = ["attack", "report", "t.rado.parquet", "--table", "t.csv", "--seed", "7", "--seconds", "0.3", "--json"]
+    words = ["attack", "report", "t.rado.parquet", "--table", "t.csv", "--seed", "7", "--seconds", "5", "--json"]
     code, out, _ = rado(*words)
     assert code == 0
     answers = {name: entry["On this release"] for name, entry in json.loads(out)["attacks"].items()}

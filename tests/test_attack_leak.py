@@ -343,7 +343,7 @@ def test_the_study_shows_that_the_claim_is_about_the_marginal_only():
         assert y == (right + undecided / 2) / trials
     assert cells[24, 1, 1, 2**22][1] > 0
     assert any("uniform" in note for note in found.notes) and any("epsilon 6" in note for note in found.notes)
-    assert study(trials=3, largest=8, longest=42, seconds=30).figures[1].name == "leak-lattice"
+    assert study(trials=3, largest=8, longest=42, seconds=300).figures[1].name == "leak-lattice"
 
 
 def test_what_the_other_bit_cannot_give_is_a_floor_of_delta_and_its_absence_shows_nothing():

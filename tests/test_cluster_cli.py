@@ -133,7 +133,8 @@ def test_what_answers_is_no_server_of_spark_connect(craft, monkeypatch, says, tl
     pytest.importorskip("pyspark")
     for name in ("grpc_proxy", "https_proxy", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(spark_sessions, "_HEARING", 0.3)
+    if says is None:
+        monkeypatch.setattr(spark_sessions, "_HEARING", 0.3)
     with answering(says) as port:
         line = craft(f"sc://127.0.0.1:{port}" + "/;use_ssl=true" * tls)
     assert f"what answers at sc://127.0.0.1:{port} is no Spark Connect server" in line and "usually 15002" in line

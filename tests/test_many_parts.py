@@ -143,7 +143,7 @@ def test_a_dask_worker_dies_with_several_parts(dask, paths, monkeypatch, tmp_pat
     run = dask_module.dask_runner(dask, None, silent, 1, trust_network=False, once=True)
     assert_kept_sums_are_right(run, paths)
     assert os.path.exists(marker)
-    dask.wait_for_workers(2, timeout=60)
+    dask.wait_for_workers(2, timeout=300)
 
 
 # ---- Spark

@@ -462,7 +462,7 @@ def started(data, output, jobs):
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while len(list(output.glob("cells/*.json"))) < 3:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline

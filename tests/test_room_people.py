@@ -132,7 +132,7 @@ def meet(box, tables, **options):
     ends = {}
 
     def hospital(name):
-        chosen = {"confirm": lambda code, parties: True, "counts": None, "patience": 30.0, **options.get(name, {})}
+        chosen = {"confirm": lambda code, parties: True, "counts": None, "patience": 300.0, **options.get(name, {})}
         x, y = tables[name]
         try:
             ends[name] = rb.join_room(box, x, y, identity=Identity.create(name), **chosen)

@@ -143,7 +143,7 @@ def test_a_holder_that_is_killed_is_left_out_and_named(tmp_path):
     with holders(tmp_path, names) as four:
         room = Path(four.open("--epsilon", 1))
         for name in names:
-            four.join(room, name, "--patience", 10)
+            four.join(room, name, "--patience", 15)
         until(lambda: len(list(room.glob("*/masked/south"))) >= 2)
         os.killpg(four.running["south"].pid, signal.SIGKILL)
         codes = four.ended()

@@ -352,7 +352,7 @@ def test_a_key_that_is_logged_is_found(spark, logs):
     for name, way in ways.items():
         log.info(way.decode("latin-1" if name == "raw" else "utf-8"))
     (logs / "raw").write_bytes(b"a heap dump: " + PLANTED)  # a log is text
-    for _ in range(50):
+    for _ in range(600):
         if not (missing := sorted(set(ways) - set(found(all_logs(logs), PLANTED)))):
             break
         time.sleep(0.1)
@@ -538,7 +538,7 @@ def test_an_interrupt_cancels_the_job(spark, frame, monkeypatch):
         import time
 
         for batch in batches:
-            time.sleep(20)
+            time.sleep(600)
             yield batch
 
     calls = []
@@ -553,9 +553,13 @@ def test_an_interrupt_cancels_the_job(spark, frame, monkeypatch):
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         crafted(frame.mapInArrow(slow, frame.schema), drop=["id", "z"])
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 300
     tracker = spark.sparkContext.statusTracker()
-    statuses = [tracker.getJobInfo(job).status for job in tracker.getJobIdsForGroup(calls[0])]
+    for _ in range(600):  # the tracker hears of it a moment later
+        statuses = [tracker.getJobInfo(job).status for job in tracker.getJobIdsForGroup(calls[0])]
+        if statuses and "RUNNING" not in statuses:
+            break
+        time.sleep(0.1)
     assert statuses
     assert "RUNNING" not in statuses
 

@@ -352,12 +352,15 @@ def test_a_page_that_is_not_there_says_so(studio):
     assert studio.get("/jobs/none")[0] == studio.post("/jobs/none/cancel")[0] == 404
 
 
-def raw(studio, content, seconds=10.0):
-    """What comes back to bytes as they are."""
-    with socket.create_connection(("127.0.0.1", studio.port), timeout=seconds) as connection:
+def raw(studio, content):
+    """What comes back to bytes as they are, up to where the server hangs up, be it before it has read all of them."""
+    answer = b""
+    with (
+        socket.create_connection(("127.0.0.1", studio.port), timeout=120) as connection,
+        suppress(ConnectionResetError, BrokenPipeError),
+    ):
         connection.sendall(content)
         connection.shutdown(socket.SHUT_WR)
-        answer = b""
         while piece := connection.recv(1 << 16):
             answer += piece
     return answer
@@ -403,7 +406,7 @@ def test_200_requests_at_once_are_answered(studio):
     def ask():
         start.wait()
         try:
-            answers.append(studio.send("GET", "/", timeout=60)[0])
+            answers.append(studio.send("GET", "/")[0])
         except (OSError, http.client.HTTPException) as error:
             answers.append(error)
 
@@ -411,7 +414,7 @@ def test_200_requests_at_once_are_answered(studio):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert len(answers) == 200 and set(answers) <= {200, 503} and 200 in answers, answers
     assert studio.get("/")[0] == 200
 
@@ -424,7 +427,7 @@ def test_more_than_are_handled_at_once_are_told_to_come_again(studio, monkeypatc
 @pytest.mark.parametrize("head", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"])
 def test_a_head_that_does_not_arrive_ends_the_connection(studio, monkeypatch, head):
     monkeypatch.setattr(server, "HEADER_SECONDS", 0.2)
-    with socket.create_connection(("127.0.0.1", studio.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=120) as connection:
         connection.sendall(head)
         with suppress(ConnectionResetError):
             assert connection.recv(1) == b""
@@ -439,11 +442,17 @@ def test_a_form_that_does_not_arrive_is_not_waited_for(studio, monkeypatch):
 def test_an_answer_that_nobody_takes_is_not_kept(studio, monkeypatch):
     """Otherwise whoever asks and never listens would fill memory; after its time is up, the rest does not come."""
     monkeypatch.setattr(server, "TAKING_SECONDS", 0.2)
-    times, got = 600, 0
+    times, got, gone, lost = 600, 0, [], server.Connection.connection_lost
+
+    def noted(self, error):
+        gone.append(self.client)
+        lost(self, error)
+
+    monkeypatch.setattr(server.Connection, "connection_lost", noted)
     head = f"GET /static/htmx.min.js HTTP/1.1\r\nHost: {studio.host}\r\nCookie: {studio.cookie}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", studio.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=120) as connection:
         connection.sendall(head.encode() * times)
-        time.sleep(2.0)
+        assert until(lambda: connection.getsockname() in gone)
         with suppress(ConnectionResetError):
             while piece := connection.recv(1 << 20):
                 got += len(piece)
@@ -502,7 +511,7 @@ def test_a_browser_is_opened_without_the_token_among_its_words(tmp_path, used):
             assert until(lambda: not any(temporary.iterdir()))
             refused(Client(port, None).get(path), 403)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=300)
     finally:
         process.kill()
     assert not any(temporary.iterdir()) and token not in said
@@ -510,8 +519,8 @@ def test_a_browser_is_opened_without_the_token_among_its_words(tmp_path, used):
 
 
 def until(seen):
-    """Whether something comes about within half a minute."""
-    end = time.monotonic() + 30
+    """Whether something comes about within minutes."""
+    end = time.monotonic() + 300
     while time.monotonic() < end and not seen():
         time.sleep(0.05)
     return seen()
@@ -534,7 +543,7 @@ def test_the_command_ends_by_its_button_and_by_signals(tmp_path, end, code):
             assert "has ended" in client.post("/quit", {"sure": "yes"})[2]
         else:
             process.send_signal(end)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == code
@@ -553,7 +562,7 @@ def test_enter_in_the_terminal_gives_another_address(tmp_path):
         os.write(ours, b"\n")
         second = process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=300)
     finally:
         process.kill()
         os.close(ours)
@@ -569,7 +578,7 @@ def test_the_command_names_its_extra(rado, monkeypatch):
 
 
 def wait_for(port):
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -19,9 +19,10 @@ def jobs():
     all_jobs = Jobs()
     yield all_jobs
     all_jobs.close()
+    until(lambda: not jobs_module._noting)  # a thread puts filters of warnings back once its job is over
 
 
-def stepping(go, steps=10_000):
+def stepping(go, steps=1_000_000):
     """Work that says how far it is, until it is let go."""
 
     def work(job):
@@ -34,7 +35,7 @@ def stepping(go, steps=10_000):
     return work
 
 
-def until(condition, seconds=10.0):
+def until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.005)
@@ -45,17 +46,17 @@ def test_a_job_says_how_far_it_is_and_what_came_out(jobs):
     go = threading.Event()
     job = jobs.start("Counting", stepping(go), address="/there")
     until(lambda: job.done > 2)
-    assert (job.state, job.task, job.total, job.percent, job.address) == ("running", "stepping", 10_000, 0, "/there")
+    assert (job.state, job.task, job.total, job.percent, job.address) == ("running", "stepping", 1_000_000, 0, "/there")
     assert jobs.running() == [job] and jobs.get(job.id) is job and not job.is_over
     go.set()
-    assert job.wait(10) and job.state == "done" and job.result > 2 and jobs.running() == []
+    assert job.wait(60) and job.state == "done" and job.result > 2 and jobs.running() == []
 
 
 def test_a_cancelled_job_ends_at_its_next_step(jobs):
     job = jobs.start("Counting", stepping(threading.Event()))
     until(lambda: job.done > 2)
     job.cancel()
-    assert job.wait(10) and job.state == "cancelled" and job.result is None and job.failure == ""
+    assert job.wait(60) and job.state == "cancelled" and job.result is None and job.failure == ""
     job.cancel()
     assert job.state == "cancelled"
 
@@ -64,13 +65,13 @@ def test_jobs_of_a_lane_run_one_after_another_and_a_waiting_one_can_be_cancelled
     go = threading.Event()
     first, second, third = (jobs.start(f"{k}", stepping(go)) for k in range(3))
     look = jobs.start("look", lambda job: "seen", lane="look")
-    assert look.wait(10) and look.result == "seen"
+    assert look.wait(60) and look.result == "seen"
     until(lambda: first.done > 2)
     assert (first.state, second.state, third.state) == ("running", "waiting", "waiting")
     second.cancel()
     assert second.wait(0.1) and second.state == "cancelled"
     go.set()
-    assert third.wait(10) and (first.state, second.state, third.state) == ("done", "cancelled", "done")
+    assert third.wait(60) and (first.state, second.state, third.state) == ("done", "cancelled", "done")
     assert second.began is None
 
 
@@ -83,17 +84,17 @@ def test_a_foreseen_failure_is_one_line(jobs, error, said, capfd):
         raise error
 
     job = jobs.start("Failing", work)
-    assert job.wait(10) and job.state == "failed" and said in job.failure
+    assert job.wait(60) and job.state == "failed" and said in job.failure
     assert "Traceback" not in capfd.readouterr().err
 
 
 def test_another_failure_is_a_number_and_a_traceback_on_the_terminal(jobs, capfd):
     job = jobs.start("Failing", lambda job: {}["secret"])
-    assert job.wait(10) and job.state == "failed"
+    assert job.wait(60) and job.state == "failed"
     assert "secret" not in job.failure and job.id[:8] in job.failure
     said = capfd.readouterr().err
     assert job.id[:8] in said and "KeyError: 'secret'" in said
-    assert jobs.start("Next", lambda job: 1).wait(10)  # the lane goes on
+    assert jobs.start("Next", lambda job: 1).wait(60)  # the lane goes on
 
 
 def test_a_cancelled_job_is_no_failure_that_code_may_catch():
@@ -105,7 +106,7 @@ def test_warnings_belong_to_the_job_that_made_them(jobs):
 
     def one(job):
         began.set()
-        go.wait(10)
+        go.wait(60)
         warnings.warn(SchemaWarning(["numbers: age", "left out:\nname"]), stacklevel=1)
 
     def other(job):
@@ -113,11 +114,11 @@ def test_warnings_belong_to_the_job_that_made_them(jobs):
 
     filters, show = list(warnings.filters), warnings.showwarning
     first = jobs.start("one", one)
-    assert began.wait(10)
+    assert began.wait(60)
     second = jobs.start("other", other, lane="look")
-    assert second.wait(10)
+    assert second.wait(60)
     go.set()
-    assert first.wait(10)
+    assert first.wait(60)
     assert (first.notices, second.notices) == (["numbers: age", "left out: name"], ["of the other"])
     until(lambda: warnings.showwarning is show)
     assert warnings.filters == filters
@@ -128,7 +129,7 @@ def test_old_jobs_are_forgotten_and_running_ones_are_not(jobs, monkeypatch):
     go = threading.Event()
     running_job = jobs.start("long", stepping(go))
     for _ in range(10):
-        assert jobs.start("short", lambda job: 1, lane="look").wait(10)
+        assert jobs.start("short", lambda job: 1, lane="look").wait(60)
     assert len(jobs.all()) == 5 and jobs.get(running_job.id) is running_job
     go.set()
 
@@ -140,7 +141,7 @@ def test_closing_cancels_everything_and_waits():
     all_jobs.close()
     assert (running_job.state, waiting.state) == ("cancelled", "cancelled")
     late = all_jobs.start("late", lambda job: 1)
-    assert late.wait(10) and late.state == "cancelled"
+    assert late.wait(60) and late.state == "cancelled"
 
 
 @pytest.mark.parametrize("booked", [False, True])
@@ -163,7 +164,7 @@ def test_a_craft_that_is_cancelled_leaves_no_file_and_what_was_booked(jobs, tmp_
 
     before = {path.name for path in tmp_path.iterdir()}
     job = jobs.start("Crafting", work)
-    assert job.wait(120) and job.state == "cancelled", job.failure
+    assert job.wait(300) and job.state == "cancelled", job.failure
     assert {path.name for path in tmp_path.iterdir()} == before
     assert bool(ledger.entries()) == booked
 
@@ -191,7 +192,7 @@ def test_a_job_is_seen_from_two_tabs_and_after_a_reload(studio):
         assert status == 200 and "<html" not in part and "<progress" in part and "stepping" in part
         assert "HX-Refresh" not in headers
     status, headers, _ = other.post(f"/jobs/{job.id}/cancel")
-    assert (status, headers["Location"]) == (303, "/") and job.state == "cancelled"
+    assert (status, headers["Location"]) == (303, "/") and job.wait(60) and job.state == "cancelled"
     status, headers, part = studio.get(f"/jobs/{job.id}/progress", **{"HX-Request": "true"})
     assert headers["HX-Refresh"] == "true" and "Cancelled. No unfinished file is left." in part
     assert "Crafting" not in studio.get("/")[2] and "Cancelled." in studio.get(f"/jobs/{job.id}")[2]
@@ -203,7 +204,7 @@ def test_a_job_that_fails_says_why_on_its_page(studio):
         raise ArgumentError("epsilon must be above 0; it is <b>")
 
     job = studio.studio.jobs.start("Crafting", work)
-    assert job.wait(10)
+    assert job.wait(60)
     text = studio.get(f"/jobs/{job.id}")[2]
     assert "epsilon must be above 0; it is &lt;b&gt;" in text and "what was booked stays booked" in text
 
@@ -213,4 +214,4 @@ def test_quitting_names_what_it_cancels(studio):
     until(lambda: job.done > 2)
     assert "<li>Crafting</li>" in studio.get("/quit")[2]
     assert "The studio has ended" in studio.post("/quit", {"sure": "yes"})[2]
-    assert job.wait(10) and job.state == "cancelled"
+    assert job.wait(60) and job.state == "cancelled"

@@ -106,20 +106,20 @@ def begin(studio, *names):
     if status != 303:
         return words(text)
     for job in studio.studio.jobs.all():
-        assert job.wait(60)
+        assert job.wait(300)
     return found["Location"]
 
 
 def finish(studio):
     for _ in range(2):  # learning begins a look inside
         for job in studio.studio.jobs.all():
-            assert job.wait(120), job
+            assert job.wait(300), job
 
 
 def cancel_look(studio):
     """Wait for the last model, and cancel the look inside it."""
     learning = next(job for job in studio.studio.jobs.all() if job.title.startswith("Learning"))
-    assert learning.wait(120)
+    assert learning.wait(300)
     studio.studio.jobs.all()[0].cancel()
 
 

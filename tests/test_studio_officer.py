@@ -13,7 +13,7 @@ import pytest
 import radoboost as rb
 from radoboost.adversary import attempts
 from radoboost.findings.signing import cited
-from studio_browser import visiting
+from studio_browser import press, visiting
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -40,6 +40,7 @@ def opened(visit, name):
     page.goto(f"{visit.base}/officer")
     page.get_by_role("button", name=f"See what it promises: {name}").click()
     page.get_by_role("group", name="Verdict").wait_for()
+    page.wait_for_load_state()
     assert page.get_by_role("heading", level=1).inner_text() == name
     return page
 
@@ -51,7 +52,8 @@ def sections(page):
 def run_attacks(page, seconds):
     page.get_by_label("Seconds for each attack").fill(seconds)
     page.get_by_role("button", name="Run the attacks").click()
-    page.get_by_text("All of it, with pictures").wait_for(timeout=120_000)
+    page.get_by_text("All of it, with pictures").wait_for(timeout=300_000)
+    page.wait_for_load_state()
 
 
 def command_of(page, verb):
@@ -91,7 +93,7 @@ def test_a_plain_release_from_the_file_to_the_sign_off(browser, sent, monkeypatc
         page.get_by_label("Your name").fill("A. <b>Smith</b>")
         page.get_by_label("Refused").check()
         page.get_by_role("textbox", name="Remarks").fill('<script>alert("1")</script>\nNo promise & no need.')
-        page.get_by_role("button", name="Write the sign-off").click()
+        press(page, "Write the sign-off")
         page.get_by_text("Written to").wait_for()
         written = (sent / "plain.signoff.html").read_text()
         assert "<script" not in written and "A. &lt;b&gt;Smith&lt;/b&gt;" in written and "refused" in written
@@ -99,11 +101,11 @@ def test_a_plain_release_from_the_file_to_the_sign_off(browser, sent, monkeypatc
         visit.look("officer-signed")
         words = command_of(page, "sign-off")
 
-        page.get_by_role("button", name="Write the sign-off").click()  # not over the first without saying so
+        press(page, "Write the sign-off")  # not over the first without saying so
         assert "is there; tick the box" in page.get_by_role("alert").inner_text()
         assert page.get_by_label("Your name").input_value() == "A. <b>Smith</b>"  # what was typed stays
         page.get_by_label("is there already: write over it").check()
-        page.get_by_role("button", name="Write the sign-off").click()
+        press(page, "Write the sign-off")
         page.get_by_text("Written to").wait_for()
     monkeypatch.chdir(sent)
     (sent / "plain.signoff.html").unlink()
@@ -126,10 +128,10 @@ def test_a_private_release_from_the_file_to_the_sign_off(browser, sent):
         assert "Not tried, for" not in text  # nothing that this release has no use for
         page.get_by_label("Your name").fill("A. Smith")
         page.get_by_label("Approved under the conditions").check()
-        page.get_by_role("button", name="Write the sign-off").click()
+        press(page, "Write the sign-off")
         assert "needs remarks" in page.get_by_role("alert").inner_text()
         page.get_by_role("textbox", name="Remarks").fill("For the trial alone.")
-        page.get_by_role("button", name="Write the sign-off").click()
+        press(page, "Write the sign-off")
         page.get_by_text("Written to").wait_for()
         report = cited(sent / "moments.attacks.html", rb.load(sent / "moments.rado.parquet"))
         assert report.digest in (sent / "moments.signoff.html").read_text()
@@ -194,7 +196,7 @@ def test_attacks_are_cancelled_and_seen_from_a_second_tab(browser, sent, monkeyp
     with visiting(browser, sent) as visit:
         page = opened(visit, "moments.rado.parquet")
         page.get_by_role("button", name="Run the attacks").click()
-        assert begun.wait(20)
+        assert begun.wait(120)
         page.get_by_text("Was this record in the table? (runs)").wait_for()
         visit.look("officer-running")
         page.reload()

@@ -39,13 +39,13 @@ def studio(folder, monkeypatch):
 
 def opened(studio, name):
     way = studio.post("/officer", {"file": name})[1]["Location"]
-    assert studio.studio.jobs.all()[0].wait(60)
+    assert studio.studio.jobs.all()[0].wait(300)
     return way
 
 
 def attacked(studio, way):
     answer = studio.post(f"{way}/attacks", {"seconds": "1"})
-    assert studio.studio.jobs.all()[0].wait(60)
+    assert studio.studio.jobs.all()[0].wait(300)
     return answer
 
 

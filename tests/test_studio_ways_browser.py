@@ -8,9 +8,9 @@ import pytest
 
 import radoboost as rb
 from radoboost.findings.signing import cited
-from studio_browser import follow, visiting
+from studio_browser import follow, press, visiting
 from test_studio_holder import patients
-from test_studio_holder_browser import choose, decide, write
+from test_studio_holder_browser import choose, craft, decide, write
 from test_studio_officer import run_attacks
 
 
@@ -21,15 +21,9 @@ def clinic(browser, tmp_path):
     folder.mkdir()
     pyarrow.csv.write_csv(patients(), folder / "patients.csv")
     with visiting(browser, folder) as opened:
-        opened.context.set_default_timeout(60_000)  # the first craft of a process compiles
         opened.expected.append("htmx:(afterRequest|sendAbort)")  # a form was sent while another answer was awaited
         opened.folder = folder
         yield opened
-
-
-def craft(page):
-    page.get_by_role("button", name="Craft it").click()
-    page.wait_for_selector("#promised")
 
 
 def test_from_a_raw_file_to_the_sign_off(clinic):
@@ -60,7 +54,7 @@ def test_from_a_raw_file_to_a_model_elsewhere(clinic):
     page.get_by_label("Plain: exact rados").check()
     page.wait_for_selector("#prospect >> text=Nothing: whoever has a plain release")
     craft(page)
-    page.get_by_role("button", name="Learn from it: patients.rado.parquet").click()
+    press(page, "Learn from it: patients.rado.parquet")
     page.get_by_role("button", name="Learn", exact=True).click()
     page.wait_for_url(re.compile(r"/model$"))
     follow(page, "One row")
