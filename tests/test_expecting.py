@@ -106,6 +106,30 @@ def test_no_epsilon_is_refused_at_which_tables_were_learned_well():
         assert not expect_of(rb.plan_for(rb.Moments(0.1), rows, columns)).carries
 
 
+def test_columns_that_have_nothing_to_do_with_each_other(rng):
+    """Rows are in all directions alike, also in those that do not stand out: more is to be expected, and is measured.
+
+    The mean of eight crafts has a standard error of 1.2 points: it is 5 of those from either limit.
+    """
+    m, d, mechanism, errors = 2000, 100, rb.Moments(0.3), []
+    for _ in range(8):
+        x = np.clip(rng.normal(size=(m + 5000, d)), -3, 3)
+        score = x[:, :10].sum(axis=1)
+        y = (score + 0.325 * score.std() * rng.normal(size=len(x)) > 0).astype(int)  # 10 % are wrong by the score
+        about = {"bounds": [(-3, 3)] * d, "classes": (0, 1), "columns": "linear", "counts": None}
+        model = rb.MomentsClassifier().fit_rados(rb.craft(x[:m], y[:m], mechanism=mechanism, **about))
+        errors.append(np.mean(model.predict(x[m:]) != y[m:]))
+    told, unrelated = (expected_error(mechanism, m, d + 1, 0.1, related=related) for related in (True, False))
+    assert told + 0.05 < np.mean(errors) < unrelated + 0.05
+    assert "% if columns have nothing to do with each other" in expect(mechanism, m, d + 1).sentence()
+
+
+def test_an_epsilon_that_unrelated_columns_cannot_carry_is_refused():
+    """However well a table of so many related columns might do."""
+    found = expect(rb.Moments(0.1), 1000, 201)
+    assert dict(found.errors)[0.2] < 0.35 and found.unrelated > 0.48 and not found.carries
+
+
 def test_crafting_refuses_what_declared_rows_cannot_carry():
     mechanism, declared = rb.Moments(0.1), {"label": "y", "bounds": {"a": (0, 1), "b": (0, 1)}, "classes": (0, 1)}
     with pytest.raises(rb.ArgumentError, match="one record added or removed, would be spent for next to nothing"):

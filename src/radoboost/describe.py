@@ -306,6 +306,11 @@ def _expectation(answer: Mapping[str, Any]) -> list[str]:
             f"{100 * pair['expected']:.1f} % of errors where the same rows without noise give "
             f"{100 * pair['without_noise']:g} %",
         )
+    lines += _field(
+        "expect",
+        f"{100 * expectation['unrelated']:.1f} % in place of that for {100 * expectation['typical']:g} %, if columns "
+        "have nothing to do with each other",
+    )
     others = ", ".join(
         f"{other['word']} ({other['n_columns']:,}) {100 * other['expected']:.1f} %" for other in expectation["by_word"]
     )

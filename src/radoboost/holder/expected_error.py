@@ -12,6 +12,9 @@ Not all d directions are whitened. Each has about m / d in the second moments, a
 their eigenvalues by about s sqrt(d): so about (m / s)^(2/3) directions stand out, up to a constant, and d is no more
 than that. The others are shrunk, and neither noise nor rows have much there. Of labels alone s is 0, and all count.
 Where fewer stand out than were ever measured, the model no longer holds: they count as so many.
+
+That is so where columns are related, as those of tables are. Where they have nothing to do with each other, rows are in
+all d directions alike, whether these stand out or not: what is then to be expected is said beside it.
 """
 
 import math
@@ -27,6 +30,8 @@ from radoboost.holder.mechanisms.moments import Moments
 BEST_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4)
 TYPICAL = 0.2  # the best error by which a table is judged
 TOO_MUCH, NEAR = 0.42, 0.22  # errors of a typical table: above the first it is useless, below the second nearly as good
+HOPELESS = 0.48  # of unrelated columns; of all tables that were learned well, it was 0.461 at the most
+_SAME = 0.01  # errors that far apart are said both
 _STANDING_OUT = 4.0  # times m / s; of whole numbers about the nearest to what was measured on main tables
 _FEWEST = 6.0  # directions; by that factor, no main table of more columns had fewer at any epsilon
 _MOST_ROWS, _LEAST_EPSILON, _MOST_EPSILON = 10**12, 1e-6, 1000.0
@@ -36,27 +41,32 @@ _MOST_ROWS, _LEAST_EPSILON, _MOST_EPSILON = 10**12, 1e-6, 1000.0
 class Expectation:
     """What to expect of so many rows and columns at an epsilon.
 
-    `errors` are pairs: an error that the table would have without noise, and what to expect with it. `enough_rows`
+    `errors` are pairs: an error that the table would have without noise, and what to expect with it. `unrelated` is
+    what to expect of a typical table whose columns have nothing to do with each other. `enough_rows`
     and `enough_epsilon` each bring a typical table within two points if nothing else changes; None if no value does.
     """
 
     n_examples: int
     n_columns: int
     errors: tuple[tuple[float, float], ...]
+    unrelated: float
     enough_rows: int | None
     enough_epsilon: float | None
 
     @property
     def carries(self) -> bool:
         """Whether the table can carry the epsilon: whether something is left to learn from a typical one."""
-        return dict(self.errors)[TYPICAL] <= TOO_MUCH
+        return dict(self.errors)[TYPICAL] <= TOO_MUCH and self.unrelated <= HOPELESS
 
     def sentence(self) -> str:
         """What to expect of a typical table, and what would be enough."""
-        with_noise = f"{100 * dict(self.errors)[TYPICAL]:.0f} %"
+        typical = dict(self.errors)[TYPICAL]
+        more = ""
+        if self.unrelated > typical + _SAME:
+            more = f", or {100 * self.unrelated:.0f} % if columns have nothing to do with each other"
         return (
-            f"of {self.n_examples:,} rows, {self.n_columns:,} columns with the constant, expect {with_noise} of errors "
-            f"where the same rows without noise give {100 * TYPICAL:.0f} %{self.enough()}"
+            f"of {self.n_examples:,} rows, {self.n_columns:,} columns with the constant, expect {100 * typical:.0f} % "
+            f"of errors{more}, where the same rows without noise give {100 * TYPICAL:.0f} %{self.enough()}"
         )
 
     def enough(self) -> str:
@@ -76,13 +86,15 @@ def expected_error(
     n_planned: int = 0,
     n_ranked: int = 0,
     n_classes: int = 2,
+    *,
+    related: bool = True,
 ) -> float:
     """The error to expect, where the same rows without noise would have `best_error`; columns count the constant.
 
     Bounds of `n_searched` columns are found privately, which leaves less for the rest. Of one person there are at most
     `max_rows` rows. A plan makes `n_planned` columns of these, with `n_ranked` ranks: `best_error` is then that of the
     plan's columns. By how much it is smaller than that of the table's own, no model of this kind can know. Of
-    `n_classes`, two have 2 / `n_classes` of the rows.
+    `n_classes`, two have 2 / `n_classes` of the rows. Columns are `related`, or have nothing to do with each other.
 
     >>> round(expected_error(Moments(1.0), 1000, 11, 0.2), 3)
     0.203
@@ -97,17 +109,17 @@ def expected_error(
         raise ArgumentError(f"the error without noise must lie between 0 and 1/2; it is {best_error!r}")
     t = -float(ndtri(best_error))
     shape = Shape(n_columns, n_searched, max_rows, n_planned=n_planned, n_ranked=n_ranked)
-    directions = _directions(mechanism, n_examples, shape)
+    width = float(n_planned or n_columns)
+    directions = min(width, _standing_out(mechanism, n_examples, shape)) if related else width
     length = n_examples * (2 / n_classes) * t / math.sqrt(directions * (1 + t**2))
     cosine2 = length**2 / (length**2 + max(directions - 1, 1) * _noise_on_sum(mechanism, shape) ** 2)
     return float(ndtr(-t * math.sqrt(cosine2 / (1 + t**2 * (1 - cosine2)))))
 
 
-def _directions(mechanism: Moments, n_examples: int, shape: Shape) -> float:
-    """How many directions are whitened: those that stand out of the noise on second moments, and a few at least."""
-    width = float(shape.n_planned or shape.n_columns)
+def _standing_out(mechanism: Moments, n_examples: int, shape: Shape) -> float:
+    """How many directions stand out of the noise on second moments, a few at least; all where there is none."""
     noise = mechanism.scales(0, shape)["second"] / GRID**2
-    return min(width, max(_FEWEST, (_STANDING_OUT * n_examples / noise) ** (2 / 3))) if noise else width
+    return max(_FEWEST, (_STANDING_OUT * n_examples / noise) ** (2 / 3)) if noise else math.inf
 
 
 def _noise_on_sum(mechanism: Moments, shape: Shape) -> float:
@@ -143,8 +155,9 @@ def expect(
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ArgumentError(f"the number of {name} must be a whole number of at least 1; it is {value!r}")
 
-    def error(mechanism: Moments, rows: int, best: float) -> float:
-        return expected_error(mechanism, rows, n_columns, best, n_searched, max_rows, n_planned, n_ranked, n_classes)
+    def error(mechanism: Moments, rows: int, best: float, related: bool = True) -> float:
+        about = n_searched, max_rows, n_planned, n_ranked, n_classes
+        return expected_error(mechanism, rows, n_columns, best, *about, related=related)
 
     def near_with_rows(rows: int) -> bool:
         return error(mechanism, rows, TYPICAL) <= NEAR
@@ -171,7 +184,8 @@ def expect(
             small, large = (small, between) if near_with(between) else (between, large)
         enough_epsilon = large
     errors = tuple((best, error(mechanism, n_examples, best)) for best in BEST_ERRORS)
-    return Expectation(n_examples, n_planned or n_columns, errors, enough_rows, enough_epsilon)
+    unrelated = error(mechanism, n_examples, TYPICAL, related=False)
+    return Expectation(n_examples, n_planned or n_columns, errors, unrelated, enough_rows, enough_epsilon)
 
 
 def expect_of(foreseen: Foreseen) -> Expectation:

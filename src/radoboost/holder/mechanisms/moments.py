@@ -479,6 +479,7 @@ def _expected(
         "carries": expectation.carries,
         "enough": expectation.enough().removeprefix("; "),
         "errors": [{"without_noise": best, "expected": error} for best, error in expectation.errors],
+        "unrelated": expectation.unrelated,
         "enough_rows": expectation.enough_rows,
         "enough_epsilon": expectation.enough_epsilon,
         "typical": TYPICAL,
