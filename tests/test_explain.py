@@ -184,6 +184,26 @@ def test_categories_are_bars(rng):
         assert findings_of(explanation).figures
 
 
+@pytest.mark.parametrize("unit", ["record", "label"])
+def test_a_curve_beside_products_with_a_category_is_that_of_its_column(unit, rng):
+    """Products of a number with all values of a category add up to it, and nothing but noise tells them apart.
+
+    Of labels second moments have no noise, but rows on the sphere are rounded.
+    """
+    rows = 20_000
+    age, ward = rng.uniform(20, 80, rows), rng.choice(["north", "south", "west"], rows)
+    y = np.where(rng.random(rows) < expit((age - 50) / 10 + (ward == "north")), "yes", "no")
+    schema = rb.Schema({"age": rb.Number(20, 80), "ward": rb.Category(("north", "south", "west"))})
+    made = rb.craft(
+        pa.table({"age": age, "ward": ward}), y, mechanism=rb.Moments(5.0, unit=unit), schema=schema,
+        classes=("no", "yes"), columns="quadratic", counts=None,
+    )  # fmt: skip
+    (curve,) = explain_model(rb.MomentsClassifier().fit_rados(made).model_).curves
+    inner = (np.array(curve.values) > 30) & (np.array(curve.values) < 70)
+    middle, slope = np.polyfit(np.array(curve.values)[inner] - 50, np.array(curve.effects)[inner], 1)[::-1]
+    assert 0.05 < slope < 0.2 and abs(middle) < 1 and max(curve.band) < 2
+
+
 def test_a_gap_has_two_states(rng):
     """Those without a number are ill: bars say so, by a name that is not that of the curve."""
     x, y = table(rng, rows=6000)

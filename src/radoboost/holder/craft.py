@@ -420,7 +420,7 @@ def _say_plan(
 ) -> None:
     """Say which columns so many declared rows carry, where a mechanism can tell; by names of columns, and no value."""
     foresee = getattr(mechanism, "foresee", None)
-    if progress is not False and foresee is not None and (sentence := foresee(asked, features)) is not None:
+    if (progress is None or progress) and foresee is not None and (sentence := foresee(asked, features)) is not None:
         print(f"rado: {sentence}", file=sys.stderr)
 
 

@@ -30,12 +30,13 @@ def settling(release: Release) -> NDArray[np.float64]:
     second, noise = release.blocks["moment:C"], float(release.mechanism["noise"]["second"])
     products = _products(release)
     for places in _groups(release).values():
-        across = np.zeros(d)  # times a row on the sphere: 0 if one of the values is there
+        across = np.zeros(d)  # times a row on the sphere: 0 if one of the values is there, but for its rounding
         across[places], across[-1] = 1.0, -1.0 / release.mechanism["constant"]
         without = float(across @ second @ across)
         counts = np.diag(second)[places]
         known = counts > _DEVIATIONS * noise
-        if without > _DEVIATIONS * noise * float(across @ across) or not known.any():
+        rounding = float(np.trace(second)) * (float(np.abs(across).sum()) / release.mechanism["grid"]) ** 2
+        if without > max(_DEVIATIONS * noise * float(across @ across), rounding) or not known.any():
             continue
         shares = np.where(known, counts, 0.0) / counts[known].sum()
         step, centred = np.eye(d), np.diag(known.astype(np.float64)) - np.outer(known, shares)

@@ -204,7 +204,9 @@ class Shapes:
         mean = self._means({})
         left = self._means(dict(enumerate(rows.T))) - mean
         singles: dict[str, NDArray[np.float64]] = {}
-        for part in sorted((part for part in self.parts if part.shown and self.has_cosines(part)), key=_is_pair):
+        for part in sorted(
+            (part for part in self.parts if part.shown and self.has_cosines(part)), key=lambda part: part.kind == PAIR
+        ):
             at = {k: rows[:, k] for k, _ in cosines.named(self.inputs_of(part))}
             shown = self._means(at) - mean
             if part.kind == PAIR:
@@ -326,10 +328,6 @@ class Shapes:
         """The input of the map that is made of a column: its ranks, or the column itself."""
         inputs = () if self.map is None else self.map.inputs
         return next((entry for entry in inputs if entry.name == name and bool(entry.levels) == ranked), None)
-
-
-def _is_pair(part: Part) -> bool:
-    return part.kind == PAIR
 
 
 @dataclass(frozen=True, eq=False)

@@ -324,9 +324,14 @@ def shown_address(address: str) -> str:
 
     >>> shown_address("sc://me:secret@host:15002/;token=abc")
     'sc://host:15002'
+    >>> shown_address("k8s://https://me:secret@host:6443")
+    'k8s://https://host:6443'
+    >>> shown_address("sc://host/;token=a://b")
+    'sc://host'
     """
-    scheme, mark, rest = address.partition("://")
-    return f"{scheme}{mark}{rest.partition('/')[0].partition(';')[0].rpartition('@')[2]}"
+    outer = "k8s://" if address.startswith("k8s://http") else ""  # an address within an address
+    scheme, mark, rest = address.removeprefix(outer).partition("://")
+    return f"{outer}{scheme}{mark}{rest.partition('/')[0].partition(';')[0].rpartition('@')[2]}"
 
 
 def is_loopback(address: str) -> bool:
