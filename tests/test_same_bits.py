@@ -2,6 +2,8 @@
 
 import csv
 import gzip
+import threading
+import time
 from unittest import mock
 
 import numpy as np
@@ -19,6 +21,7 @@ import radoboost as rb
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.grid import make_columns
 from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS
+from radoboost.holder.runners.threads import share_out
 from radoboost.holder.signatures import AllSignatures
 from radoboost.holder.subsets import Everything
 from radoboost.tables import Source, csv_files, source
@@ -287,3 +290,21 @@ def test_the_kernel_survives_rados_of_all_examples():
     totals = kernel.totals(300, 40)
     kernel.sum_rows(np.full((5000, 40), 2**22, np.int32), 0, Everything(), totals)
     assert (totals == 5000 * 2**22).all()
+
+
+@pytest.mark.parametrize("failing", [ValueError("the first"), KeyboardInterrupt("now")])
+def test_of_several_jobs_that_fail_the_first_says_so(failing):
+    """Though the thread of a later one is quicker; but an interrupt comes before all else."""
+    later, both = threading.Event(), threading.Barrier(2)
+
+    def add(worker, job):
+        both.wait(60)
+        if job == 0:
+            assert later.wait(60)
+            time.sleep(0.05)
+            raise ValueError("the first")
+        later.set()
+        raise ValueError("the second") if isinstance(failing, ValueError) else failing
+
+    with pytest.raises(type(failing), match=str(failing)):
+        share_out(iter(range(9)), [None, None], add)

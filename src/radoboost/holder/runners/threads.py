@@ -6,6 +6,7 @@ own batches to numbers. The sums are merged in the end; they are integers, so ne
 bit.
 """
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -121,22 +122,27 @@ Worker = TypeVar("Worker")
 def share_out(jobs: Iterator[Job], workers: list[Worker], add: Callable[[Worker, Job], None]) -> list[Worker]:
     """Feed every job to one of the workers, each in a thread of its own; a free one takes the next.
 
+    If several jobs fail, what is raised is the failure of the first one, whichever thread was quicker.
+
     >>> sorted(len(jobs) for jobs in share_out(iter(range(10)), [[]], lambda worker, job: worker.append(job)))
     [10]
     """
     lock, stop = threading.Lock(), threading.Event()
-    failures: list[BaseException] = []
+    failures: list[tuple[int, BaseException]] = []
+    numbers = itertools.count()
 
     def work(worker: Worker) -> None:
+        number = -1
         try:
             while not stop.is_set():
                 with lock:
+                    number = next(numbers)
                     job = next(jobs, None)
                 if job is None:
                     return
-                add(worker, job)
+                add(worker, job)  # to its end, though a later job has failed: this one may fail, too
         except BaseException as failure:
-            failures.append(failure)
+            failures.append((number, failure))
             stop.set()
 
     helpers = [threading.Thread(target=work, args=(worker,), daemon=True) for worker in workers[1:]]
@@ -152,5 +158,5 @@ def share_out(jobs: Iterator[Job], workers: list[Worker], add: Callable[[Worker,
             if helper.is_alive():
                 helper.join()
     if failures:
-        raise failures[0]
+        raise min(failures, key=lambda one: (isinstance(one[1], Exception), one[0]))[1]  # an interrupt before all else
     return workers
