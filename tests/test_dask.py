@@ -471,9 +471,8 @@ def late_worker(client, monkeypatch, *options, before=True):
         if not started:
             command.extend(["--no-nanny", "--no-dashboard", *options])
             started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
-            while not (late := [address for address in client.nthreads() if "127.0.0.2" in address]):
-                time.sleep(0.05)
-            joined.extend(late)
+            until(lambda: elsewhere(client))
+            joined.extend(elsewhere(client))
 
     hook(monkeypatch, join, before)
     try:
@@ -482,8 +481,18 @@ def late_worker(client, monkeypatch, *options, before=True):
         for process in started:
             process.terminate()
             process.wait()
-        while any("127.0.0.2" in address for address in client.nthreads()):
-            time.sleep(0.05)
+        until(lambda: not elsewhere(client))
+
+
+def elsewhere(client):
+    return [address for address in client.nthreads() if "127.0.0.2" in address]
+
+
+def until(condition, seconds=300.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it takes too long"
+        time.sleep(0.05)
 
 
 def test_a_worker_elsewhere_that_comes_later_gets_nothing(folder, monkeypatch, client):
