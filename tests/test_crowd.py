@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 import radoboost as rb
 from radoboost.adversary import moments_audit
@@ -21,13 +20,6 @@ from radoboost.privacy import flatten
 
 KEY = b"an audit key, fixed for the test"
 LARGE = 1000.0  # an epsilon at which few runs show much of every stage
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Matrices of 300 columns are too small for several."""
-    with threadpool_limits(1):
-        yield
 
 
 def canary_of(plan):

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from radoboost.adversary.canary import Canary, row_of_numbers
 from radoboost.adversary.crowd import Crowd
@@ -135,14 +136,15 @@ def attack_moments(
     listening = _listening(run)
     statistics = np.empty((2, runs, len(STATISTICS) + len(OF_SLOTS) * (n_classes > 2)))
     n_done = 0
-    while n_done < runs and going():
-        for which, table in enumerate(tables):
-            listener = listening(table, sums.engine, runner, _key(key, which, n_done))
-            made = _make(mechanism, listener, declared, columns, sums.classes)
-            statistics[which, n_done] = _statistics(made, knowledge, listener.heard)
-        n_done += 1
-        if n_done % 100 == 0:
-            bar("releases with and without the canary", n_done, runs)
+    with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would wait for each other
+        while n_done < runs and going():
+            for which, table in enumerate(tables):
+                listener = listening(table, sums.engine, runner, _key(key, which, n_done))
+                made = _make(mechanism, listener, declared, columns, sums.classes)
+                statistics[which, n_done] = _statistics(made, knowledge, listener.heard)
+            n_done += 1
+            if n_done % 100 == 0:
+                bar("releases with and without the canary", n_done, runs)
     claims = _claims(mechanism, made) if n_done else {ALL_STAGES: mechanism.dearest(shape)}
     return statistics[0, :n_done], statistics[1, :n_done], claims
 
