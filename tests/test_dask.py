@@ -15,7 +15,7 @@ import urllib.request
 import warnings
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from operator import methodcaller
 from pathlib import Path
 
@@ -457,8 +457,8 @@ def test_networks_that_are_not_encrypted_are_refused(folder, monkeypatch, client
 
 
 @contextmanager
-def late_worker(client, monkeypatch, *options, before=True):
-    """A list that gets the address of a worker elsewhere: it joins when a pass is about to begin, or was begun.
+def late_worker(client, monkeypatch, *options, before=True, number=0):
+    """A list that gets the address of a worker elsewhere: it joins when the pass of a number begins, or was begun.
 
     Another address of this machine stands for one elsewhere.
     """
@@ -467,8 +467,10 @@ def late_worker(client, monkeypatch, *options, before=True):
         monkeypatch.setattr(module, "is_loopback", lambda address: "127.0.0.2" not in address and real(address))
     command = [sys.executable, "-m", "distributed.cli.dask_worker", client.scheduler.address, "--host", "127.0.0.2"]
 
+    passes = count()
+
     def join(run, futures):
-        if not started:
+        if next(passes) == number:
             command.extend(["--no-nanny", "--no-dashboard", *options])
             started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
             until(lambda: elsewhere(client))
@@ -504,11 +506,16 @@ def test_a_worker_elsewhere_that_comes_later_gets_nothing(folder, monkeypatch, c
         assert "radoboost" not in log
 
 
-@pytest.mark.parametrize("before", [True, False])
-def test_a_worker_elsewhere_that_comes_later_ends_it(folder, monkeypatch, client, before):
+@pytest.mark.parametrize("last", [False, True])
+def test_a_worker_elsewhere_that_comes_later_ends_it(folder, monkeypatch, client, last):
     """However soon a pass is over: rows that are kept go to any worker, if the one that has them retires."""
+    passes = []
+    with monkeypatch.context() as counting:
+        hook(counting, lambda run, futures: passes.append(run))
+        crafted(f"{folder}/*.parquet", **PLAIN, cluster=client)
+    assert len(passes) > 1
     with (
-        late_worker(client, monkeypatch, before=before),
+        late_worker(client, monkeypatch, before=not last, number=len(passes) - 1 if last else 0),
         pytest.raises(ArgumentError, match=r"tcp://127.0.0.2:\d+ is not encrypted"),
     ):
         crafted(f"{folder}/*.parquet", **PLAIN, cluster=client)
