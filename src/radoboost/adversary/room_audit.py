@@ -32,11 +32,9 @@ class _Seat:
         self.noise_share = share
 
     def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """The sums as they are."""
         return list(arrays)
 
     def agreed(self, compute: Callable[[], Any]) -> Any:
-        """What is computed."""
         return compute()
 
 
@@ -92,9 +90,6 @@ def audit_room(
 
     What it finds is held against the mechanism's own claim, which in a room where nobody was lost is made against as
     many colluders as are borne (D6 of docs/proofs/shared-noise.md). `options` are those of `audit_moments`.
-
-    >>> audit_room(Moments(epsilon=4.0), runs=200, key=bytes(32)).holds
-    True
     """
     view = view_of_colluders(
         holders, tolerate, tolerate if colluders is None else colluders, silent=silent, share=share

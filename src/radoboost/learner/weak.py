@@ -90,10 +90,6 @@ def prudence(rados: NDArray[np.float64], noise_std: float, tau: float = 0.05) ->
     1 - 2 / (sqrt(1 - rho) kappa M), which is positive only beyond four times that kappa. Here kappa is
     max(1, 64 noise_std L / M**2), where much noise gives a cap of 1/2. The theorem is not proved as printed;
     nothing here says that its conditions hold.
-
-    >>> oracle, kappa = prudence(np.array([[100.0, -80.0], [-90.0, 120.0]]), noise_std=10.0)
-    >>> 0 < oracle.cap < 1 and kappa >= 1
-    True
     """
     n, d = rados.shape
     largest = np.abs(rados).max(axis=0)
@@ -108,11 +104,7 @@ def prudence(rados: NDArray[np.float64], noise_std: float, tau: float = 0.05) ->
 
 
 def clamped(edge: float, least: float = 0.1) -> float:
-    """sign(r) max(least, |r|): the clamp of the paper's appendix.
-
-    >>> clamped(-0.02), clamped(0.5)
-    (-0.1, 0.5)
-    """
+    """sign(r) max(least, |r|): the clamp of the paper's appendix."""
     return float(np.copysign(max(least, abs(edge)), edge))
 
 

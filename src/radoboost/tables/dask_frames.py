@@ -32,11 +32,6 @@ def undetermined(frame: Any) -> str:
     Nothing if there is none. Files of Parquet and data in memory have the same rows whenever they are read, and so has
     what simple steps make of each row (`dask_steps`). A shuffle promises no order, and a function of the caller's may
     do anything.
-
-    >>> import dask.dataframe as dd, pandas as pd
-    >>> frame = dd.from_pandas(pd.DataFrame({"a": [2.0, 1.0], "b": [1.0, 2.0]}), npartitions=2)
-    >>> undetermined(frame[frame.a > 1][["b"]]), undetermined(frame.shuffle("a")), undetermined(frame.ffill())
-    ('', 'shuffle', 'ffill')
     """
     try:
         check_steps(frame.expr)

@@ -54,7 +54,6 @@ class Forced:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in self.__dict__.items()}
 
     def sentence(self) -> str:
@@ -71,12 +70,7 @@ class Forced:
 
 
 def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide Sparse-Approximation on integers; with one worker the same question has the same witness.
-
-    >>> rados = [[3, 0], [0, 3], [3, 3]]
-    >>> [decide_sparse(SparseQuestion(rados, m, ell=3, p=1)).answer for m in (2, 1)]
-    ['yes', 'no']
-    """
+    """Decide Sparse-Approximation on integers; with one worker the same question has the same witness."""
     _check_norm(question.p)
     left, start = deadline(seconds), time.monotonic()
     m, (n, d) = question.m, question.rados.shape
@@ -97,12 +91,7 @@ def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS,
 
 
 def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide Probe-Sample-Subsumption; with one worker the same question has the same witness.
-
-    >>> answer = decide_probe(ProbeQuestion([[5], [7], [11]], rados=[[12], [7]], m=2))
-    >>> answer.answer, answer.chosen, answer.signatures.astype(int).tolist()
-    ('yes', (0, 1), [[1, 1], [0, 1]])
-    """
+    """Decide Probe-Sample-Subsumption; with one worker the same question has the same witness."""
     return _decide_probe(question, seconds, workers)
 
 
@@ -112,10 +101,6 @@ def forced(
     """Which candidates a probe gives away: each is forbidden once and required once, unless a witness settles it.
 
     A candidate counts only where a rado uses it. One that is merely chosen could be any other.
-
-    >>> result = forced(ProbeQuestion([[5], [7], [11], [12]], rados=[[12], [11]], m=3))
-    >>> result.always, result.never, result.sometimes
-    ((2,), (), (0, 1, 3))
     """
     left, start = deadline(seconds), time.monotonic()
     count = len(question.candidates)
