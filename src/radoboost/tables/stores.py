@@ -3,7 +3,7 @@
 import fnmatch
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -209,6 +209,11 @@ class Listed:
             return sorted(self._sizes)
         patterns = self._address.path.rstrip("/")[len(self.top) :].lstrip("/").split("/")
         return sorted(parts for parts in self._sizes if _matches(parts, patterns))
+
+    @property
+    def listed(self) -> Collection[tuple[str, ...]]:
+        """All files below the folder, whether they match or not."""
+        return self._sizes.keys()
 
     def path(self, parts: tuple[str, ...], folders: Mapping[str, str | None]) -> StorePath:
         """The path of one of the files that were found."""
