@@ -99,10 +99,11 @@ def refuse_repeats(named: Sequence[tuple[Path, str]]) -> None:
     """
     spellings: dict[Any, str] = {}
     for path, spelled in named:
-        first = spellings.setdefault(_identity(path), spelled)
-        if first is not spelled:
+        file = _identity(path)
+        if (first := spellings.get(file)) is not None:
             ways = f"{spelled!r} is named twice" if first == spelled else f"{first!r} and {spelled!r} are the same file"
             raise TableError(f"{ways}, so its records would count twice; name it once")
+        spellings[file] = spelled
 
 
 def _identity(path: Path) -> Any:
