@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -35,6 +35,7 @@ def numbers_of(table, y=None, **options):
 # ---- one number in every type
 
 
+@settings(max_examples=50)
 @given(st.lists(st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False)), min_size=1))
 def test_numbers_are_the_same_as_text_and_as_objects(values):
     expected = np.array([float(value) for value in values])

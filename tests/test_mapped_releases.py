@@ -103,8 +103,10 @@ def made(mechanism, source, columns, threads, engine="auto"):
     return mechanism.make(asked, run)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
-@pytest.mark.parametrize("columns", [*MAPS, BY_COLUMN], ids=str)
+IN_TURN = [(columns, MECHANISMS[k % 3]) for k, columns in enumerate([*MAPS, BY_COLUMN, "quadratic"])]
+
+
+@pytest.mark.parametrize(("columns", "mechanism"), IN_TURN, ids=str)
 def test_private_blocks_do_not_depend_on_form_threads_or_engine(tmp_path, mechanism, columns):
     """Under one key of the noise, which is for tests, everything that is released is the same."""
     results = []
@@ -158,8 +160,7 @@ def test_a_row_that_is_bad_without_a_map_is_bad_with_any():
 # ---- private releases
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
-@pytest.mark.parametrize("columns", [*MAPS, BY_COLUMN], ids=str)
+@pytest.mark.parametrize(("columns", "mechanism"), IN_TURN, ids=str)
 def test_private_releases_learn_and_predict_through_a_file(tmp_path, mechanism, columns):
     values, labels = table(rows=400)
     release = rb.craft(

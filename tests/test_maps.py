@@ -77,7 +77,7 @@ def same_bits(ours, theirs):
     np.testing.assert_array_equal(ours[good].view(np.int64), theirs[good].view(np.int64))
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(maps(), rows)
 def test_the_bits_are_those_of_the_page(feature_map, table):
     values = np.array(table)
@@ -91,6 +91,7 @@ def test_the_bits_are_those_of_the_page(feature_map, table):
     assert FeatureMap.from_dict(document) == feature_map
 
 
+@settings(max_examples=40)
 @given(maps(), rows, st.data())
 def test_no_row_moves_another(feature_map, table, data):
     values = np.array(table)
@@ -200,7 +201,7 @@ def quadratic(names):
     return FeatureMap(entries, tuple(Term("product", (f"log({a})", f"log({b})")) for a, b in pairs))
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(1, 70), st.integers(0, 9))
 def test_any_table_in_any_batches_gives_the_same_values(tmp_path_factory, batch_rows, seed):
     folder = tmp_path_factory.getbasetemp()

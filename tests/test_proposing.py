@@ -111,13 +111,13 @@ def test_the_fill_is_the_float_nearest_to_the_exact_mean(values):
 
 def test_several_batches_and_files_are_one_table(tmp_path):
     rng = np.random.default_rng(3)
-    numbers = rng.normal(size=150_000)
+    numbers = rng.normal(size=30_000)
     words = rng.choice(["a", "b", "c"], size=len(numbers))
     whole = pa.table({"x": numbers, "w": words})
     paths = []
     for k in range(3):
         paths.append(str(tmp_path / f"{k}.parquet"))
-        pq.write_table(whole.slice(50_000 * k, 50_000), paths[-1], row_group_size=7_000)
+        pq.write_table(whole.slice(10_000 * k, 10_000), paths[-1], row_group_size=1_400)
     one, several = propose_schema(whole), propose_schema(paths)
     assert one == several
     assert one.columns["x"].fill == float(sum(map(Fraction, numbers.tolist())) / len(numbers))
@@ -369,7 +369,7 @@ def test_what_is_open_is_settled_by_the_table():
 
 
 def test_all_categories_with_too_many_values_are_named(tmp_path):
-    n = 200_000
+    n = 70_000
     table = pa.table({"name": [f"n{k}" for k in range(n)], "street": [f"s{k}" for k in range(n)], "ok": ["u"] * n})
     schema = Schema({name: Category() for name in table.column_names})
     with pytest.raises(rb.TableError, match=r"'name', 'street': more than 64 values.*\"other\": true") as caught:
@@ -509,9 +509,11 @@ def told(work, most=10**9):
 
 
 @pytest.fixture
-def long_csv(tmp_path, rng):
+def long_csv(tmp_path, rng, monkeypatch):
     """A file of several blocks."""
-    ages, wards = rng.integers(0, 100, 500_000), rng.integers(0, 3, 500_000)
+    for module in ("csv_files", "raw"):
+        monkeypatch.setattr(f"radoboost.tables.{module}.CSV_BLOCK_BYTES", 100_000)
+    ages, wards = rng.integers(0, 100, 50_000), rng.integers(0, 3, 50_000)
     rows = [f"{age},ward {ward},{'yes' if age > 50 else 'no'}\n" for age, ward in zip(ages, wards, strict=True)]
     path = tmp_path / "long.csv"
     path.write_text("age,ward,ill\n" + "".join(rows))
@@ -522,8 +524,8 @@ def test_a_look_says_how_far_it_is_and_ends_where_its_bar_raises(long_csv):
     lines = told(lambda bar: propose([str(long_csv)], "ill", bar=bar))
     rows = [done for _, done, _ in lines]
     assert {task for task, _, _ in lines} == {"looking at the table"} and rows == sorted(rows)
-    assert rows[-1] == 500_000 and len({done for done in rows if done < 500_000}) >= 2
-    assert all(total is not None and 0.9 < total / 500_000 < 1.1 for _, _, total in lines[1:])
+    assert rows[-1] == 50_000 and len({done for done in rows if done < 50_000}) >= 2
+    assert all(total is not None and 0.9 < total / 50_000 < 1.1 for _, _, total in lines[1:])
     assert told(lambda bar: propose([str(long_csv)], "ill", bar=bar), most=3) == lines[:3]
 
 
@@ -536,5 +538,5 @@ def test_a_craft_by_a_schema_that_leaves_something_open_says_how_far_its_look_is
     lines = told(work)
     assert lines[0] == ("opening the table", 0, None)
     looks = [done for task, done, _ in lines if task == "looking at the table"]
-    assert looks[0] == 0 and looks[-1] == 500_000 and len(looks) > 3
+    assert looks[0] == 0 and looks[-1] == 50_000 and len(looks) > 3
     assert told(work, most=4) == lines[:4]  # cancelled within a block, and nothing is read after that

@@ -326,9 +326,9 @@ def test_a_map_of_a_column_that_is_not_there(rado, raw):
     assert os.listdir(".") == ["s.json"]
 
 
-def test_a_million_values_are_no_category(rado, tmp_path):
+def test_a_hundred_thousand_values_are_no_category(rado, tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("name,street,a,y\n" + "".join(f"n{k},s{k},{k % 9},{k % 2}\n" for k in range(1_000_000)))
+    path.write_text("name,street,a,y\n" + "".join(f"n{k},s{k},{k % 9},{k % 2}\n" for k in range(100_000)))
     columns = {name: {"kind": "category"} for name in ("name", "street")}
     place = schema_file(label="y", classes=None, columns={**columns, "a": {"kind": "number", "fill": 0}})
     code, out, err = rado("craft", path, "--schema", place)

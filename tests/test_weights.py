@@ -33,7 +33,7 @@ def weighted(draw):
 FORMS = ("array", "list", "sparse", "frame", "column", "csv", "parquet", "pandas with drop")
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     weighted(),
     st.sampled_from(FORMS),
