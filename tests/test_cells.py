@@ -83,20 +83,6 @@ def test_one_and_zero_in_every_type_of_arrow(kind):
         np.testing.assert_array_equal(numbers_or_nan(piece), [1, 0, np.nan, 1][first:])
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        pa.array([1, 2], pa.timestamp("ns")), pa.array([1, 2], pa.date32()), pa.array([1, 2], pa.duration("s")),
-        pa.array([[1], None]), pa.array([{"a": 1}, None]), pa.array([1, 2], pa.time64("us")), pa.nulls(2), pa.nulls(2,
-        pa.uuid()),
-        pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array([[1]])),
-    ],
-    ids=lambda column: str(column.type),
-)  # fmt: skip
-def test_types_without_numbers_give_none(column):
-    assert np.isnan(numbers_or_nan(column)).all() and len(numbers_or_nan(column)) == 2
-
-
 def test_what_no_object_is_a_number_gives_nan():
     odd = [
         None, pd.NA, pd.NaT, pd.Timestamp("2020"), datetime.date(2020, 1, 1), np.datetime64(1, "ns"),

@@ -66,8 +66,10 @@ def test_an_entry_outside_the_rows_is_in_none(kind, place):
     np.testing.assert_array_equal(values_of(with_entries(kind, rows, columns, X[np.nonzero(X)])), expected)
 
 
-@pytest.mark.parametrize("mechanism", [rb.Moments(1.0), rb.NoisyRados(1.0), rb.NoisyExamples(1.0)])
-@pytest.mark.parametrize("kind", ["csr", "coo", "lil"])
+@pytest.mark.parametrize(
+    ("kind", "mechanism"),
+    [("csr", rb.Moments(1.0)), ("coo", rb.NoisyRados(1.0)), ("lil", rb.NoisyExamples(1.0))],
+)
 def test_a_release_comes_out(kind, mechanism):
     rows, columns = np.nonzero(X)
     columns = np.where((rows == 1) & (columns == 1), 10**9, columns)
