@@ -1,11 +1,9 @@
 """Settings that every test shares."""
 
 import hashlib
-import importlib
 import itertools
 import os
 import secrets
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
 
-from benchmarking import FOLDER
 from radoboost import tuning
 from radoboost.cli import app
 from spark_cluster import logs, spark  # noqa: F401 (fixtures)
@@ -101,18 +98,3 @@ def visit(browser, tmp_path):
     folder.mkdir()
     with visiting(browser, folder) as opened:
         yield opened
-
-
-@pytest.fixture
-def benchmark(monkeypatch):
-    """A benchmark by its name, without arguments; what it keeps is written into a dictionary instead."""
-    monkeypatch.syspath_prepend(FOLDER)
-    kept = {}
-
-    def load(name):
-        module = importlib.import_module(name)
-        monkeypatch.setattr(sys, "argv", [f"{name}.py"])
-        monkeypatch.setattr(module, "keep", kept.__setitem__, raising=False)
-        return module, kept
-
-    return load

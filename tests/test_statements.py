@@ -42,9 +42,7 @@ def forged(release, place, **changes):
 def test_an_epsilon_written_over_is_refused(releases, tmp_path):
     for name, release in releases.items():
         place = forged(release, tmp_path / f"{name}.rado.parquet", epsilon=0.01)
-        with pytest.raises(
-            ReleaseError, match=r"says epsilon 0\.01 at delta 1e-06 for .*costs 1; do not trust"
-        ) as caught:
+        with pytest.raises(ReleaseError, match="do not trust") as caught:
             rb.load(place)
         assert "\n" not in str(caught.value) and str(place) in str(caught.value)
         assert release.statement.neighbours in str(caught.value)
@@ -102,10 +100,10 @@ FORGERIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", FORGERIES)
-@pytest.mark.parametrize("name", ["moments", "label", "noisy-rados", "noisy-examples"])
-def test_every_figure_is_held_against_the_event(case, name, releases):
-    statement = releases[name].statement
+@pytest.mark.parametrize(("k", "case"), list(enumerate(FORGERIES)))
+def test_every_figure_is_held_against_the_event(k, case, releases):
+    """Each forgery of the statement of one mechanism, and each mechanism in turn."""
+    statement = list(releases.values())[k % len(releases)].statement
     check_statement(statement)
     with pytest.raises(ReleaseError) as caught:
         check_statement(replace(statement, **FORGERIES[case](statement)))
@@ -125,7 +123,7 @@ def test_a_total_of_known_events_is_computed_anew(releases):
     composed = {"earlier_releases": 1, "neighbours": statement.neighbours, "delta": statement.delta}
     earlier = [{"id": "a", "event": dict(statement.event)}]
     check_statement(replace(statement, composed={**composed, "epsilon": 1.4548, "releases": earlier}))
-    with pytest.raises(ReleaseError, match=r"in all of them costs 1\.45"):
+    with pytest.raises(ReleaseError, match=r"costs 1\.45"):
         check_statement(replace(statement, composed={**composed, "epsilon": 1.4, "releases": earlier}))
     column = {
         "id": "a",
@@ -144,7 +142,7 @@ def test_a_model_carries_the_same_check(releases, tmp_path):
     document = json.loads(place.read_text())
     document["statement"]["epsilon"] = 0.01
     place.write_text(json.dumps(document))
-    with pytest.raises(ModelError, match="costs 1; do not trust it"):
+    with pytest.raises(ModelError, match="do not trust"):
         rb.load_model(place)
 
 

@@ -64,7 +64,7 @@ def test_rados_are_there_if_they_are_asked_for(examples):
 def test_rados_that_are_not_there_are_one_line_that_says_what_to_do(release, saved):
     assert "rados" not in release.blocks and release.n_rados == 0
     assert rb.load(saved).n_rados == 0
-    with pytest.raises(rb.ReleaseError, match=r"draw some from it with draw_rados\(release\).*n_rados=1000") as caught:
+    with pytest.raises(rb.ReleaseError, match="draw_rados") as caught:
         _ = release.rados
     assert "\n" not in str(caught.value)
 
@@ -203,22 +203,8 @@ def test_a_file_of_moments_must_have_all_of_them(release, saved):
 
 def test_the_command_line(release, saved, tmp_path, examples):
     run = CliRunner().invoke
-    result = run(
-        app,
-        [
-            "learn",
-            str(saved),
-            "--learner",
-            "boost",
-            "--rounds",
-            "20",
-            "--seed",
-            "1",
-            "--json",
-            "-o",
-            str(tmp_path / "m.model.json"),
-        ],
-    )
+    options = ["--learner", "boost", "--rounds", "20", "--seed", "1", "--json", "-o", str(tmp_path / "m.model.json")]
+    result = run(app, ["learn", str(saved), *options])
     assert result.exit_code == 0, result.output
     assert "the release has no rados, so 1,000 were drawn from its moments" in result.stderr
     assert json.loads(result.stdout)["learner"]["drawn_rados"] == 1000
