@@ -37,8 +37,8 @@ ALL = {
     "private bounds": moments(of=BRIEF, bounds="private", drop=EXTRA, columns="linear"),
 }
 ALWAYS = {
-    "dask": ["plain", "support 0.3", "noisy-rados", "moments"],
-    "spark": ["plain", "noisy-rados", "plan", "tilted, unseeded"],
+    "dask": ["moments"],
+    "spark": ["noisy-rados"],
 }
 HAS_JAVA = shutil.which("java") is not None or "JAVA_HOME" in os.environ
 needs_java = pytest.mark.skipif(not HAS_JAVA, reason="Spark needs Java, which is not installed")
@@ -126,6 +126,7 @@ def test_dask_merges_by_a_deep_tree(dask, paths, monkeypatch, name):
         assert max(sizes) >= 3  # kept rows go to tasks with several parts
 
 
+@pytest.mark.slow
 def test_a_dask_worker_dies_with_several_parts(dask, paths, monkeypatch, tmp_path):
     marker, whole = str(tmp_path / "died"), dask_module.sum_job
 
@@ -167,6 +168,7 @@ def test_spark_has_several_parts_in_a_partition(request, paths, monkeypatch, nam
     assert min(states) >= 1
 
 
+@pytest.mark.slow
 @needs_java
 def test_a_spark_worker_dies_with_several_parts(request, paths, monkeypatch, tmp_path):
     """Once all parts of its task are summed: of files, and of rows that are kept."""

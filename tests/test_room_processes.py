@@ -138,6 +138,7 @@ def test_five_processes_on_one_folder_end_with_the_same_file(tmp_path):
         assert kinds == {b"{"} and not list(Path(room).rglob("*.draft"))  # JSON, and arrays after it
 
 
+@pytest.mark.slow
 def test_a_holder_that_is_killed_is_left_out_and_named(tmp_path):
     names = NAMES[:4]
     with holders(tmp_path, names) as four:
@@ -160,6 +161,7 @@ def test_a_holder_that_is_killed_is_left_out_and_named(tmp_path):
         assert again[0] == 1 and "south was in this room before, and nobody comes back" in again[2]
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_a_holder_that_is_interrupted(tmp_path):
     names = NAMES[:4]
     with holders(tmp_path, names) as four:
@@ -181,6 +183,7 @@ def _stopped(holders, room):
     return [party for party in state["parties"] if party["name"] in state["stopped"]]
 
 
+@pytest.mark.slow
 def test_a_wrong_code_ends_it_before_anything_is_computed(tmp_path):
     names = NAMES[:3]
     with holders(tmp_path, names) as three:
@@ -251,6 +254,7 @@ def a_server(folder, *args):
         process.stdout.close()
 
 
+@pytest.mark.slow
 def test_the_same_over_a_served_mailbox_with_tls(tmp_path, certificate, monkeypatch):
     cert, key = certificate
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))
@@ -277,6 +281,7 @@ def test_the_same_over_a_served_mailbox_with_tls(tmp_path, certificate, monkeypa
     assert not any(name in said for name in names) and room.rpartition("/")[2] not in said
 
 
+@pytest.mark.slow
 def test_a_served_mailbox_that_is_started_again_goes_on(tmp_path):
     """It has its rooms in a folder; holders repeat what got no answer meanwhile."""
     (tmp_path / "kept").mkdir()

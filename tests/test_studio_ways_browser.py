@@ -46,6 +46,7 @@ def test_from_a_raw_file_to_the_sign_off(clinic):
     assert release.statement.epsilon <= 1.0 and release.digest in signed and report.digest in signed
 
 
+@pytest.mark.slow
 def test_from_a_raw_file_to_a_model_elsewhere(clinic):
     page = choose(clinic)
     page.get_by_label("The column that others may learn to predict").select_option("ill")
