@@ -161,13 +161,6 @@ def test_a_result_that_cannot_be_printed(rado, clinic):
     assert (done.returncode, done.stderr) == (1, "rado: cannot print the result: No space left on device\n")
 
 
-def test_a_terminal_that_knows_no_letters(rado, clinic):
-    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    command = [*RADO, "craft", str(clinic), "-l", "readmitted", "-o", "é.parquet"]
-    done = subprocess.run(command, env=ascii_only, capture_output=True, text=True)
-    assert done.returncode == 0 and re.match(r"wrote \\\S+\.parquet\n", done.stdout)
-
-
 def test_a_pattern_names_the_release_after_its_folder(rado, clinic, monkeypatch):
     os.makedirs("data/visits")
     shutil.copy(clinic, "data/visits/1.csv")

@@ -1,6 +1,5 @@
 """Dask clusters: the bits of one machine, whatever dies, and no key anywhere."""
 
-import json
 import logging
 import os
 import pickle
@@ -197,7 +196,6 @@ def test_only_columns_that_are_read_are_computed(client, folder):
     assert list(client.compute(run._partitions[0]).result().columns) == ["c1", "y"]
 
 
-@pytest.mark.slow
 def test_texts_of_labels_and_partitions_without_rows(client, table, one_key):
     frame = table.select(["c0", "c1", "y"]).to_pandas()
     frame["y"] = np.where(frame["y"] > 0, "ill", "well")
@@ -272,7 +270,6 @@ def test_a_bad_value_on_a_worker_has_the_line_of_one_machine(client, table, tmp_
     assert left_behind(client) == []
 
 
-@pytest.mark.slow
 def test_a_third_class_has_the_line_of_one_machine(client, folder):
     with pytest.raises(RadoError) as here:
         crafted(f"{folder}/*.parquet", **{**PLAIN, "drop": ["y", "w", "id"]}, label="z", classes=(0, 1))
@@ -356,7 +353,6 @@ def test_kept_rows_make_room_for_those_that_are_made_of_them(client, folder, one
     assert max(runs) == len(CUTS) - 1
 
 
-@pytest.mark.slow
 def test_rows_that_were_let_go_are_made_again(client, folder, one_key):
     """No mechanism reads them again, but a runner may be asked to."""
     from radoboost.holder.engines import get_engine
@@ -439,7 +435,7 @@ def test_a_cluster_that_is_not_there(folder, rado):
 @pytest.mark.parametrize("says", [None, b"SSH-2.0-OpenSSH_9.2\r\n"])
 def test_what_answers_is_no_scheduler(folder, rado, monkeypatch, says):
     """Something that says nothing, that closes at once, and that says something else: one line, soon."""
-    monkeypatch.setattr(dask_clients, "_CONNECTING", 1.0)
+    monkeypatch.setattr(dask_clients, "_CONNECTING", 0.3)
     began = time.monotonic()
     with answering(says) as port:
         address = f"tcp://127.0.0.1:{port}"
@@ -499,7 +495,6 @@ def until(condition, seconds=300.0):
         time.sleep(0.05)
 
 
-@pytest.mark.slow
 def test_a_worker_elsewhere_that_comes_later_gets_nothing(folder, monkeypatch, client):
     """Not even where nobody sees it: tasks are for the hosts of this machine."""
     with late_worker(client, monkeypatch) as joined, monkeypatch.context() as blind:
@@ -524,7 +519,6 @@ def test_a_worker_elsewhere_that_comes_later_ends_it(folder, monkeypatch, client
         crafted(f"{folder}/*.parquet", **PLAIN, cluster=client)
 
 
-@pytest.mark.slow
 def test_a_worker_that_is_called_like_a_host_is_refused(folder, monkeypatch, client):
     """Dask would take it for the workers of that host, and give it their tasks; that it is elsewhere is not seen."""
     monkeypatch.setattr(dask_clients, "check_addresses", lambda addresses, trust_network: None)
@@ -606,7 +600,6 @@ def test_keys_are_nowhere_to_be_seen(client, folder, monkeypatch, caplog):
     assert {name for key in keys for name in found(said, key)} == set()
 
 
-@pytest.mark.slow
 def test_a_key_that_is_shown_is_found(client):
     """In the log of a worker, however it is written, and in an argument of a task."""
     ways = {name: way for name, way in spellings(PLANTED).items() if name not in ("raw", "latin-1 in UTF-8")}
@@ -623,56 +616,6 @@ def test_a_key_that_is_shown_is_found(client):
     assert planted.result() == 32
     assert "repr" in found(client.run_on_scheduler(everything_on_the_scheduler).encode(), PLANTED)
     planted.release()
-
-
-@pytest.mark.slow
-def test_pages_of_the_dashboard_show_no_key(client, folder, monkeypatch):
-    """What they show comes to a browser after the page: it is read from the document that the page has by then."""
-    pytest.importorskip("bokeh", reason="bokeh is not installed: Dask's dashboard needs it")
-    read, looks = {place: "" for place in DASHBOARD}, iter(range(2))
-
-    def look(run, futures):
-        if next(looks, None) is None:
-            return
-        for texts in looks_at_pages(client):
-            for place, text in texts.items():
-                read[place] += text
-            if sum("radoboost-" in text for text in read.values()) > 2:
-                break
-
-    monkeypatch.setattr("secrets.token_bytes", lambda size=32: KEY[:size])
-    hook(monkeypatch, look)
-    crafted(f"{folder}/*.parquet", **CASES["noisy rados"], cluster=client)
-    assert sum("radoboost-" in text for text in read.values()) > 2  # names of tasks are on some
-    assert found("\n".join(read.values()).encode(), KEY) == []
-
-
-@pytest.mark.slow
-def test_a_key_in_the_name_of_a_task_is_on_the_dashboard(client):
-    pytest.importorskip("bokeh", reason="bokeh is not installed: Dask's dashboard needs it")
-    planted = client.submit(len, b"", key=f"planted-{PLANTED.hex()}")
-    planted.result()
-    assert any("hex" in found("\n".join(texts.values()).encode(), PLANTED) for texts in looks_at_pages(client))
-    planted.release()
-
-
-DASHBOARD = ("status", "tasks", "graph", "workers", "individual-task-stream", "individual-graph")
-
-
-def looks_at_pages(client):
-    """What pages of the dashboard have to show by the end of a session with a browser, looked at again and again."""
-    from bokeh.client import pull_session
-
-    port = client.scheduler_info()["services"]["dashboard"]
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        texts = {}
-        for place in DASHBOARD:
-            with pull_session(url=f"http://127.0.0.1:{port}/{place}") as session:
-                time.sleep(0.3)  # it is filled twice in that time, unless others use this machine
-                session.force_roundtrip()
-                texts[place] = json.dumps(session.document.to_json(), default=repr)
-        yield texts
 
 
 def all_logs(client):
@@ -758,7 +701,6 @@ def test_rado_predict_writes_the_same_bytes(ending, client, folder, models, rado
     assert left_behind(client) == []
 
 
-@pytest.mark.slow
 def test_predictions_wait_for_one_another(client, folder, models, tmp_path, monkeypatch):
     """Only a few parts are under way at once, a large model is sent once, and a refusal has the line of one machine."""
     monkeypatch.setattr(runners, "SMALL_WORK", 0)
@@ -776,7 +718,6 @@ def test_predictions_wait_for_one_another(client, folder, models, tmp_path, monk
     assert left_behind(client) == []
 
 
-@pytest.mark.slow
 def test_a_bad_value_stops_predictions_as_on_one_machine(client, table, models, rado):
     x = table["c1"].to_numpy().copy()
     x[4000] = np.inf

@@ -3,7 +3,6 @@
 import math
 import pickle
 import sys
-import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -349,35 +348,6 @@ def test_no_cluster_gets_an_array_on_a_device(rng):
         pickle.dumps(open_table(DeviceArray(x), y).parts()[0])
 
 
-def test_batches_are_large_for_an_engine_on_the_device_and_small_for_others(engine, rng, monkeypatch):
-    x, y = np.zeros((200_000, 3), np.float32), np.arange(200_000) % 2
-    x[:, 0] = y
-    sizes = []
-    monkeypatch.setattr(Threads, "_numbered", _noting(Threads._numbered, sizes))
-    rb.craft(DeviceArray(x), y, n_rados=1, engine=engine, threads=4)
-    assert sizes == [200_000] * 2
-    sizes.clear()
-    rb.craft(DeviceArray(x), y, n_rados=1, engine="kernel")
-    assert max(sizes) == 65536
-
-
-def _noting(numbered, sizes):
-    def noting(*arguments):
-        for first, batch in numbered(*arguments):
-            sizes.append(batch.n_rows)
-            yield first, batch
-
-    return noting
-
-
-def test_an_interrupt_does_not_wait_long(engine):
-    """A batch of the largest sums is about a second's work on a device that does 2**46 additions in one."""
-    for n_rados, d in ((1000, 28), (524_288, 29), (524_288, 5000)):
-        for rows in (engine.rows_there(n_rados, d), engine.rows_here(n_rados, d)):
-            assert rows % 64 == 0 and (rows == 64 or rows * d * n_rados <= 2**46)
-    assert engine.rows_there(1000, 28) > 4_000_000 and engine.rows_here(10_000, 28) > 200_000
-
-
 # ---- one engine, several threads, other machines
 
 
@@ -387,26 +357,6 @@ def test_several_threads_share_an_engine(engine, rng, few_rows, monkeypatch):
     expected = rb.craft(x, y, n_rados=30, seed=1, engine="reference")
     for values in (x, DeviceArray(x)):
         same(rb.craft(values, y, n_rados=30, seed=1, engine=engine, threads=8), expected)
-
-
-def test_one_thread_at_a_time_has_scratch(engine, rng, monkeypatch):
-    """Each would need as much again of the device's memory."""
-    at_work, most, lock = [0], [0], threading.Lock()
-    summed = cuda.Cuda._sum_tiles
-
-    def counting(self, *arguments):
-        with lock:
-            at_work[0] += 1
-            most[0] = max(most[0], at_work[0])
-        summed(self, *arguments)
-        with lock:
-            at_work[0] -= 1
-
-    monkeypatch.setattr(cuda.Cuda, "_sum_tiles", counting)
-    monkeypatch.setattr(cuda, "_VALUES_HERE", 4 * 64)
-    x, y = table(rng, 2000)
-    rb.craft(x, y, n_rados=30, engine=engine, threads=8)
-    assert most == [1]
 
 
 def test_the_engine_proves_itself(engine, monkeypatch):
@@ -584,10 +534,3 @@ def test_a_device_that_is_full_says_so_in_one_line():
         with pytest.raises(rb.TooLargeError, match=r"memory of the GPU.*engine='kernel'") as caught:
             work()
         assert "\n" not in str(caught.value)
-
-
-def test_arrays_of_another_device_are_refused():
-    array = DeviceArray(np.eye(2))
-    array.device = SimpleNamespace(id=1)
-    with pytest.raises(rb.ArgumentError, match=r"device 1, and device 0 is in use.*cupy.cuda.Device\(1\)"):
-        cupy_device().take(array)

@@ -36,10 +36,7 @@ ALL = {
     "replace": moments(of={**BRIEF, "relation": "replace"}, columns="linear"),
     "private bounds": moments(of=BRIEF, bounds="private", drop=EXTRA, columns="linear"),
 }
-ALWAYS = {
-    "dask": ["moments"],
-    "spark": ["noisy-rados"],
-}
+ALWAYS = {"dask": ["moments"], "spark": ["noisy-rados"]}
 HAS_JAVA = shutil.which("java") is not None or "JAVA_HOME" in os.environ
 needs_java = pytest.mark.skipif(not HAS_JAVA, reason="Spark needs Java, which is not installed")
 

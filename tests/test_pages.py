@@ -1,9 +1,7 @@
 """Findings as data, on the screen, and as files: nothing lost, nothing fetched, nothing that a name could break."""
 
 import base64
-import csv
 import dataclasses
-import io
 import json
 import re
 import subprocess
@@ -19,7 +17,7 @@ import pytest
 from radoboost.errors import ArgumentError, OutputError
 from radoboost.findings import STYLES, Band, Check, Column, Figure, Findings, Panel, Series, Table, pages
 from radoboost.findings.documents import Document, keep, kept_in, read
-from radoboost.findings.pictures import NARROW, PALETTE, WIDE, draw
+from radoboost.findings.pictures import draw
 
 HOSTILE = "<script>alert(\"1\")</script> & 'b' $x_{$ \x1b[31m --> 漢"
 SAFE = HOSTILE.replace("\x1b", "\ufffd")
@@ -361,21 +359,6 @@ def test_long_text_is_not_cut_off_on_a_narrow_screen():
     assert tables == [None, "stacked", None]
 
 
-def test_tables_and_pictures_lie_beside_the_page(written):
-    output, documents, _ = written
-    assert sorted(file.relative_to(output).as_posix() for file in output.rglob("*") if file.is_file()) == [
-        *(f"figures/{name}-curves.{kind}" for name in ("gaussian", "table1") for kind in ("png", "svg")),
-        *(f"{name}-{table}.csv" for name in ("gaussian",) for table in ("errors", "no-rows")),
-        "report.html",
-        *(f"{name}-{table}.csv" for name in ("table1",) for table in ("errors", "no-rows")),
-    ]
-    head, first, second, _ = csv.reader(io.StringIO((output / "table1-errors.csv").read_text()))
-    assert head == ["domain", "rows", "error (%)", "p", "ratio", "signed"]
-    assert first == ["banknote", "1372", "2.714", "0.0004", "0.1234567", "True"]
-    assert second[3] == "" and float(second[4]) == documents[0].findings.tables[0].rows[1][4]
-    assert (output / "figures" / "table1-curves.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_the_same_results_give_the_same_bytes(written, tmp_path):
     """Also where the user has settings of his own, and again into the same place."""
     output, documents, _ = written
@@ -429,26 +412,6 @@ def test_odd_figures_are_drawn(name):
     findings = Findings("theory", "Theory", figures=[Figure("odd", "Odd", "Odd.", [ODD[name]])])
     picture = draw(findings.figures[0])
     assert picture.wide_png and b"</svg>" in picture.wide_svg and b"</svg>" in picture.narrow_svg
-
-
-def test_panels_share_colours_and_one_legend():
-    """Twelve panels: each label has its colour in all of them; narrow pictures are narrow."""
-    labels = ("boost", "moments", "examples")
-    panels = [
-        Panel(f"domain {place}", "size", "error", [Series(label, [1, 2], [place, 2]) for label in labels[place % 2 :]])
-        for place in range(12)
-    ]
-    picture = draw(Figure("many", "Many", "Many.", panels))
-    for svg, sheet in ((picture.wide_svg.decode(), WIDE), (picture.narrow_svg.decode(), NARROW)):
-        width = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)[1])
-        assert width == pytest.approx(72 * sheet.widths[-1])
-        axes = re.split(r'<g id="axes_\d+">', svg)[1:]
-        assert len(axes) == 12
-        for place, drawn in enumerate(axes):
-            assert (PALETTE[0] in drawn.split('id="legend')[0]) == (place % 2 == 0)
-            assert PALETTE[1] in drawn and PALETTE[2] in drawn
-        assert svg.count('id="legend') == 1
-    assert len(set(PALETTE)) == 7
 
 
 def test_nothing_heavy_is_imported_to_report():

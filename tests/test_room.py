@@ -12,7 +12,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.mechanisms import plain
-from radoboost.holder.room import joining, sitting, stops, waiting
+from radoboost.holder.room import joining, sitting, waiting
 from radoboost.holder.room.agreement import PLACE, Agreement, agree, read_agreement
 from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.holder.room.messages import place_of, read, written
@@ -129,9 +129,7 @@ def _shape_of(agreed, release):
     shape = _shape(asked, ["x0", "x1"], _outlook(asked, ["x0", "x1"]))
     beyond = "outline" in release.blocks
     return replace(
-        shape,
-        n_planned=len(release.columns) if beyond else 0,
-        n_ranked=len(release.block_columns.get("ranks", ())),
+        shape, n_planned=len(release.columns) if beyond else 0, n_ranked=len(release.block_columns.get("ranks", ()))
     )
 
 
@@ -627,22 +625,6 @@ def test_one_who_stops_before_it_speaks_for_all_is_followed_by_the_next_at_once(
     with suppress(rb.RoomError), telling_if_stopped(box, second._seats, everybody[1]):
         raise rb.RoomError("north has to go")
     assert third.agreed(lambda: 7) == 7
-
-
-def test_a_mailbox_that_is_gone_does_not_keep_one_from_stopping(monkeypatch):
-    class Gone(MemoryMailbox):
-        def put(self, name, content):
-            if name.startswith("0000/stop/"):
-                forever.wait(60)
-                raise rb.RoomError("the mailbox is gone")
-            return super().put(name, content)
-
-    forever, everybody = threading.Event(), identities()
-    monkeypatch.setattr(stops, "_SECONDS", 0.05)
-    with pytest.raises(ZeroDivisionError), telling_if_stopped(Gone(), seat(Gone(), everybody[0], everybody)._seats,
-                                                              everybody[0]):  # fmt: skip
-        raise ZeroDivisionError
-    forever.set()
 
 
 def test_for_whom_a_holder_waits_is_said_once_and_again_when_it_changes(monkeypatch):

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.errors import RoomError, install
-from radoboost.holder.room import identities
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.web_server import listening
 
@@ -187,12 +186,3 @@ def test_a_port_that_is_taken_and_libraries_that_are_missing_are_said(rado, monk
     monkeypatch.setitem(sys.modules, "radoboost.holder.room.web_server", None)
     code, _, err = rado("room", "serve")
     assert code == 1 and install("room") in err
-
-
-def test_no_command_but_serve_loads_a_web_library(rado, bounds):
-    import subprocess
-
-    code = "import sys; from radoboost.cli import app; import radoboost.holder.room.web_client; " \
-           "print({'fastapi', 'uvicorn', 'starlette', 'typer.testing'} & set(sys.modules))"  # fmt: skip
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
-    assert identities.identity_path().name == "identity.pem"

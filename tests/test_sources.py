@@ -732,24 +732,13 @@ def test_a_score_of_a_query_says_what_voids_it(tmp_path):
     assert "LIMIT" in result.not_covered and "LIMIT" in result.to_dict()["not_covered"]
 
 
-def test_parts_of_a_folder_can_be_pickled(tmp_path):
-    root = as_folder(numbers_only(clinic_rows(40)), tmp_path)
-    for private in (False, True):
-        source = open_table(root, label="ill", row_by_row=private)
-        copies = pickle.loads(pickle.dumps(list(source.parts())))
-        rows = [
-            np.vstack([b.values() for part in parts for b in part.batches(64)]) for parts in (source.parts(), copies)
-        ]
-        assert (rows[0] == rows[1]).all() and rows[0].shape == (40, 2)
-
-
 def open_files(pid):
     for file in os.listdir(f"/proc/{pid}/fd"):
         with suppress(FileNotFoundError):  # closed since it was listed
             yield os.readlink(f"/proc/{pid}/fd/{file}")
 
 
-@pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("signal_sent", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_whatever_ends_the_process_leaves_nothing(signal_sent, tmp_path):
     """A command that waits for more rows, with some in its spool already; what started the tests may ignore SIGINT."""
     command = ["env", "--default-signal=INT", sys.executable, "-m", "radoboost.cli", "craft", "-", "-l", "ill"]

@@ -225,17 +225,6 @@ def test_batches_of_numbers_are_cut_by_rows(spark, frame, limits):
     assert {*limits} == {before}
 
 
-@pytest.mark.slow
-def test_batches_without_a_number_of_rows_are_cut_by_bytes(spark, frame, limits):
-    rows, before = spark.conf.get(BATCH_ROWS), spark.conf.get(BATCH_BYTES)
-    try:
-        spark.conf.set(BATCH_ROWS, "0")
-        crafted(frame, **CASES["seeded"])
-    finally:
-        spark.conf.set(BATCH_ROWS, rows)
-    assert {*limits} == {before}
-
-
 def test_bytes_of_a_row(spark):
     frame = spark.range(3).selectExpr("id", "id > 0 as b", "cast(id as decimal(9, 2)) as d", "cast(id as string) as t")
     assert row_bytes(frame, ["id"]) == 9
@@ -271,12 +260,7 @@ def test_the_limit_of_batches_comes_back():
 
 @pytest.mark.parametrize(
     ("rows", "limit", "bytes_of_a_row"),
-    [
-        ("10000", None, 8),
-        ("10000", "much", 8),
-        ("10000", "64m", 5000 * 8),
-        ("1", "64m", (1 << 26) + 1),
-    ],
+    [("10000", None, 8), ("10000", "much", 8), ("10000", "64m", 5000 * 8), ("1", "64m", (1 << 26) + 1)],
 )
 def test_the_limit_of_batches_stays(rows, limit, bytes_of_a_row):
     """Where there is none, it is fixed or cannot be read, or batches might be larger than it."""
@@ -698,7 +682,6 @@ def test_doubts(spark, frame, folder):
     doubtful["cached order"].unpersist()
 
 
-@pytest.mark.slow
 def test_a_large_local_table_is_taken(spark):
     name = "spark.sql.execution.arrow.localRelationThreshold"
     before = spark.conf.get(name)
@@ -746,7 +729,6 @@ def test_promises_need_a_frame_that_comes_out_alike(spark, frame, case):
         crafted(frame.repartition(3), **CASES[case])
 
 
-@pytest.mark.slow
 def test_a_checkpoint_is_enough(spark, frame, travelling_keys):
     frame = frame.repartition(3).localCheckpoint()
     same(crafted(frame.toArrow(), **CASES["noisy rados"]), crafted(frame, **CASES["noisy rados"]))
@@ -793,7 +775,6 @@ def test_predictions_as_a_column(frame, table, label):
     assert [row["prediction"] for row in found.column("everything").to_pylist()] == wanted["k"]
 
 
-@pytest.mark.slow
 def test_predictions_in_sql(spark, frame, table):
     columns = ["c0", "c1", "c2"]
     model = rb.MomentsClassifier(n_rados=8).fit(table.select(columns), table.column("y").to_numpy()).model_
@@ -814,14 +795,6 @@ def test_an_rdd_and_a_column_are_refused_in_words(spark, frame):
         rb.craft(spark.sparkContext.parallelize([(1.0, 0)]), label="y")
     with pytest.raises(rb.ArgumentError, match="Column"):
         rb.craft(frame, label=frame["y"])
-
-
-def test_a_library_that_spark_lacks_here():
-    with (
-        pytest.raises(ClusterError, match="pip install"),
-        spark_jobs.explained(),
-    ):
-        raise ImportError("[PACKAGE_NOT_INSTALLED] pandas >= 2.2.0 must be installed", name="pandas")
 
 
 def test_what_can_be_predicted(table):

@@ -269,19 +269,6 @@ def test_few_requests_for_a_file_of_many_parts(ending, store, tmp_path, monkeypa
     assert [seen[0] for seen in store.seen].count("HEAD") >= 2
 
 
-def test_ranges_of_large_files_are_longer(store, tmp_path, monkeypatch):
-    """A file of 14 parts, each of which is more than a usual range, is still asked for 14 times."""
-    monkeypatch.setattr(store_files, "RANGE_BYTES", 1 << 12)
-    monkeypatch.setattr(store_files, "HOLE_BYTES", 1 << 8)
-    monkeypatch.setattr("radoboost.tables.source.PART_VALUES", 8 * 1280)
-    monkeypatch.setattr("radoboost.tables.files.BATCH_ROWS", 1280)
-    store.put("t.parquet", written(rows(14 * 1280, 8), tmp_path / "t.parquet", group=640))
-    source = open_table("s3://clinic/t.parquet", label="ill")
-    store.clear()
-    list(source.batches())
-    assert sum(seen[0] == "GET" for seen in store.seen) == len(source.parts()) == 14
-
-
 @pytest.mark.parametrize(("ending", "when"), [("parquet", 3), ("csv", 13)])
 def test_a_file_of_many_parts_that_changes_within_a_pass(ending, when, store, tmp_path, monkeypatch):
     """Whether its new bytes can be read or not; afterwards parts ask for themselves."""
@@ -326,25 +313,6 @@ def test_bytes_of_a_pass(ending, row_by_row, store, tmp_path, monkeypatch):
         store.clear()
         assert sum(batch.n_rows for batch in source.batches()) == 25_000
         assert 0.9 * size <= store.n_bytes <= 1.1 * size and store.n_requests < 20
-
-
-def test_a_part_of_a_csv_file_fetches_its_own_bytes(store, tmp_path, monkeypatch):
-    """As it would on another machine, where nothing is remembered."""
-    here = written(rows(20_000), tmp_path / "t.csv")
-    size = here.stat().st_size
-    store.put("t.csv", here)
-    monkeypatch.setattr("radoboost.tables.csv_lines.RANGE_BYTES", size // 4 + 1)
-    monkeypatch.setattr("radoboost.tables.csv_lines.PEEK_BYTES", 512)
-    monkeypatch.setattr(store_files, "WINDOW_BYTES", size // 16)
-    parts = open_table("s3://clinic/t.csv", label="ill", row_by_row=True).parts()
-    n_rows = 0
-    assert len(parts) == 4
-    for part in pickle.loads(pickle.dumps(parts)):
-        monkeypatch.setattr(store_files, "_WINDOWS", Windows(size))
-        store.clear()
-        n_rows += sum(batch.n_rows for batch in part.batches(4096))
-        assert 0.9 * size / 4 <= store.n_bytes <= 1.1 * size / 4
-    assert n_rows == 20_000
 
 
 def test_one_footer_a_file(store, tmp_path, monkeypatch):

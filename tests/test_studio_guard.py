@@ -153,10 +153,6 @@ def test_two_hosts_are_refused(studio):
     assert raw(studio, text.encode()).split()[1] in (b"400", b"403")
 
 
-def test_localhost_is_a_name_of_it(studio):
-    assert studio.get("/", Host=f"localhost:{studio.port}")[0] == 200
-
-
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "https://{host}", "http://localhost:{port}", "http://{host}.x"]
 )
@@ -383,16 +379,6 @@ def test_headers_cannot_be_injected(studio, path):
 def test_what_is_no_request_ends_the_connection(studio, content):
     assert raw(studio, content).split()[1:2] in ([], [b"400"], [b"403"])
     assert studio.get("/")[0] == 200
-
-
-def test_websockets_are_refused(studio):
-    key = {
-        "Upgrade": "websocket",
-        "Connection": "Upgrade",
-        "Sec-WebSocket-Key": "x" * 22 + "==",
-        "Sec-WebSocket-Version": "13",
-    }
-    assert studio.get("/", **key)[0] == 200  # as a page, and not as a socket
 
 
 # ---- many, and slow

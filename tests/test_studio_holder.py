@@ -141,16 +141,6 @@ def test_all_problems_stand_in_one_list_and_lead_to_their_cards(studio):
     assert "All is decided" in studio.post(way, CARDS, HTMX)[2]
 
 
-def test_a_kind_that_changes_draws_its_card_anew(studio):
-    way = begin(studio)
-    studio.post(way, {"label": "4"})
-    status, headers, part = studio.post(way, {"label": "4", "c1-kind": "date"}, HTMX)
-    assert (status, headers["HX-Retarget"], headers["HX-Reswap"]) == (200, "#card-1", "outerHTML")
-    assert 'name="c1-order"' in part and 'id="card-2"' not in part
-    assert "HX-Retarget" not in studio.post(way, {"label": "4", "c1-kind": "date", "c1-low": "2024-01-01"}, HTMX)[1]
-    assert studio.post(way, {"label": "1"}, HTMX)[1]["HX-Retarget"] == "#cards"
-
-
 def test_the_schema_and_the_release_are_those_of_the_commands(studio, folder, tmp_path, monkeypatch):
     rb.Ledger.create(folder / "clinic.ledger", "patients", epsilon=3.0)
     copy = shutil.copytree(folder, tmp_path / "copy")
@@ -223,14 +213,6 @@ def test_of_two_crafts_to_one_place_the_second_books_and_writes_nothing(studio, 
     assert "Learn from it" in first
     assert "one.rado.parquet is there already, and nothing is written over; choose another name" in second
     assert "Nothing was booked on the ledger" in second and str(folder) not in second
-
-
-def test_another_file_is_not_offered_as_the_release(studio, folder):
-    way = written(studio)
-    assert "Learn from it" in words(crafted(studio, way, {**PROMISE, "output": "a.rado.parquet"}))
-    shutil.copy(FIXTURES / "plain.rado.parquet", folder / "a.rado.parquet")
-    text = words(studio.get(f"{way}/release")[2])
-    assert "its digest is another one" in text and "Learn from it" not in text
 
 
 def test_pictures_have_the_figures_of_the_statement():
@@ -449,21 +431,6 @@ def test_a_look_that_is_cancelled_leaves_the_cards_as_they_are(studio, monkeypat
     assert "A\nB</textarea>" in text and "--from-data" not in text
     assert "and no row" not in words(text) and "nothing that a look at the rows found is in them" in words(text)
     assert job.state == "cancelled" and job.result is None
-
-
-def test_beginning_otherwise_ends_a_look_that_is_under_way(studio, monkeypatch):
-    way, said = begin(studio), Job.progress
-
-    def wait(job, task, done, total):
-        if done:
-            assert job._stop.wait(300)
-        said(job, task, done, total)
-
-    monkeypatch.setattr(Job, "progress", wait)
-    studio.post(f"{way}/anew", {"label": "4", "how": "data"})
-    studio.post(f"{way}/anew", {"label": "4", "how": "names"})
-    job = studio.studio.jobs.all()[0]
-    assert job.wait(300) and job.state == "cancelled" and "Read off" not in studio.get(way)[2]
 
 
 def test_an_account_of_a_schema_knows_persons_and_says_what_it_does_not_take(folder, monkeypatch):

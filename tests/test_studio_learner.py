@@ -279,27 +279,6 @@ def test_a_model_that_is_opened_has_its_own_page(studio, folder):
     assert 'aria-label="Verdict"' in page.partition("<h2")[0]
 
 
-def test_the_page_of_options_says_what_releases_promise(studio):
-    text = studio.get(begin(studio, "north.rado.parquet"))[2]
-    assert text.index('aria-label="Verdict"') < text.index('id="options"')
-    assert "No promise: assume that whoever knows" in words(text) and "Who is protected? Nobody." in words(text)
-    assert "The statement in full" in words(text)
-    said = words(studio.get(begin(studio, "north-private.rado.parquet", "south-private.rado.parquet"))[2])
-    assert said.count("Promise of epsilon 20 for one record added or removed") == 2
-    assert said.count("Who is protected?") == 2 and "What they promise, in plain words" in said
-
-
-def test_the_command_that_names_a_model_opens_it(folder):
-    shutil.copy(FIXTURES / "moments.model.json", folder)
-    with running(folder, folder / "moments.model.json") as client:
-        status, headers, _ = client.get(client.new_path())
-        client.cookie = headers["Set-Cookie"].partition(";")[0]
-        status, headers, _ = client.get("/")
-        assert status == 303 and headers["Location"].startswith("/learner/")
-        status, _, text = client.get("/")
-        assert status == 200 and "You named this file" in text
-
-
 # ---- one row
 
 
@@ -423,15 +402,6 @@ def test_a_model_is_exported_as_the_command_does(studio, folder, form):
     assert written.read_bytes() == mine and f"{len(mine):,} bytes of {form}" in words(text)
     status, _, text = studio.post(f"{way}/export", {"to": "excel"})
     assert status == 400 and "there is no form 'excel'" in words(text)
-
-
-def test_pages_before_there_is_a_model_lead_to_where_it_is_learned(studio):
-    way = begin(studio, "north.rado.parquet")
-    for page in ("row", "table", "export"):
-        status, headers, _ = studio.get(f"{way}/{page}")
-        assert (status, headers["Location"]) == (303, f"{way}/model")
-        assert studio.post(f"{way}/{page}", {"to": "sql"})[0] == 400
-    assert studio.get(f"{way}/model")[1]["Location"] == way
 
 
 @pytest.mark.slow
