@@ -36,7 +36,6 @@ ALL = {
     "replace": moments(of={**BRIEF, "relation": "replace"}, columns="linear"),
     "private bounds": moments(of=BRIEF, bounds="private", drop=EXTRA, columns="linear"),
 }
-ALWAYS = {"dask": ["moments"], "spark": ["noisy-rados"]}
 HAS_JAVA = shutil.which("java") is not None or "JAVA_HOME" in os.environ
 needs_java = pytest.mark.skipif(not HAS_JAVA, reason="Spark needs Java, which is not installed")
 
@@ -83,14 +82,8 @@ def same(paths, cluster, **options):
     assert here.n_examples == there.n_examples
 
 
-def cases(cluster):
-    marks = {name: () if name in ALWAYS[cluster] else pytest.mark.slow for name in ALL}
-    return [pytest.param(name, marks=marks[name]) for name in ALL]
-
-
 def test_there_are_many_parts(paths):
     assert len(open_table(paths, label="y", features=["a", "b"]).pieces) >= MANY
-    assert all(set(names) <= set(ALL) for names in ALWAYS.values())
 
 
 def assert_kept_sums_are_right(run, paths):
@@ -106,7 +99,8 @@ def assert_kept_sums_are_right(run, paths):
 # ---- Dask
 
 
-@pytest.mark.parametrize("name", cases("dask"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
 def test_dask_merges_by_a_deep_tree(dask, paths, monkeypatch, name):
     sizes = []
     monkeypatch.setattr(dask_module, "FAN_IN", 2)
@@ -148,7 +142,8 @@ def test_a_dask_worker_dies_with_several_parts(dask, paths, monkeypatch, tmp_pat
 
 
 @needs_java
-@pytest.mark.parametrize("name", cases("spark"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
 def test_spark_has_several_parts_in_a_partition(request, paths, monkeypatch, name):
     pytest.importorskip("pyspark")
     spark, states = request.getfixturevalue("spark"), []

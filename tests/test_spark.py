@@ -134,7 +134,7 @@ def travelling_keys(monkeypatch):
     monkeypatch.setattr(Key, "from_system", classmethod(lambda cls: Key(range(32))))
 
 
-@pytest.mark.parametrize("name", some("noisy rados"))
+@pytest.mark.parametrize("name", some("persons"))
 def test_files_give_the_same_bytes(spark, folder, constant_keys, name):
     paths = f"{folder}/*.parquet"
     same(crafted(paths, **CASES[name]), crafted(paths, **CASES[name], cluster=spark))
@@ -210,6 +210,7 @@ def limits(spark, monkeypatch):
     assert spark.conf.get(BATCH_BYTES) == before
 
 
+@pytest.mark.slow
 def test_batches_of_numbers_are_cut_by_rows(spark, frame, limits):
     """While a job reads columns of a fixed width, and not after it; texts are cut by their bytes."""
     before = spark.conf.get(BATCH_BYTES)
@@ -396,6 +397,7 @@ def test_a_worker_dies_each_time(spark, folder, monkeypatch, tmp_path):
     assert caught.value.__suppress_context__
 
 
+@pytest.mark.slow
 def test_a_fault_on_a_worker_is_one_line(spark, frame):
     def broken(batches):
         yield from batches
@@ -550,6 +552,7 @@ def test_an_interrupt_cancels_the_job(spark, frame, monkeypatch):
     assert "RUNNING" not in statuses
 
 
+@pytest.mark.slow
 def test_a_value_that_cannot_be_used_is_refused_as_on_one_machine(spark, table, tmp_path):
     column = table.column("c1").to_numpy().copy()
     column[1100] = np.inf

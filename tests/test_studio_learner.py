@@ -235,6 +235,7 @@ def test_a_place_that_must_not_be_written_to_is_refused(studio, folder):
     assert not (folder / "m.json").exists()
 
 
+@pytest.mark.slow
 def test_the_page_of_a_model_shows_what_a_report_shows_and_writes_it(studio, folder):
     way, text = learn(studio, "north.rado.parquet", look=True, learner="moments", output="north.model.json")
     said = words(text)

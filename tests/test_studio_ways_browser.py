@@ -26,6 +26,7 @@ def clinic(browser, tmp_path):
         yield opened
 
 
+@pytest.mark.slow
 def test_from_a_raw_file_to_the_sign_off(clinic):
     page = choose(clinic)
     decide(page)
