@@ -26,7 +26,6 @@ from radoboost.release.columns import Column, constant_column
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelRule
 
-ROOT = Path(__file__).parent.parent
 NAMES = ("age", "dose", "sugar")
 
 

@@ -134,13 +134,13 @@ def travelling_keys(monkeypatch):
     monkeypatch.setattr(Key, "from_system", classmethod(lambda cls: Key(range(32))))
 
 
-@pytest.mark.parametrize("name", some("persons"))
+@pytest.mark.parametrize("name", some("moments"))
 def test_files_give_the_same_bytes(spark, folder, constant_keys, name):
     paths = f"{folder}/*.parquet"
     same(crafted(paths, **CASES[name]), crafted(paths, **CASES[name], cluster=spark))
 
 
-@pytest.mark.parametrize("name", some("plain", "moments"))
+@pytest.mark.parametrize("name", some("plain", "persons", "moments"))
 def test_frames_give_the_same_bytes(filtered, travelling_keys, name):
     frame, rows = filtered
     release = crafted(frame, **CASES[name])
@@ -866,7 +866,6 @@ def test_the_command_starts_a_session_and_stops_it(folder, tmp_path):
     same(crafted(paths, drop=["id", "z"], n_rados=20, seed=1), rb.load(out))
 
 
-@pytest.mark.slow
 def test_workers_predict_files(spark, folder, table, tmp_path):
     columns = table.select(["c0", "c1", "c2"])
     model = rb.MomentsClassifier(n_rados=8).fit(columns, table.column("y").to_numpy()).model_
