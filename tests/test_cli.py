@@ -218,7 +218,7 @@ def open_files(pid):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc to see that the table is being read")
 def test_ctrl_c_in_the_middle_of_a_craft(tmp_path, rng):
-    x = rng.standard_normal((400_000, 60))
+    x = rng.standard_normal((200_000, 60))
     pq.write_table(
         pa.table({**{f"f{k}": x[:, k] for k in range(60)}, "y": rng.integers(0, 2, len(x))}), tmp_path / "t.parquet"
     )
@@ -446,7 +446,7 @@ BAD_LEARNING = {
     ),
     "infinity": (lambda: table_of("age,dose\n1,2\n3,inf\n"), "'dose' has an infinite value (line 3 of bad.csv)"),
     "text": (lambda: table_of("age,dose\n1,little\n"), "column 'dose' holds text"),
-    "text far down": (lambda: table_of("age,dose\n" + "1,2\n" * 300_000 + "1,x\n"), "column 'dose'"),
+    "text far down": (lambda: table_of("age,dose\n" + "1,2\n" * 1_200_000 + "1,x\n"), "column 'dose'"),
     "no rows": (lambda: table_of("age,dose\n"), "no rows"),
     "no model": (lambda: ["predict", "none.json", "../clinic.csv"], "cannot read none.json"),
     "a model that is not one": (lambda: model_of("{}"), "bad.json is not a radoboost model"),

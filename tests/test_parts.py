@@ -123,10 +123,10 @@ def test_parts_have_every_row_once_and_in_order(
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "arrow stream"])
 def test_a_pickled_part_has_its_own_rows_only(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "PART_VALUES", 6000)
+    monkeypatch.setattr(source, "PART_VALUES", 20_000)
     rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 9, (30_000, 2)).astype(float), rng.integers(0, 2, 30_000)
-    table = open_table(**make(kind, x, y, 1500, tmp_path))
+    x, y = rng.integers(0, 9, (100_000, 2)).astype(float), rng.integers(0, 2, 100_000)
+    table = open_table(**make(kind, x, y, 5000, tmp_path))
     sizes = [len(pickle.dumps(part)) for part in table.parts()]
     assert len(sizes) >= (1 if "csv" in kind else 2)
     in_memory = not any(word in kind for word in ("parquet", "file", "csv", "compressed"))
@@ -145,9 +145,9 @@ def test_small_row_groups_are_read_together(tmp_path):
 
 
 def test_a_large_row_group_is_not_loaded_whole(tmp_path, rng):
-    columns = {f"x{k}": rng.standard_normal(800_000) for k in range(4)}
-    table = pa.table({**columns, "y": rng.integers(0, 2, 800_000)})
-    pq.write_table(table, tmp_path / "t.parquet", row_group_size=800_000)
+    columns = {f"x{k}": rng.standard_normal(2_000_000) for k in range(4)}
+    table = pa.table({**columns, "y": rng.integers(0, 2, 2_000_000)})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=2_000_000)
     size = table.nbytes
     del table, columns
     before = pa.total_allocated_bytes()

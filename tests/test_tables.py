@@ -60,7 +60,7 @@ def test_truth_values_in_csv(tmp_path):
 
 def test_integers_then_fractions_in_csv(tmp_path):
     """Arrow would settle on integers after the first block."""
-    text = "a,y\n" + "1,0\n" * 400_000 + "1.5,1\n"
+    text = "a,y\n" + "1,0\n" * 2_000_000 + "1.5,1\n"
     (tmp_path / "t.csv").write_text(text)
     table = open_table(tmp_path / "t.csv", label="y")
     assert values_of(table)[-1, 0] == 1.5
@@ -262,7 +262,7 @@ def test_an_identifier_in_csv_is_refused_too(tmp_path):
 
 
 def test_text_that_comes_late_in_a_csv_is_named(tmp_path):
-    (tmp_path / "t.csv").write_text("a,dose,y\n" + "1,2,0\n" * 200_000 + "1,none,1\n")
+    (tmp_path / "t.csv").write_text("a,dose,y\n" + "1,2,0\n" * 1_000_000 + "1,none,1\n")
     with pytest.raises(NeedsSchema, match=r"column 'dose':.*'none'"):
         read_strictly(tmp_path / "t.csv", {"label": "y"})
 
