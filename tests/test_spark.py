@@ -195,37 +195,6 @@ BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_LIMIT = str(2**31 - 1)
 
 
-@pytest.fixture
-def limits(spark, monkeypatch):
-    """The limit of a batch's bytes during each job."""
-    try:
-        before = spark.conf.get(BATCH_BYTES)
-    except Exception:
-        pytest.skip("this version of Spark cuts batches by rows alone")
-    seen, real = [], runner_module.collected
-    monkeypatch.setattr(
-        runner_module, "collected", lambda *job, **how: seen.append(spark.conf.get(BATCH_BYTES)) or real(*job, **how)
-    )
-    yield seen
-    assert spark.conf.get(BATCH_BYTES) == before
-
-
-@pytest.mark.slow
-def test_batches_of_numbers_are_cut_by_rows(spark, frame, limits):
-    """While a job reads columns of a fixed width, and not after it; texts are cut by their bytes."""
-    before = spark.conf.get(BATCH_BYTES)
-    crafted(frame, **CASES["seeded"])
-    assert limits == [NO_LIMIT] * 2 and spark.conf.get(BATCH_BYTES) == before
-    limits.clear()
-    decimals = frame.selectExpr("cast(c0 as decimal(20, 3)) as c0", "c1", "y")
-    crafted(decimals, seed=3)
-    assert {*limits} == {NO_LIMIT}
-    limits.clear()
-    texts = frame.selectExpr("c0", "c1", "CASE WHEN b > 0 THEN 'yes' ELSE 'no' END AS word")
-    crafted(texts, label="word", seed=3)
-    assert {*limits} == {before}
-
-
 def test_bytes_of_a_row(spark):
     frame = spark.range(3).selectExpr("id", "id > 0 as b", "cast(id as decimal(9, 2)) as d", "cast(id as string) as t")
     assert row_bytes(frame, ["id"]) == 9
@@ -489,22 +458,6 @@ def test_only_jobs_of_ours_are_muted(spark, frame, logged):
 def test_failures_are_explained(said, advice):
     with pytest.raises(ClusterError, match=advice), spark_jobs.explained():
         raise RuntimeError(f"{said}\n\tat org.apache.spark.rdd.RDD\n")
-
-
-@pytest.mark.slow
-def test_workers_of_another_version_are_refused(spark, folder, frame, table, monkeypatch, tmp_path):
-    """Whichever job it is: sums and rows that are kept of frames and of files, and predictions."""
-    model = rb.MomentsClassifier(n_rados=8).fit(table.select(["c0"]), table.column("y").to_numpy()).model_
-    paths, here = f"{folder}/*.parquet", rb.__version__
-    monkeypatch.setattr(spark_workers, "__version__", "9.9")
-    words = f"{re.escape(here)}.* 9.9"
-    for case in ("plain", "moments"):
-        with pytest.raises(rb.TableError, match=words):
-            crafted(frame, **CASES[case])
-        with pytest.raises(rb.TableError, match=words):
-            crafted(paths, **CASES[case], cluster=spark)
-    with pytest.raises(rb.TableError, match=words):
-        predict_table_on(spark, model, paths, tmp_path / "p.csv", silent)
 
 
 @pytest.mark.parametrize("work", ["keep_jobs", "sum_jobs", "map_jobs", "keep_kept", "sum_kept"])

@@ -112,19 +112,6 @@ def table(clinic, page):
 
 
 @pytest.mark.slow
-def test_private_releases_are_averaged_and_the_statement_says_what_they_promise_together(clinic):
-    page = clinic.page
-    choose(page, "north-private.rado.parquet", "south-private.rado.parquet")
-    assert "These are private" in page.inner_text("main")
-    clinic.look("learner-options-private")
-    learned(page)
-    assert "one record added or removed" in page.inner_text("main")
-    assert "two standard errors by the declared noise" in page.inner_text("#learned")
-    assert page.inner_text("#commands code").startswith("rado learn north-private.rado.parquet south-private")
-    clinic.look("learner-model-private")
-
-
-@pytest.mark.slow
 def test_a_look_that_is_cancelled_in_another_tab_can_begin_again(clinic, monkeypatch):
     page, slow = clinic.page, []
     said = Job.progress
