@@ -1,4 +1,4 @@
-"""Ways in Chromium that begin at a raw CSV file: to an officer's sign-off, and to a model that was taken elsewhere."""
+"""A way in Chromium that begins at a raw CSV file and ends with a model that was taken elsewhere."""
 
 import re
 import runpy
