@@ -114,6 +114,7 @@ def test_a_plain_release_from_the_file_to_the_sign_off(browser, sent, monkeypatc
     assert (sent / "plain.signoff.html").read_text() == written
 
 
+@pytest.mark.slow
 def test_a_private_release_from_the_file_to_the_sign_off(browser, sent):
     with visiting(browser, sent) as visit:
         page = opened(visit, "moments.rado.parquet")
@@ -146,6 +147,7 @@ def look_at_file(visit, place, name):
     visit.look(f"file-{name}")
 
 
+@pytest.mark.slow
 def test_the_pages_that_commands_write(browser, sent, monkeypatch, rado):
     monkeypatch.chdir(sent)
     quick_attacks(monkeypatch)
@@ -183,6 +185,7 @@ def test_wrong_files_are_the_finding(browser, sent):
             assert not page.get_by_role("button", name="Write the sign-off").count()
 
 
+@pytest.mark.slow
 def test_attacks_are_cancelled_and_seen_from_a_second_tab(browser, sent, monkeypatch):
     begun = threading.Event()
 

@@ -73,6 +73,7 @@ def test_a_report_that_is_not_named_is_said(studio, folder):
     assert "names no report of attacks: plain.attacks.html is not in the folder any more" in text
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_write_its_pages(studio, folder, rado, monkeypatch):
     monkeypatch.chdir(folder)
     way = opened(studio, "plain.rado.parquet")
@@ -94,13 +95,6 @@ def test_the_commands_of_the_page_write_its_pages(studio, folder, rado, monkeypa
 
 def without_times(page):
     return re.sub(r"\b[\d.,]+ (ms|s|min)\b", "so long", page)
-
-
-def test_a_sign_off_begins_with_the_verdict_and_then_the_decision(studio, folder):
-    signed(studio, opened(studio, "plain.rado.parquet"))
-    page = (folder / "plain.signoff.html").read_text()
-    places = [page.index(word) for word in ('aria-label="Verdict"', "<dt>decision</dt>", "<h2")]
-    assert places == sorted(places)
 
 
 def test_what_is_refused_is_said_by_short_names(studio, folder):

@@ -40,6 +40,7 @@ def test_the_build_leaves_nothing_of_the_package_out():
     assert (ignored.returncode, ignored.stdout) == (1, ""), ignored.stdout + ignored.stderr
 
 
+@pytest.mark.slow
 def test_a_wheel_that_is_built_has_all_files(tmp_path):
     clone = tmp_path / "clone"  # building must write nothing beside the sources
     clone.mkdir()
