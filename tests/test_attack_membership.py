@@ -24,7 +24,7 @@ from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, Repeated
 from test_audits import HalvedNoise, faulty, halved
 
 KEY = b"a key of the attack, fixed for it"  # so that nothing here depends on luck
-SIZES = [(4.0, 10_000), (1.0, 20_000)]  # epsilon, and runs of either table
+SIZES = [(4.0, 10_000), pytest.param(1.0, 20_000, marks=pytest.mark.slow)]  # epsilon, and runs of either table
 RECORD = Relation.RECORD
 
 
@@ -63,6 +63,7 @@ def test_bounds_on_rates_leave_the_risk_they_say():
     assert alarms[3] == rate_above(roc.false_alarms[3], 750, each) and hits[3] == rate_below(roc.hits[3], 750, each)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.3, 1.0])
 def test_a_claim_is_beaten_where_its_curve_is(rng, mu):
     present, absent = rng.standard_normal((2, 40_000)) + np.array([[mu], [0]])
@@ -85,6 +86,7 @@ def test_a_pair_of_epsilon_and_delta_is_two_lines():
             Claim(NotPrivate("nothing", RECORD), 1e-6, ((delta, epsilon),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "runs"), [(1.0, 1000), (0.21, 20_000)])
 def test_so_much_noise_must_be_missing_to_be_shown(rng, mu, runs):
     claim = Claim(Gaussian(1 / mu, RECORD), 1e-6)
@@ -96,6 +98,7 @@ def test_so_much_noise_must_be_missing_to_be_shown(rng, mu, runs):
     assert Claim(NotPrivate("nothing", RECORD), 1e-6).shown_share(750) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["present", "absent"])
 def test_what_only_one_table_gives_beats_a_claim_either_way_round(rng, who):
     scores = {"present": rng.standard_normal(20_000), "absent": rng.standard_normal(20_000)}
@@ -194,6 +197,7 @@ def with_noise(release, factor):
     return replace(release, mechanism={**release.mechanism, "noise_std": factor * release.mechanism["noise_std"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [rb.NoisyRados(epsilon=4.0), rb.NoisyExamples(epsilon=4.0)], ids=lambda m: m.name)
 def test_a_release_whose_statement_and_noise_differ_is_found_out(table, mechanism):
     release = rb.craft(**table, n_rados=20, mechanism=mechanism)
@@ -238,8 +242,7 @@ def test_moments_are_rebuilt_with_the_noise_of_their_release(table, unit, sharpe
         assert again.distance(Shape(4)) == pytest.approx(mechanism.distance(Shape(4)), rel=1e-6)
 
 
-@pytest.mark.parametrize("sharpen", [True, False])
-@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize(("unit", "sharpen"), [("record", True), ("label", False)])
 @pytest.mark.parametrize("columns", ["linear", *WORDS])
 def test_releases_of_every_plan_are_rebuilt_with_their_noise(table, columns, unit, sharpen):
     mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
@@ -280,6 +283,7 @@ def test_a_release_without_the_noise_of_a_stage_is_refused_or_found_out(table, s
     assert rebuilt(bare).distance(Shape(4)) == 100
 
 
+@pytest.mark.slow
 def test_a_release_of_moments_with_half_the_noise_is_found_out(table):
     release = rb.craft(**table, n_rados=20, mechanism=rb.Moments(4.0, sharpen=False))
     noise = {stage: value / 2 for stage, value in release.mechanism["noise"].items()}
@@ -459,6 +463,7 @@ def test_the_normal_law_has_the_moments_of_all_subsets(rng, band):
     assert np.allclose(differences, differences[0])  # a constant that all rados share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rados", [1, 3])
 def test_a_record_is_told_unless_it_is_in_no_rado(n_rados):
     present, absent = plain_runs(PlainTable(12, 2, n_rados), runs=20_000, key=KEY)
@@ -468,6 +473,7 @@ def test_a_record_is_told_unless_it_is_in_no_rado(n_rados):
         assert binom.ppf(1e-7, 20_000, told) <= right <= binom.ppf(1 - 1e-7, 20_000, told)  # false alarm: 4e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n_rados", "limits"), [(400, 100, None), (400, 100, (150, 250)), (5000, 1000, None)])
 def test_many_rados_are_told_like_a_gaussian_mechanism(m, n_rados, limits):
     of = PlainTable(m, 4, n_rados, limits)
@@ -499,6 +505,7 @@ def test_plain_and_banded_rados_tell_and_promise_nothing(table):
     assert found.roc == membership(band, n_rados=3, **runs).roc != membership(rb.Plain(), n_rados=3, **runs).roc
 
 
+@pytest.mark.slow
 def test_runs_on_plain_rados_are_about_tables_of_their_own():
     """If runs shared a table, their ratios would lean the same way."""
     present, absent = plain_runs(PlainTable(100, 3, 20), runs=4000, key=KEY)
@@ -515,6 +522,7 @@ def test_rados_of_a_band_are_never_taken_for_those_of_the_other_record():
     assert (present >= 0).all() and (absent <= 0).all() and (present > 0).mean() > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["standard", "clipped"])
 def test_scaling_constants_always_say_which_record_it_was(rng, scale):
     bounds = {"bounds": [[-2, 2]] * 3} if scale == "clipped" else {}
@@ -546,6 +554,7 @@ def test_constants_that_are_not_there_are_not_compared(table):
 # ---- all of it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_can_be_attacked_with_the_same_result_again(name):
     given = {
@@ -593,6 +602,7 @@ def test_arguments_that_cannot_be_used():
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_study_finds_what_it_should():
     findings = study(quick=True, seconds=600)
     assert Findings.from_dict(json.loads(json.dumps(findings.to_dict(), allow_nan=False))) == findings

@@ -43,6 +43,7 @@ def test_an_honest_mechanism_gives_less_than_it_claims_and_most_of_it(name, epsi
     assert json.loads(json.dumps(result.to_dict()))["holds"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "runs"),
     [(rb.NoisyRados(epsilon=4.0), 6000), (rb.NoisyExamples(epsilon=4.0), 6000), (rb.Moments(epsilon=4.0), 1000)]
@@ -56,6 +57,7 @@ def test_a_row_with_a_category_and_a_gap_is_protected_as_claimed(mechanism, runs
     assert result.holds and result.found > (0.6 if runs > 1000 else 0.1) * result.claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [rb.NoisyRados(epsilon=4.0), rb.NoisyExamples(epsilon=4.0), rb.Moments(4.0)])
 def test_halved_noise_on_a_raw_row_is_caught(mechanism):
     attacks = {"noisy-rados": audit_noisy_rados, "noisy-examples": audit_noisy_examples, "moments": audit_moments}
@@ -120,7 +122,11 @@ def not_clipped(values, signs, columns, clip, step):
 
 
 @pytest.mark.parametrize("name", AUDITS)
-@pytest.mark.parametrize("noise", [halved, only_the_first_column, the_same_in_all_columns, reused])
+@pytest.mark.parametrize(
+    "noise",
+    [halved]
+    + [pytest.param(fault, marks=pytest.mark.slow) for fault in (only_the_first_column, the_same_in_all_columns, reused)],
+)
 def test_faulty_noise_is_caught(name, noise):
     attack, mechanism = AUDITS[name]
     if noise is reused:
@@ -132,6 +138,7 @@ def test_faulty_noise_is_caught(name, noise):
     assert honest.holds  # so it is the fault that was found, not how it was planted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AUDITS)
 @pytest.mark.parametrize("clipped", [not_clipped, clipped_by_coordinate])
 @pytest.mark.parametrize("clip", [1.0, 0.25])
@@ -197,8 +204,11 @@ class SensitivityOne(rb.Moments):
 
 @pytest.mark.parametrize(
     ("unit", "run"),
-    [("record", HalvedNoise), ("label", HalvedNoise), ("record", OneNoiseForAll), ("label", OneNoiseForAll),
-     ("record", OneNoiseForRounds), ("label", OneNoiseForRounds), ("record", DiagonalOnly), ("label", LastRoundBare)],
+    [("record", HalvedNoise), ("label", HalvedNoise)]
+    + [pytest.param(*fault, marks=pytest.mark.slow) for fault in (
+        ("record", OneNoiseForAll), ("label", OneNoiseForAll), ("record", OneNoiseForRounds),
+        ("label", OneNoiseForRounds), ("record", DiagonalOnly), ("label", LastRoundBare),
+    )],
 )  # fmt: skip
 def test_faults_planted_in_moments_are_caught(unit, run):
     assert not audit_moments(rb.Moments(4.0, unit=unit), runs=600, key=KEY, run=run).holds
@@ -232,7 +242,9 @@ def test_every_plan_gives_less_than_it_claims_and_most_of_it(columns, wide, unit
     assert result.neighbours == mechanism.neighbours.value and result.score == "all stages"
 
 
-@pytest.mark.parametrize(("columns", "wide"), PLANS)
+@pytest.mark.parametrize(
+    ("columns", "wide"), [pytest.param(*plan, marks=[] if plan == ("ranks", False) else pytest.mark.slow) for plan in PLANS]
+)
 def test_a_few_runs_of_every_plan_show_every_stage_and_no_more_than_its_part(columns, wide):
     """At an epsilon that leaves little noise, some dozen runs tell the tables apart by every stage."""
     mechanism, runs = rb.Moments(LARGE), 60
@@ -265,6 +277,7 @@ class HalvedStage(Run):
         super().add_noise(total, *half)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "last", "stage", "epsilon"),
     [
@@ -300,7 +313,7 @@ def test_ranks_with_the_sensitivity_of_one_column_are_caught():
     assert not audit_stages(RanksOfOneColumn(LARGE), runs=1500, key=KEY, columns="ranks")["ranks"].holds
 
 
-@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("unit", ["record", pytest.param("label", marks=pytest.mark.slow)])
 def test_a_raw_row_and_private_bounds_are_attacked_through_plans_as_well(unit):
     mechanism = rb.Moments(LARGE, unit=unit)
     for options in ({"raw": True, "columns": "both"}, {"private_bounds": True, "columns": "ranks"}):
@@ -310,12 +323,12 @@ def test_a_raw_row_and_private_bounds_are_attacked_through_plans_as_well(unit):
         assert ("bounds" in audits) == (unit == "record" and "private_bounds" in options)
 
 
-def test_a_person_is_attacked_through_plans_as_well():
+@pytest.mark.parametrize("columns", ["ranks", pytest.param("quadratic", marks=pytest.mark.slow)])
+def test_a_person_is_attacked_through_plans_as_well(columns):
     mechanism = rb.Moments(LARGE)
-    for columns in ("ranks", "quadratic"):
-        result = audit_person(mechanism, few_visits(mechanism, 4), 4, runs=80, key=KEY, columns=columns)
-        assert result.holds and result.found > 0.15 * result.claim
-        assert result.neighbours == "one person added or removed"
+    result = audit_person(mechanism, few_visits(mechanism, 4), 4, runs=80, key=KEY, columns=columns)
+    assert result.holds and result.found > 0.15 * result.claim
+    assert result.neighbours == "one person added or removed"
 
 
 def test_columns_are_words_and_only_of_moments():
@@ -382,6 +395,7 @@ def test_only_moments_finds_bounds_privately():
         audit(rb.NoisyRados(epsilon=4.0), runs=1000, private_bounds=True)
 
 
+@pytest.mark.slow
 def test_a_sensitivity_of_one_for_two_is_caught_in_the_label_unit():
     assert not audit_moments(SensitivityOne(4.0, unit="label"), runs=600, key=KEY).holds
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
@@ -178,7 +178,6 @@ def test_standard_errors(scale, signatures, m, n_rados, rng, monkeypatch):
 # ---- units, odd tables
 
 
-@settings(max_examples=30)
 @given(st.integers(4, 60), st.integers(1, 8), st.integers(0, 2**32))
 def test_units_of_columns_do_not_matter(n, d, seed):
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
@@ -75,7 +75,6 @@ thetas = st.lists(st.floats(-20, 20), min_size=4, max_size=4)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=40)
 @given(some=rows, a=matrices, theta=thetas, data=st.data())
 def test_contributions_are_those_of_plain_python_and_no_row_moves_another(engine, some, a, theta, data):
     """At every stage: exact, within its sensitivity, odd in the label, and byte-identical without one other row."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numba import njit
 from scipy import special, stats
@@ -153,7 +153,6 @@ def test_words_that_tie(scale):
     assert numbers > 200
 
 
-@settings(max_examples=300)
 @given(
     st.lists(st.sampled_from([0, 1, 2, 2**32 - 1, 2**62, TOP - 1, TOP, TOP + 1, LARGEST]), min_size=40, max_size=40),
     st.sampled_from(SCALES),
@@ -177,10 +176,8 @@ def test_refused_words_for_a_part():
 # ---- rounding
 
 
-@pytest.mark.parametrize(
-    "scale", [*SCALES, LEAST_SCALE, LARGEST_SCALE, LARGEST_SCALE - 128, 14.3 // SCALE_UNIT / 2**20]
-)
-@pytest.mark.parametrize("k", [0, 1, 3, 14])
+@pytest.mark.parametrize("scale", [4096.25, LEAST_SCALE, LARGEST_SCALE, LARGEST_SCALE - 128])
+@pytest.mark.parametrize("k", [0, 3, 14])
 def test_rounding_at_the_edge(k, scale):
     """Deviates within 2**-64, 2**-128, 2**-192 of the point where the rounding changes, and on both sides of it."""
     share = Fraction(scale)
@@ -235,7 +232,6 @@ def test_the_kernel_has_no_floats():
 # ---- addresses
 
 
-@settings(max_examples=30)
 @given(
     first_row=st.sampled_from([0, 1, SLAB_ROWS - 5, SLAB_ROWS, 2**40, MAX_ROWS - 40]),
     cuts=st.lists(st.integers(0, 40), max_size=5),
@@ -418,7 +414,6 @@ def test_every_step_of_the_proof_is_cited():
 # ---- scales and arguments
 
 
-@settings(max_examples=200)
 @given(st.floats(2.0**-60, LARGEST_SCALE))
 @example(0.5)
 @example(LARGEST_SCALE)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
@@ -109,7 +109,6 @@ def by_oracle(table, most, *, with_label=True):
 # ---- which rows
 
 
-@settings(max_examples=50)
 @given(tables, st.integers(1, 4), st.booleans(), st.data())
 def test_the_rows_of_the_slow_twin_are_chosen_however_the_table_is_cut(table, most, with_label, data):
     """In parts, by one thread or two, in one pass over all persons or several over some."""
@@ -143,7 +142,6 @@ def test_rows_that_are_alike_do_not_come_first_with_everybody(rng):
         assert abs(ill - people / 2) < 6 * np.sqrt(people / 4)
 
 
-@settings(max_examples=50)
 @given(tables, tables, st.integers(1, 3), st.randoms())
 def test_a_choice_does_not_depend_on_other_people(table, others, most, random):
     """They come, go and move; of one person the same rows contribute, and never more than `most`."""
@@ -325,7 +323,6 @@ def test_no_id_changes_whose_row_another_is(form, tmp_path):
 # ---- sound by neighbours
 
 
-@settings(max_examples=50)
 @given(tables, tables, st.integers(1, 4))
 def test_one_person_moves_counts_and_moments_by_their_rows_at_most(table, others, most):
     """Of a person with any rows, spoiled or not: M4 and M10, times `most` (P4)."""

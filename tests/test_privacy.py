@@ -6,7 +6,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
@@ -247,7 +247,6 @@ def gdp(mu, epsilon):
 
 
 @given(exponent=st.floats(-9, 9), z=st.floats(-8, 37))
-@settings(max_examples=300)
 def test_the_closed_form_against_sixty_digits(exponent, z):
     """At epsilon = mu^2/2 + z mu, where delta is anything from 1 to nothing."""
     noise = 10**exponent
@@ -449,7 +448,6 @@ def nested(depth):
 
 
 @given(epsilon=st.floats(0.01, 20), exponent=st.floats(-12, -2), variation=st.sampled_from([0.0, 1e-16]))
-@settings(max_examples=60)
 def test_calibrated_gaussians_keep_the_promise_and_no_more(epsilon, exponent, variation):
     delta = 10**exponent
     noise = gaussian_multiplier(epsilon, delta, EDGE, variation)
@@ -464,7 +462,6 @@ def test_calibrated_gaussians_keep_the_promise_and_no_more(epsilon, exponent, va
     probability=st.sampled_from([0.1, 0.5, 0.9]),
     count=st.sampled_from([1, 10, 100]),
 )
-@settings(max_examples=12)
 def test_calibrated_samples_keep_the_promise_and_no_more(epsilon, exponent, probability, count):
     delta = 10**exponent
     noise = subsampled_multiplier(epsilon, delta, probability, count)
@@ -479,7 +476,6 @@ def test_hardly_any_noise_is_not_promised_below_what_is_vouched_for():
 
 
 @given(m=st.integers(2, 800), count=st.sampled_from([1, 10, 1000]), exponent=st.floats(-9, -1))
-@settings(max_examples=60)
 def test_the_least_band_has_a_finite_epsilon(m, count, exponent):
     delta, epsilon = 10**exponent, least_band_epsilon(m, count, 10**exponent)
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
@@ -112,7 +112,6 @@ def test_one_row_moves_no_other(some, data):
     assert np.delete(with_row, place, axis=0).tobytes() == without.tobytes()
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 299), st.sampled_from([1, 2, 3]), st.sampled_from([64, 128, 65536]), st.booleans())
 def test_one_row_moves_no_other_through_the_whole_pass(place, threads, batch_rows, remove):
     """The same, as the engine is fed: any position, thread count and batch size; one row removed or replaced."""

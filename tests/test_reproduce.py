@@ -18,7 +18,7 @@ import pytest
 from radoboost.errors import ArgumentError, OutputError, TableError, TooLargeError
 from radoboost.findings.documents import read
 from radoboost.learner.boost import boost
-from radoboost.paper import EXPERIMENTS, cells, comparing, domains, printed_weights, sampled, table1, table3
+from radoboost.paper import cells, comparing, domains, printed_weights, sampled, table1, table3
 from radoboost.paper.cells import Cell, Options, cell_generator, run_cells
 from radoboost.paper.protocol import N_FOLDS, Summary, standard_errors_apart
 
@@ -59,6 +59,7 @@ def test_a_domain_is_read_from_plain_and_packed_csv(data, rng):
     np.testing.assert_array_equal(domains.load("sonar", str(data)).x, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "file"), [("susy", "SUSY.csv.gz"), ("higgs", "HIGGS.csv.gz")])
 def test_the_archives_physics_files_are_read_as_they_come(tmp_path, rng, monkeypatch, name, file):
     """No header, the class first as 1.000000000000000000e+00, in several blocks."""
@@ -90,13 +91,7 @@ def test_the_archives_twitter_file_is_binarised_at_the_mean(tmp_path, monkeypatc
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [
-        ("a,label\n1,2\n2,1\n", "other values than the two"),
-        ("a,label\n1,-1\nx,1\n", "cannot read"),
-        ("a,label\n1,-1\n,1\n", "must be finite"),
-        ("a,label\n", "cannot read"),
-        ("", "cannot read"),
-    ],
+    [("a,label\n1,2\n2,1\n", "two"), ("a,label\n1,-1\nx,1\n", "read"), ("a,label\n1,-1\n,1\n", "finite"), ("", "read")],
 )
 def test_a_bad_file_is_refused_with_its_name(tmp_path, text, complaint):
     (tmp_path / "sonar.csv").write_text(text)
@@ -173,6 +168,7 @@ def test_a_damaged_file_of_a_cell_is_run_again(tmp_path):
         assert run_cells(asked, draw, Options("", ()), tmp_path) == first
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_and_have_one_thread_each(tmp_path):
     options = Options("", ())
     asked = [Cell.of("test", number=k) for k in range(5)]
@@ -185,6 +181,7 @@ def test_processes_give_the_same_and_have_one_thread_each(tmp_path):
     assert cells.seconds_spent(asked, draw, options, tmp_path / "b") >= 0
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_leaves_the_others(tmp_path):
     asked = [Cell.of("test", number=k) for k in range(4)] + [Cell.of("test", fails=1)]
     for jobs in (1, 2):
@@ -211,6 +208,7 @@ def test_plain_numpy_boosting_is_boost(rng):
         np.testing.assert_allclose(ours.leverage, theirs.leverage, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_as_printed_sum_to_one_but_for_rounding_which_grows(rng):
     """The rounds are those of boosting until the sum has drifted; then edges vanish or weights overflow."""
     rados = rng.normal(2, 1, (50, 4))
@@ -241,6 +239,7 @@ def _clamped(before, after, printed_before, printed_after):
     return table3._tends(*rows, *folds)
 
 
+@pytest.mark.slow
 def test_the_clamp_is_judged_on_the_domains_that_it_changes():
     high, low = (0.3, 0.4), (0.2, 0.3)
     assert [check.seen for check in _clamped(high, high, high, high)] == [None, None]
@@ -258,16 +257,6 @@ def test_the_clamp_is_judged_on_the_domains_that_it_changes():
     after = before | {str(k): [0.2 if k < 6 else 0.4] for k in range(8)}
     assert table3._compare(before, after)[0] is True and "6 of 14 are unchanged" in table3._compare(before, after)[1]
     assert table3._compare(before, after | {"5": [0.5]})[0] is False
-
-
-def test_outliers_are_counted_centred_too():
-    rows = [
-        comparing.Row("wine_red", {"complete": True, "beyond": 1, "beyond_centred": 0}, {}, {}),
-        comparing.Row("magic", {"complete": True, "beyond": 0, "beyond_centred": 0}, {}, {}),
-    ]
-    check = table1._outliers(rows)
-    assert check.seen is True
-    assert check.why == "on all 2 domains. Centred there would be fewer: Wine-red 0 (1)"
 
 
 def test_the_papers_figures_ship_with_the_package():
@@ -305,6 +294,7 @@ def test_agreement_counts_cells_and_names_those_outside():
     assert comparing.agreement("table1", rows, both, 2, replace(options, quick=True)).seen is None
 
 
+@pytest.mark.slow
 def test_both_tables_use_the_same_draws(data):
     """Where no |r_t| is below the clamp, clamped and unclamped errors are the same; and Table 3 runs no cell twice."""
     options = Options(str(data), ("haberman",))
@@ -326,6 +316,7 @@ def test_cells_that_explain_are_run_where_they_can_be():
     assert not [cell for cell in table1.cells(replace(options, quick=True)) if cell.get("part")]
 
 
+@pytest.mark.slow
 def test_variants_and_draws_give_errors(rng):
     """The largest |value| decides: one outlier outside of the sample slows boosting down."""
     x = rng.normal(size=(400, 3))
@@ -404,6 +395,7 @@ def test_a_quick_reproduction_end_to_end(rado, data):
     assert "Table 1" in report and "Table 3" in report
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_changes_no_number(data, tmp_path):
     one, two = (found(data, tmp_path / str(jobs), jobs=jobs, quick=True) for jobs in (1, 2))
     assert one == two and len(one.tables[0].rows) == 2
@@ -412,13 +404,10 @@ def test_the_number_of_processes_changes_no_number(data, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["nonsense"], "there is no experiment 'nonsense'; choose one of table1, table3"),
-        (["table1", "--domains", "nonsense"], "there is no domain 'nonsense'"),
-        (["table1", "--domains", "magic"], "magic (magic.csv or magic.csv.gz, made from the UCI archive's MAGIC"),
-        (["table1", "--domains", ""], "no domain is named"),
-        (["table1", "--jobs", "0"], "the number of jobs must be at least 1"),
-        (["table1", "--data", "nowhere"], "there is no folder nowhere"),
-        (["table1", "-o", "file"], "cannot make the directory file"),
+        (["nonsense"], "nonsense"),
+        (["table1", "--domains", "magic"], "magic.csv"),
+        (["table1", "--jobs", "0"], "jobs"),
+        (["table1", "--data", "nowhere"], "nowhere"),
     ],
 )
 def test_refusals_are_one_line(rado, data, monkeypatch, arguments, complaint):
@@ -441,15 +430,7 @@ def test_a_damaged_result_of_an_earlier_run_is_named(rado, data):
 def test_without_domains_it_says_how_to_name_them(rado, monkeypatch):
     monkeypatch.delenv("RADO_DATA", raising=False)
     code, _, err = rado("reproduce", "table1")
-    assert code == 1 and err == "rado: the paper's domains are needed; name their folder with --data or RADO_DATA\n"
-
-
-def test_completion():
-    from radoboost.cli.reproduce import _complete_domains, _complete_experiment
-
-    assert _complete_experiment("t") == ["table1", "table3", "theory"] and "all" in _complete_experiment("")
-    assert _complete_domains("so") == ["sonar"] and _complete_domains("sonar,ma") == ["sonar,magic"]
-    assert set(EXPERIMENTS) == {"table1", "table3", "feature-privacy", "gaussian", "theory"}
+    assert code == 1 and "RADO_DATA" in err
 
 
 # ---- interruptions
@@ -479,6 +460,7 @@ def larger(tmp_path, rng):
     return folder
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_gives_the_same_numbers(larger, tmp_path):
     process = started(larger, tmp_path / "killed", 2)
     workers = psutil.Process(process.pid).children(recursive=True)
@@ -492,6 +474,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(larger, tmp_path):
     assert all(path.read_text() == text for path, text in kept.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupt_is_one_line_and_keeps_what_is_finished(larger, tmp_path, jobs):
     process = started(larger, tmp_path / "out", jobs)

@@ -20,6 +20,8 @@ from radoboost.privacy import band, epsilon_at
 
 EXPERIMENTS = (feature_privacy, gaussian)
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def small(tmp_path, rng):

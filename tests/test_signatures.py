@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -99,7 +99,6 @@ def test_fixed_support_is_what_the_text_says(m, n):
             assert found[:, j].tolist() == oracles.subset_of_size(key, m, n, j, support, quarters), (support, j)
 
 
-@settings(max_examples=80)
 @given(m=st.integers(1, 150), part=st.floats(0, 1), n=st.integers(1, 6), seed=st.integers(0, 99))
 def test_any_support_is_what_the_text_says(m, part, n, seed):
     key, support = oracles.key_from_seed(seed), max(1, math.floor(part * m))
@@ -136,7 +135,6 @@ def test_rows_beyond_a_slab_use_the_next_nonce():
 # ---- sizes, and how the work is cut
 
 
-@settings(max_examples=60)
 @given(m=st.integers(1, 700), part=st.floats(0, 1), n=st.integers(1, 40), seed=st.integers(0, 2**32))
 @example(m=1, part=1.0, n=1, seed=0)
 def test_every_support_is_exact(m, part, n, seed):
@@ -346,7 +344,6 @@ def test_every_rado_sums_that_many_examples(engine, rng):
     assert release.rados[:, -1].tolist() == (125 - 2 * bits[3]).tolist()
 
 
-@settings(max_examples=25)
 @given(m=st.integers(2, 90), d=st.integers(1, 4), seed=st.integers(0, 1000), engine=st.sampled_from(ENGINES))
 def test_the_rado_of_all_rows_is_the_sum(m, d, seed, engine):
     values = np.random.default_rng(seed).integers(-50, 51, (m, d)).astype(float)

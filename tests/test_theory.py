@@ -21,6 +21,8 @@ from radoboost.privacy import TruncatedBinomialShift, band, delta_at
 
 FALSE_ALARM = 1e-6
 
+pytestmark = pytest.mark.slow
+
 # ---- thm_concentration
 
 
