@@ -231,6 +231,7 @@ def test_the_report_is_one_page_with_every_attack(rado, clients, monkeypatch):
     assert (code, out, err.count("\n")) == (1, "", 1) and "--table" in err
 
 
+@pytest.mark.slow
 def test_the_report_studies_nothing_that_is_not_about_the_release(rado, clients, monkeypatch):
     """A release of another mechanism than feature-band does not wait for a study of feature-band."""
     release = crafted(rado, clients, "theirs.csv", "-n", "10")
@@ -264,6 +265,7 @@ def test_the_report_escapes_names_of_columns_and_files(rado, tmp_path, rng):
     )  # in a command, with its quotes
 
 
+@pytest.mark.slow
 def test_studies_are_measured_into_a_folder(rado, tmp_path):
     code, out, err = rado("attack", "study", "confounder", "--quick", "--seconds", "2", "-o", tmp_path / "studies")
     assert code == 0 and "Another data set with the same rados" in out and "report.html" in err
@@ -279,6 +281,7 @@ def test_studies_are_measured_into_a_folder(rado, tmp_path):
     assert _complete_study("l") == ["linear", "leak"] and "all" in _complete_study("")
 
 
+@pytest.mark.slow
 def test_a_release_with_a_schema_says_how_the_table_of_an_attack_is_read(rado, rng):
     values, classes = rng.normal(size=(16, 2)), rng.integers(0, 2, 16)
     rows = [

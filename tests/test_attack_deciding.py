@@ -86,6 +86,7 @@ def probe_questions(p, count, rng):
         yield {"candidates": candidates, "rados": rados, "m": m, "r": r, "p": p}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", NORMS)
 def test_sparse_approximation_agrees_with_brute_force(p, rng):
     seen = []
@@ -96,6 +97,7 @@ def test_sparse_approximation_agrees_with_brute_force(p, rng):
     assert min(seen.count("yes"), seen.count("no")) >= len(seen) / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", NORMS)
 def test_probe_sample_subsumption_agrees_with_brute_force(p, rng):
     seen = []
@@ -106,6 +108,7 @@ def test_probe_sample_subsumption_agrees_with_brute_force(p, rng):
     assert min(seen.count("yes"), seen.count("no")) >= len(seen) / 4
 
 
+@pytest.mark.slow
 def test_membership_agrees_with_brute_force(rng):
     kinds = {"always": 0, "never": 0, "sometimes": 0}
     for p in NORMS:
@@ -134,6 +137,7 @@ def test_twins_among_the_candidates_are_never_forced():
 # ---- Witnesses.
 
 
+@pytest.mark.slow
 def test_a_table_of_the_grids_size_is_found_again(rng):
     table = rng.integers(-(2**22), 2**22 + 1, (6, 4))
     bits = rng.integers(0, 2, (8, 6))
@@ -143,6 +147,7 @@ def test_a_table_of_the_grids_size_is_found_again(rng):
     assert len(answer.chosen) == 6 and answer.signatures.shape == (8, 6)
 
 
+@pytest.mark.slow
 def test_one_worker_repeats_itself(rng):
     asked = SparseQuestion(rng.integers(0, 2, (6, 4)) @ rng.integers(-3, 4, (4, 3)), m=4, ell=9, p=1)
     first, second = decide_sparse(asked), decide_sparse(asked)
@@ -171,6 +176,7 @@ def test_the_checker_of_sparse_refuses_what_is_wrong(p, ell, r):
     assert not check_sparse(sparse, EDGES, BITS), "beyond ell"
 
 
+@pytest.mark.slow
 def test_the_checker_counts_exactly():
     """Where floats would round: 2**53 + 1 is more than 2.0**53."""
     near = SparseQuestion([[2**53 + 1]], m=1, ell=0, r=2.0**53, p=1)
@@ -193,6 +199,7 @@ def test_the_checker_of_probes_refuses_what_is_wrong():
     assert not check_probe(asked, (0, -2), [[1, 1], [0, 1]]), "counted from the end"
 
 
+@pytest.mark.slow
 def test_a_witness_that_does_not_pass_is_never_told(monkeypatch):
     monkeypatch.setattr(deciding, "check_sparse", lambda *a: False)
     monkeypatch.setattr(deciding, "check_probe", lambda *a: False)
@@ -210,6 +217,7 @@ def hard_probe(rng, size=60):
     return ProbeQuestion(candidates, [candidates[rng.permutation(size)[: size // 2]].sum(axis=0)], m=size // 2)
 
 
+@pytest.mark.slow
 def test_a_hard_question_is_unknown_within_the_limit(rng):
     asked = hard_probe(rng)
     for seconds in (1e-9, 0.5):
@@ -221,6 +229,7 @@ def test_a_hard_question_is_unknown_within_the_limit(rng):
     assert forced(asked, seconds=0.3).unknown == tuple(range(60))
 
 
+@pytest.mark.slow
 def test_building_a_large_model_keeps_the_limit(rng):
     rados = rng.integers(-9, 9, (400, 40))
     begun = time.process_time()
@@ -230,6 +239,7 @@ def test_building_a_large_model_keeps_the_limit(rng):
     assert answer.answer == "unknown" and "too many" in answer.status
 
 
+@pytest.mark.slow
 def test_what_membership_found_before_time_ran_out_is_kept(rng, monkeypatch):
     """The first question is answered, the others are not: nothing may be said that was not shown."""
     asked, real, calls = ProbeQuestion([[5], [7], [11]], [[12]], m=2), deciding._decide_probe, []
@@ -279,11 +289,13 @@ def test_what_cannot_be_asked_is_refused_in_one_line(make, says):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_widths_must_agree():
     with pytest.raises(TableError, match="do not go together"):
         ProbeQuestion([[1, 2]], [[1]], m=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", NORMS)
 def test_the_largest_numbers_that_are_let_through_are_understood(p):
     """The solver must not refuse, or wrap, what the questions let through."""
@@ -310,6 +322,7 @@ def test_too_few_candidates_are_a_no():
     assert forced(ProbeQuestion([[1]], [[1]], m=2)).answer == "no"
 
 
+@pytest.mark.slow
 def test_answers_are_json_and_say_it_in_a_sentence(rng):
     asked = SparseQuestion([[3, 0]], m=1, ell=math.inf, p=math.inf)
     yes = decide_sparse(asked)
@@ -333,6 +346,7 @@ def test_a_witness_must_be_of_integers():
     assert check_sparse(SparseQuestion([[1]], m=2, ell=1, p=1), [[1.0], [0.0]], [[1, 1]])
 
 
+@pytest.mark.slow
 def test_a_model_that_takes_too_long_to_build_is_not_begun(rng):
     begun = time.process_time()
     large = SparseQuestion(rng.integers(0, 5, (1, 900)), 1000, 3, 0, 0, 5)
@@ -341,12 +355,14 @@ def test_a_model_that_takes_too_long_to_build_is_not_begun(rng):
     assert time.process_time() - begun < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [{"r": "a"}, {"r": math.nan}, {"r": -1}, {"r": True}])
 def test_what_is_no_limit_is_refused(wrong):
     with pytest.raises(ArgumentError, match="r must be a number of at least 0"):
         ProbeQuestion([[1]], [[1]], 1, **wrong)
 
 
+@pytest.mark.slow
 def test_a_solver_needs_a_worker():
     with pytest.raises(ArgumentError, match="at least one worker"):
         decide_probe(ProbeQuestion([[1]], [[1]], 1), workers=-1)

@@ -31,6 +31,7 @@ RECORD = Relation.RECORD
 # ---- rates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [3, 1000])
 def test_rates_are_those_of_plain_loops(rng, spread):
     present, absent = rng.integers(0, spread, 1601) + spread // 3, rng.integers(0, spread, 1601)
@@ -52,6 +53,7 @@ def test_rates_are_those_of_plain_loops(rng, spread):
     assert roc.at(0.002) is None  # too few false alarms to count
 
 
+@pytest.mark.slow
 def test_bounds_on_rates_leave_the_risk_they_say():
     for count, runs, risk in ((3, 50, 0.01), (49, 50, 1e-6), (0, 7, 0.2)):
         assert math.isclose(binom.cdf(count, runs, rate_above(count, runs, risk)), risk, rel_tol=1e-6)
@@ -293,6 +295,7 @@ def test_a_release_of_moments_with_half_the_noise_is_found_out(table):
     assert rebuilt(bare).distance(Shape(4)) == 100 and set(rebuilt(bare).scales(0).values()) == {0.0}
 
 
+@pytest.mark.slow
 def test_a_seed_or_no_clip_promises_nothing(table):
     seeded = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0), seed=1, i_know=True)
     unclipped = rb.craft(**table, n_rados=10, mechanism=rb.NoisyExamples(noise_std=1.0, clip=None))
@@ -436,6 +439,7 @@ def test_counted_subsets_are_those_of_plain_loops(rng, band):
         assert round(np.exp(law(np.array([rado])))[0]) == rados.count(rado)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("band", [None, (3, 5)])
 def test_the_normal_law_has_the_moments_of_all_subsets(rng, band):
     edges = rng.integers(-9, 10, (8, 3))
@@ -486,6 +490,7 @@ def test_many_rados_are_told_like_a_gaussian_mechanism(m, n_rados, limits):
     assert present.mean() > 0 > absent.mean()
 
 
+@pytest.mark.slow
 def test_plain_and_banded_rados_tell_and_promise_nothing(table):
     runs = {"runs": 2000, "key": KEY, "seconds": 600}
     for found in (
@@ -517,6 +522,7 @@ def test_runs_on_plain_rados_are_about_tables_of_their_own():
     assert (few > 0).mean() == pytest.approx(7 / 8, abs=0.06)  # false alarm: 1e-7
 
 
+@pytest.mark.slow
 def test_rados_of_a_band_are_never_taken_for_those_of_the_other_record():
     present, absent = plain_runs(PlainTable(8, 2, 3, (4, 4)), runs=1000, key=KEY)
     assert (present >= 0).all() and (absent <= 0).all() and (present > 0).mean() > 0.5

@@ -75,6 +75,7 @@ def brute_cover(sets):
     ]
 
 
+@pytest.mark.slow
 def test_the_search_agrees_with_trying_all_choices(rng):
     found = []
     for number in range(200):
@@ -95,6 +96,7 @@ def test_planted_covers_are_there(rng):
         json.dumps(search.to_dict())
 
 
+@pytest.mark.slow
 def test_random_sets_have_a_cover_as_often_as_all_sets_have():
     """Of six elements all instances can be counted; exact binomial tails, with a false-alarm probability of 1e-6."""
     triples = list(itertools.combinations(range(6), 3))
@@ -132,11 +134,13 @@ def test_what_is_no_instance_is_refused(sets, says):
         ThreeSets(sets)
 
 
+@pytest.mark.slow
 def test_three_elements_are_too_few(rng):
     with pytest.raises(ArgumentError, match="q must be at least 2"):
         random_sets(1, rng)
 
 
+@pytest.mark.slow
 def test_the_search_keeps_its_time_limit(rng):
     instance = random_sets(60, rng)
     begun = time.process_time()
@@ -148,11 +152,13 @@ def test_the_search_keeps_its_time_limit(rng):
 # ---- Reductions, both ways.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sparse-0", "probe-0"])
 def test_the_printed_reductions_at_p_0_hold(name, rng):
     assert 0.3 < go_both_ways(name, mixed(200, (2, 3), rng)) < 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(REDUCTIONS) - {"sparse-0", "probe-0"}))
 def test_the_other_reductions_hold(name, rng):
     assert 0.3 < go_both_ways(name, mixed(60, (2, 2, 3), rng)) < 0.7
@@ -164,6 +170,7 @@ def test_all_reductions_hold_on_larger_instances(name, rng):
     assert 0.3 < go_both_ways(name, mixed(20, (4,), rng)) < 0.7
 
 
+@pytest.mark.slow
 def test_witnesses_at_norms_between(rng):
     """Any other p from 1 on has the same question as p = 1 and infinity, and the same witness."""
     for instance in (planted_sets(q, rng) for q in (2, 3, 4)):
@@ -193,6 +200,7 @@ def test_only_covers_and_yes_go_through():
         any_norm_sparse(COVERABLE, 0)
 
 
+@pytest.mark.slow
 def test_a_wrong_reduction_would_be_noticed(monkeypatch):
     """Answers of another instance are not taken for a cover, nor its witness for one."""
     right = REDUCTIONS["sparse-0"]
@@ -206,6 +214,7 @@ def test_a_wrong_reduction_would_be_noticed(monkeypatch):
 # ---- The paper's, as printed.
 
 
+@pytest.mark.slow
 def test_the_printed_reductions_agree_but_for_one_branch():
     found = compare_printed()
     assert [one.agrees for one in found] == [True, True, False, True, True, True, True, True]
@@ -216,6 +225,7 @@ def test_the_printed_reductions_agree_but_for_one_branch():
     assert (wrong.cover.answer, wrong.answer.answer, wrong.answer.question.p) == ("yes", "no", 1)
 
 
+@pytest.mark.slow
 def test_at_p_0_the_printed_reduction_to_sparse_approximation_is_right_on_all_330_instances():
     """p is part of the instance of Sparse-Approximation, so this is all that lem_comp1 needs."""
     instances = all_of_six()
@@ -223,6 +233,7 @@ def test_at_p_0_the_printed_reduction_to_sparse_approximation_is_right_on_all_33
     assert 0.9 < go_both_ways("sparse-0", instances) < 0.95
 
 
+@pytest.mark.slow
 def test_the_branch_for_p_above_0_is_no_for_every_cover(rng):
     """At p = 1, by the solver; at other p by the norms, which leave no choice."""
     for instance in mixed(12, (2, 3), rng):
@@ -234,6 +245,7 @@ def test_the_branch_for_p_above_0_is_no_for_every_cover(rng):
         assert m * ell**p < 1  # of p-th powers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [0, 0.5, 1, 2, 7])
 def test_the_printed_reduction_to_probes_is_right_on_all_330_instances(p):
     covers = [bool(brute_cover(one.sets)) for one in all_of_six()]
@@ -243,12 +255,14 @@ def test_the_printed_reduction_to_probes_is_right_on_all_330_instances(p):
         assert [decide(printed_probe(one, p)).answer == "yes" for one in some] == covers[::11]
 
 
+@pytest.mark.slow
 def test_trying_all_probes_agrees_on_larger_instances(rng):
     for instance in mixed(12, (3, 4), rng):
         for p in (0, 0.5, 7):
             assert try_printed_probe(instance, p) == (find_cover(instance).answer == "yes")
 
 
+@pytest.mark.slow
 def test_infinity_is_outside_of_the_papers_range_and_ours_cover_it():
     for ask in (printed_sparse, printed_probe, try_printed_probe):
         with pytest.raises(ArgumentError, match="not inf"):
@@ -257,6 +271,7 @@ def test_infinity_is_outside_of_the_papers_range_and_ours_cover_it():
         assert [decide(ask(one, math.inf)).answer for one in (COVERABLE, UNCOVERABLE)] == ["yes", "no"]
 
 
+@pytest.mark.slow
 def test_the_printed_ell_is_one_unit_of_the_scaled_grid():
     asked = printed_sparse(COVERABLE, 1)
     assert asked.ell / 2.0**53 == 2.0**-53 and 1 - 2.0**-53 < 1 and asked.r / 2.0**53 == 2
@@ -266,6 +281,7 @@ def test_the_printed_ell_is_one_unit_of_the_scaled_grid():
 # ---- The study.
 
 
+@pytest.mark.slow
 def test_the_study_is_quick_and_right():
     begun = time.process_time()
     findings = hardness.study(limit=5.0)
@@ -277,6 +293,7 @@ def test_the_study_is_quick_and_right():
     assert any("not a guarantee" in note for note in findings.notes)
 
 
+@pytest.mark.slow
 def test_the_study_stops_where_the_solver_does():
     begun = time.process_time()
     findings = hardness.study(sizes=(4, 30, 40), covers=(2,), repeats=2, limit=1.0, seconds=120)
@@ -286,6 +303,7 @@ def test_the_study_stops_where_the_solver_does():
     assert "Probe-Sample-Subsumption, 2 columns: mostly decided up to 4; at 30 0% within 1 s." in findings.notes
 
 
+@pytest.mark.slow
 def test_the_study_keeps_its_time_and_says_what_it_left_out():
     begun = time.process_time()
     findings = hardness.study(seconds=1e-3, repeats=20_000)
@@ -296,6 +314,7 @@ def test_the_study_keeps_its_time_and_says_what_it_left_out():
         hardness.study(sizes=())
 
 
+@pytest.mark.slow
 def test_the_study_would_notice_a_wrong_answer(monkeypatch):
     """A solver that says no to everything."""
     monkeypatch.setattr(hardness, "decide", lambda question, **more: hardness.Answer(question, "no", 0.01, "lazy"))

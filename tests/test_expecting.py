@@ -78,6 +78,7 @@ def test_it_agrees_with_what_was_measured(group, word, mean):
     assert len(found) > 20 and found.mean() < mean
 
 
+@pytest.mark.slow
 def test_how_many_directions_stand_out_was_set_on_main_tables(monkeypatch):
     """The factor first, with no least number; that is then what any of these tables has, and moves none of them.
 
@@ -109,6 +110,7 @@ def test_no_epsilon_is_refused_at_which_tables_were_learned_well():
         assert not expect_of(rb.plan_for(rb.Moments(0.1), rows, columns)).carries
 
 
+@pytest.mark.slow
 def test_columns_that_have_nothing_to_do_with_each_other(rng):
     """Rows are in all directions alike, also in those that do not stand out: more is to be expected, and is measured.
 
@@ -183,10 +185,9 @@ def test_the_plan_is_said_beforehand():
 
 @pytest.mark.parametrize(
     ("rows", "columns", "about"),
-    [(1000, 2, {}), (6000, 3, {}), (900, 2, {}), (900, 2, {"unit": "label"}), (5000, 2, {"sharpen": False}),
-     (3000, 3, {"relation": "replace"})],
-)  # fmt: skip
-@pytest.mark.parametrize("word", ["auto", "linear", "ranks"])
+    [(6000, 3, {}), (900, 2, {"unit": "label"}), (3000, 3, {"relation": "replace"})],
+)
+@pytest.mark.parametrize("word", ["auto", "ranks"])
 def test_what_was_foreseen_is_what_is_crafted(rng, rows, columns, about, word):
     """But for how many cosines there are, which goes by the noisy size to the last one; false alarm: 1e-6."""
     mechanism = rb.Moments(1.0, **about)
