@@ -76,6 +76,7 @@ def test_one_holder_many_times_over_is_its_own_average(three):
     np.testing.assert_allclose(fit.standard_errors, factor * alone.standard_errors / 2, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_standard_errors_are_those_of_the_noise(monkeypatch):
     """Over 60 runs of the noise alone; a ratio of deviations is off by 1 / sqrt(120) in one deviation of its own.
 
@@ -94,6 +95,7 @@ def test_standard_errors_are_those_of_the_noise(monkeypatch):
     assert ((ratio > 0.5) & (ratio < 2.0)).all(), ratio
 
 
+@pytest.mark.slow
 def test_shifted_columns_do_not_mislead_it():
     """Where each holder sees one side of a column, models alone know little of the other."""
     rng = np.random.default_rng(2)
