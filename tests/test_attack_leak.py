@@ -221,18 +221,6 @@ def test_the_band_alone_decides_at_its_ends():
 
 
 @pytest.mark.slow
-def test_beyond_41_rows_the_band_still_decides_at_its_ends():
-    for value, bit in ((50, 1), (48, -1)):
-        assert recover_bit(np.ones((50, 1), dtype=int), 0, 3, np.array([[49], [value]]), (0, 1)).bit == bit
-
-
-@pytest.mark.slow
-def test_beyond_41_rows_contradicting_ends_are_of_another_table():
-    with pytest.raises(rb.TableError, match="some with the other"):
-        recover_bit(np.ones((50, 1), dtype=int), 0, 3, np.array([[50], [48]]), (0, 1))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("subsets", "values", "bit", "why"),
     [
@@ -278,24 +266,6 @@ def test_beyond_41_rows_a_bit_that_rows_can_be_exchanged_for_stays_unknown(kind,
         assert other.engine == "the band" or ("can be exchanged" in other.why) == (kind != "opposite")
         assert other.value in (None, x[30, 0])
     assert other.engine == "lattice" and (other.bit is None) == (kind != "opposite")
-
-
-@pytest.mark.slow
-def test_beyond_41_rows_a_row_of_zeros_is_in_any_subset_or_none(rng):
-    interval = band(50, 6.0)
-    edges, _ = simulated(rng, 50, 1, 6, 2**22, interval)
-    edges[7, 1:] = 0
-    found = recover_bit(edges, 0, 7, rng.integers(0, 2, (4, 50)) @ edges, (0, 50))
-    assert found.bit is None and "can be exchanged" in found.why
-
-
-@pytest.mark.slow
-def test_mixtures_of_coarse_columns_leave_the_bit_unknown(rng):
-    edges, _ = simulated(rng, 50, 1, 8, 4, (0, 50))
-    edges[:, 1:] = edges[:, 1:] @ rng.integers(1, 2**18, (8, 8))
-    rados = rng.integers(0, 2, (8, 50)) @ edges
-    assert joint_leak.too_few_bits(edges[:, 1:]) == ""  # so it looks
-    assert recover_bit(edges, 0, 0, rados, (0, 50)).bit is None
 
 
 @pytest.mark.slow
@@ -360,24 +330,6 @@ def test_the_study_shows_that_the_claim_is_about_the_marginal_only():
     assert cells[24, 1, 1, 2**22][1] > 0
     assert any("uniform" in note for note in found.notes) and any("epsilon 6" in note for note in found.notes)
     assert study(trials=3, largest=8, longest=42, seconds=300).figures[1].name == "leak-lattice"
-
-
-@pytest.mark.slow
-def test_what_the_other_bit_cannot_give_is_a_floor_of_delta_and_its_absence_shows_nothing():
-    for seen, verdict in (((100, 0, 100, 100), False), ((100, 0, 100, 20), False), ((100, 0, 100, 0), None),
-                          ((1, 0, 1, 1), None), ((0, 0, 0, 0), None)):  # fmt: skip
-        check = joint_leak._no_epsilon(joint_leak._Counts(*seen), 1e-3)
-        assert check.seen is verdict and f"in {seen[3]} of {seen[2]} trials" in check.why
-        assert ("That shows nothing" in check.why) == (verdict is None)
-
-
-@pytest.mark.slow
-def test_of_the_column_alone_hardly_any_release_is_impossible_under_the_other_bit(rng):
-    """The nearest case in which the paper's aim is met: the band's ends are rare, at most delta of our statement."""
-    alone = joint_leak._hits(rng, (24, 16, 0, 1), 200, lambda: 60.0)
-    both = joint_leak._hits(rng, (24, 16, 1, 2**22), 5, lambda: 60.0)
-    assert alone.trials == 200 and alone.impossible <= 6  # 0.2 on average at delta = 0.001; more than 6 below 1e-6
-    assert both.impossible == both.right == both.trials == 5
 
 
 @pytest.mark.slow

@@ -298,13 +298,6 @@ def test_halved_noise_in_one_stage_of_a_plan_is_caught(first, last, stage, epsil
     assert [name for name, audit in audits.items() if not audit.holds] == ([stage] if stage else [])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_halved_noise_in_one_stage_is_caught_in_the_whole_too(number):
-    faulty_run = type("Faulty", (HalvedStage,), {"numbers": [number]})
-    assert not audit_moments(rb.Moments(20.0), runs=4500, key=KEY, run=faulty_run, columns="ranks").holds
-
-
 class RanksOfOneColumn(rb.Moments):
     """A record that is taken to be in one bin of one column, where it is in one of each."""
 
@@ -355,14 +348,6 @@ class HalvedSearches(Run):
         super().add_noise(total, *half)
 
 
-class SensitivityOfOneColumn(rb.Moments):
-    """A record that is taken to be in one bin of one column, where it is in one of each."""
-
-    def scales(self, n_rounds, shape):
-        scales = super().scales(n_rounds, shape)
-        return {stage: scale / 2**0.5 if stage.startswith("bounds") else scale for stage, scale in scales.items()}
-
-
 def private_bounds(mechanism=rb.Moments, runs=1500, share=0.9, **others):
     return audit_moments(
         mechanism(4.0, sharpen=False, bounds_share=share), runs=runs, key=KEY, private_bounds=True, **others
@@ -376,29 +361,12 @@ def test_private_bounds_give_less_than_they_claim_and_much_of_it():
     assert honest.neighbours == "one record added or removed" and honest.score in ("all stages", "bounds")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["record", "label"])
-def test_all_stages_with_private_bounds_give_most_of_the_claim(unit):
-    result = audit_moments(rb.Moments(4.0, unit=unit), runs=6000, key=KEY, private_bounds=True)
-    assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= 4.0
-
-
 @pytest.mark.parametrize(
     ("run", "share"),
     [(HalvedSearches, 0.9), *(pytest.param(run, 0.1, marks=pytest.mark.slow) for run in (HalvedNoise, OneNoiseForAll))],
 )
 def test_faults_planted_in_the_search_for_bounds_are_caught(run, share):
     assert not private_bounds(run=run, runs=1000, share=share).holds
-
-
-@pytest.mark.slow
-def test_a_sensitivity_of_one_column_for_two_is_caught():
-    assert not private_bounds(SensitivityOfOneColumn, runs=12_000).holds
-
-
-def test_only_moments_finds_bounds_privately():
-    with pytest.raises(rb.ArgumentError, match="does not find bounds privately"):
-        audit(rb.NoisyRados(epsilon=4.0), runs=1000, private_bounds=True)
 
 
 @pytest.mark.slow

@@ -101,7 +101,9 @@ def test_the_canary_moves_every_stage_of_every_plan_by_nearly_all_that_is_claime
     assert total == pytest.approx(mechanism.distance(Shape(3, n_classes=K)) ** 2, rel=0.01)
 
 
-@pytest.mark.parametrize("what", ["record", *(pytest.param(what, marks=pytest.mark.slow) for what in ("label", "replaced"))])
+@pytest.mark.parametrize(
+    "what", ["record", *(pytest.param(what, marks=pytest.mark.slow) for what in ("label", "replaced"))]
+)
 def test_a_few_runs_show_no_more_than_is_claimed_and_some_of_it(what):
     result = audit_moments(moments(20.0, what), runs=120, key=KEY, columns="linear", n_classes=K)
     assert result.holds and result.found > 0.2 * result.claim and result.score == "all stages"
@@ -162,13 +164,6 @@ def test_half_of_the_noise_of_a_release_is_found_out(rng):
 def test_the_attack_on_a_release_keeps_to_its_statement(rng, what):
     found = membership_of(craft(rng, what), runs=1000, key=KEY, seconds=600)
     assert found.beats_claim is False and found.roc.advantage > 0.5 * found.claim.advantage
-
-
-def test_a_release_whose_sums_are_not_those_of_its_classes_is_refused(rng):
-    release = craft(rng, "record", sharpen=False, columns="linear")
-    blocks = {**release.blocks, "moment:b": release.blocks["moment:b"][:2]}
-    with pytest.raises(rb.RadoError):
-        membership_of(replace(release, blocks=blocks), runs=1000, key=KEY)
 
 
 def test_classes_are_a_number_and_only_for_moments():
@@ -288,15 +283,6 @@ def test_a_label_that_is_taken_to_move_one_slot_or_one_count_is_caught(stage):
         assert bool(found <= most) is holds
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("stage", "runs"), [("sum", 1000), ("scores", 3000)])
-def test_an_audit_catches_it_too(stage, runs):
-    faulty = type("Faulty", (Quieter,), {"stage": stage})(
-        60.0 if stage == "scores" else 12.0, unit="label", sharpen=False
-    )
-    assert not audit_stages(faulty, runs=runs, key=KEY, columns="linear", n_classes=K)[stage].holds
-
-
 def capped_by_coordinates(rows, theta, grid, unit, most):
     """Each class weight of a row capped on its own, where all of them should be, as one vector."""
     weights = reference_rows.class_weights(rows, theta, grid, unit, 2 * unit**2)
@@ -315,14 +301,6 @@ def test_a_cap_by_coordinates_is_caught_and_so_is_none(weighing, monkeypatch):
     monkeypatch.setattr(Kernel, "tilt_classes", staticmethod(weighing))
     found, most = gains(rb.Moments(15.0), 80, "mean rados")
     assert bool(found <= most) is (weighing is kernel_classes.tilt_classes)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("weighing", "runs"), [(capped_by_coordinates, 900), (not_capped, 350)])
-def test_an_audit_catches_caps_too(weighing, runs, monkeypatch):
-    monkeypatch.setattr(Kernel, "tilt_classes", staticmethod(weighing))
-    audits = audit_stages(rb.Moments(15.0), runs=runs, key=KEY, columns="linear", n_classes=K)
-    assert [name for name, one in audits.items() if not one.holds] == ["mean rados"]
 
 
 def one_against_the_rest(rows, n_classes):

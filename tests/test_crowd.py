@@ -140,18 +140,7 @@ def test_so_many_others_make_the_plan(plan, epsilon, unit, plans):
     assert all(is_plan(made, plan) for made in plans)
 
 
-@pytest.mark.parametrize("others", [1, True])
-def test_wrong_numbers_of_others_are_refused(others):
-    with pytest.raises(rb.ArgumentError, match="others"):
-        audit(rb.Moments(4.0), runs=1000, others=others)
-
-
 @pytest.mark.parametrize(("mechanism", "options"), [(rb.NoisyRados(4.0), {}), (rb.Moments(4.0), {"max_rows": 2})])
 def test_others_are_for_moments_and_records(mechanism, options):
     with pytest.raises(rb.ArgumentError, match="leave others out"):
         audit(mechanism, runs=1000, others=4000, **options)
-
-
-def test_a_row_stands_for_one_at_least():
-    with pytest.raises(rb.ArgumentError, match="one row at least"):
-        Crowd([3, 0])

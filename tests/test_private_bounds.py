@@ -369,11 +369,6 @@ def test_other_mechanisms_refuse(mechanism, bounds):
         rb.craft(np.eye(2), [0, 1], classes=(0, 1), bounds=bounds, mechanism=mechanism)
 
 
-def test_adaboost_refuses():
-    with pytest.raises(rb.ArgumentError, match="only the mechanism moments"):
-        rb.AdaBoostSSClassifier(bounds="private").fit(np.eye(4), [0, 1, 0, 1])
-
-
 def test_half_a_declaration_is_refused(tmp_path):
     template = {"radoboost_bounds": 1, "from_data": False, "label": None, "classes": [0, 1]}
     (tmp_path / "t.json").write_text(json.dumps({**template, "columns": {"x0": {"low": 0, "high": "private"}}}))
