@@ -142,7 +142,8 @@ def test_noisy_examples_keep_their_whole_curve_and_half_their_noise_does_not(eps
     assert half.beats_claim is True
 
 
-@pytest.mark.parametrize(("unit", "sharpen"), [pytest.param("record", True, marks=pytest.mark.slow), ("label", False)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("unit", "sharpen"), [("record", True), ("label", False)])
 def test_moments_keep_their_whole_curve_and_half_their_noise_does_not(unit, sharpen):
     mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
     found = membership(mechanism, runs=1000, key=KEY, seconds=600)

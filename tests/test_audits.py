@@ -361,9 +361,10 @@ def test_private_bounds_give_less_than_they_claim_and_much_of_it():
     assert honest.neighbours == "one record added or removed" and honest.score in ("all stages", "bounds")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "share"),
-    [(HalvedSearches, 0.9), *(pytest.param(run, 0.1, marks=pytest.mark.slow) for run in (HalvedNoise, OneNoiseForAll))],
+    [(HalvedSearches, 0.9), (HalvedNoise, 0.1), (OneNoiseForAll, 0.1)],
 )
 def test_faults_planted_in_the_search_for_bounds_are_caught(run, share):
     assert not private_bounds(run=run, runs=1000, share=share).holds
@@ -388,13 +389,10 @@ def test_a_band_that_is_too_narrow_on_one_side_is_caught():
 
 
 def test_audits_by_mechanism():
-    assert audit(rb.NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=KEY).mechanism == "noisy-rados"
-    assert audit(rb.NoisyExamples(epsilon=4.0), runs=2000, key=KEY).mechanism == "noisy-examples"
     assert audit(rb.FeatureBand("x", 1.0, delta=1e-5), n_examples=500).mechanism == "feature-band"
     for nothing in (rb.Plain(), rb.NoisyExamples(noise_std=1.0, clip=None)):
         with pytest.raises(rb.ArgumentError, match="nothing to audit"):
             audit(nothing)
-    assert audit(rb.Moments(epsilon=4.0, sharpen=False), runs=1000, key=KEY).mechanism == "moments"
     with pytest.raises(rb.ArgumentError, match="at least 1000 runs"):
         audit(rb.NoisyRados(epsilon=1.0), runs=10)
 
