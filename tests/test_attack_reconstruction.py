@@ -177,9 +177,8 @@ def test_a_wrong_seed_or_number_of_rows_is_refused(rng):
     X, y = _table(rng, 60, 3)
     for options in ({"n_rados": 90}, {"n_rados": 90, "intercept": False}, {"n_rados": 30}):
         release = rb.craft(X, y, seed=1, **options)
-        with pytest.raises(rb.TableError, match="another seed, another number of rows") as caught:
+        with pytest.raises(rb.TableError, match="another seed, another number of rows"):
             reconstruct(release, 2)
-        assert "\n" not in str(caught.value)
     with pytest.raises(rb.ArgumentError, match="from 60 rows, not 61"):
         reconstruct(release, 1, rows=61)
     hidden = replace(release, n_examples=None)

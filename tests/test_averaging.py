@@ -236,9 +236,8 @@ def test_what_cannot_be_averaged_is_refused_by_name(three, rng, tmp_path):
         ([three[0], private(x[:, :2], y, bounds={"x0": (-3, 3), "x1": (-3, 3)})], "'x2' is in one alone"),
     ]
     for releases, words in cases:
-        with pytest.raises(rb.ArgumentError, match=words) as caught:
+        with pytest.raises(rb.ArgumentError, match=words):
             rb.MomentsClassifier().fit_rados(releases)
-        assert "\n" not in str(caught.value)
     with pytest.raises(rb.ArgumentError, match="RadoBoostClassifier learns from one release"):
         rb.RadoBoostClassifier().fit_rados(three)
     with pytest.raises(rb.ArgumentError, match="one_holder is about several"):

@@ -174,10 +174,9 @@ def test_groups_survive_a_file_and_files_without_them_are_read():
         lambda: group_epsilon(Gaussian(1.0, EDGE), 1e-6, True),
     ],
 )
-def test_refusals_are_one_line(make):
-    with pytest.raises(ArgumentError) as refused:
+def test_wrong_groups_are_refused(make):
+    with pytest.raises(ArgumentError):
         make()
-    assert "\n" not in str(refused.value)
 
 
 def test_an_exported_group_names_its_neighbours():
