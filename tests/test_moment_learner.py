@@ -339,7 +339,7 @@ def test_merged_releases_know_less(rng):
         assert np.corrcoef(x @ fit.theta[:3], x @ np.linalg.lstsq(x, y, rcond=None)[0])[0, 1] > 0.95
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_noise_that_drowns_the_rows_leaves_no_error_to_expect(seed):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(2000, 4))

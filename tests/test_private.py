@@ -294,7 +294,7 @@ def test_no_float_normal_is_on_the_private_path(tmp_path):
     package = Path(rb.__file__).parent
     assert float_randomness(package) == []
     copy = tmp_path / "radoboost"
-    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package / "holder", copy / "holder", ignore=shutil.ignore_patterns("__pycache__"))
     place = copy / "holder" / "run.py"
     original = place.read_text()
     for planted in (
