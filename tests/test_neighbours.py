@@ -227,6 +227,7 @@ def test_a_warning_on_a_value_is_found(tmp_path, monkeypatch):
     assert any("warnings" in line for line in with_odd(TEXT, tmp_path))
 
 
+@pytest.mark.slow
 def test_quadratic_time_is_found(tmp_path, monkeypatch):
     """Two parts of this pattern can match the same digits; it was in the label reader once."""
     monkeypatch.setattr(class_names, "_NUMBER", re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"))

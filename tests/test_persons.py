@@ -608,11 +608,18 @@ def test_an_attack_on_a_person_finds_less_than_the_statement_says():
     """And on the same table, without a bound, more than the statement about a record says. At 1 - 1e-6 each."""
     mechanism = rb.Moments(4.0)
     table = person_audit.few_visits(mechanism, 4)
-    bounded = person_audit.audit_person(mechanism, table, 4, runs=250, key=AUDIT)
-    assert bounded.holds and bounded.found > 0.05 * bounded.claim
+    bounded = person_audit.audit_person(mechanism, table, 4, runs=100, key=AUDIT)
+    assert bounded.holds
     assert bounded.neighbours == "one person added or removed" and bounded.claim <= 4.0
     free = person_audit.audit_person(mechanism, table, None, runs=80, key=AUDIT)
     assert not free.holds and free.found > 1.3 * free.claim and free.neighbours == "one record added or removed"
+
+
+@pytest.mark.slow
+def test_an_attack_on_a_person_finds_some_of_what_the_statement_says():
+    mechanism = rb.Moments(4.0)
+    bounded = person_audit.audit_person(mechanism, person_audit.few_visits(mechanism, 4), 4, runs=500, key=AUDIT)
+    assert bounded.holds and bounded.found > 0.2 * bounded.claim
 
 
 def test_noise_for_one_row_of_a_person_is_caught(monkeypatch):

@@ -6,7 +6,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
@@ -433,6 +433,7 @@ def test_calibrated_gaussians_keep_the_promise_and_no_more(epsilon, exponent, va
     assert delta_at(Gaussian(noise * (1 - 2e-6), EDGE, variation), epsilon) > delta
 
 
+@settings(max_examples=settings().max_examples // 4)
 @given(
     epsilon=st.floats(0.3, 6),
     exponent=st.floats(-7, -3),
