@@ -38,7 +38,7 @@ AUDITS = {"noisy-rados": (audit_noisy_rados, rb.NoisyRados), "noisy-examples": (
 def test_an_honest_mechanism_gives_less_than_it_claims_and_most_of_it(name, epsilon, runs):
     attack, mechanism = AUDITS[name]
     result = attack(mechanism(epsilon=epsilon), runs=runs, key=KEY)
-    assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= epsilon
+    assert result.holds and 0.5 * result.claim <= result.found <= result.claim <= epsilon
     assert result.neighbours == mechanism(epsilon=epsilon).plan(100, 1, 2).event.relation.value
     assert json.loads(json.dumps(result.to_dict()))["holds"] is True
 
@@ -135,10 +135,14 @@ def test_faulty_noise_is_caught(name, noise):
     if noise is reused:
         noise = reused(100 if name == "noisy-rados" else 2)
     assert not attack(mechanism(epsilon=4.0), runs=2000, key=KEY, run=faulty(noise)).holds
-    honest = attack(
-        mechanism(epsilon=4.0), runs=2000, key=KEY, run=faulty(lambda draw, scale, shape: draw(scale, shape))
-    )
-    assert honest.holds  # so it is the fault that was found, not how it was planted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AUDITS)
+def test_it_is_the_fault_that_is_found_and_not_how_it_is_planted(name):
+    attack, mechanism = AUDITS[name]
+    honest = faulty(lambda draw, scale, shape: draw(scale, shape))
+    assert attack(mechanism(epsilon=4.0), runs=2000, key=KEY, run=honest).holds
 
 
 @pytest.mark.slow
