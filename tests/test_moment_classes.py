@@ -372,6 +372,7 @@ def test_probabilities_are_about_right(table):
         assert abs(top[some].mean() - hits[some].mean()) < 0.06
 
 
+@pytest.mark.slow
 def test_standard_errors_are_about_how_far_noise_moves_theta(table):
     """Over 16 noises: all weights together, within a factor of 1.5."""
     x, y = table

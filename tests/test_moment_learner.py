@@ -156,7 +156,7 @@ def test_probabilities_and_the_error_to_expect(rng):
 CASES = [("standard", None), (None, None), (None, rb.FixedSupport(0.5))]
 
 
-@pytest.mark.parametrize(("m", "n_rados"), [(300, 1000), (4000, 100)])
+@pytest.mark.parametrize(("m", "n_rados"), [(300, 1000), pytest.param(4000, 100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("scale", "signatures"), CASES)
 def test_standard_errors(scale, signatures, m, n_rados, rng, monkeypatch):
     """Theta over other rows and other rados spreads as far as standard errors say, whichever of both matters more.
