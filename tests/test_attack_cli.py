@@ -268,7 +268,6 @@ def test_the_report_escapes_names_of_columns_and_files(rado, tmp_path, rng, monk
     )  # in a command, with its quotes
 
 
-@pytest.mark.slow
 def test_studies_are_measured_into_a_folder(rado, tmp_path):
     code, out, err = rado("attack", "study", "confounder", "--quick", "--seconds", "2", "-o", tmp_path / "studies")
     assert code == 0 and "Another data set with the same rados" in out and "report.html" in err
