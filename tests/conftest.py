@@ -15,9 +15,12 @@ from radoboost import tuning
 from radoboost.cli import app
 from spark_cluster import logs, spark  # noqa: F401 (fixtures)
 
-# Repeatable by default; no deadline, for the first call of a kernel compiles it.
-settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("repeatable")
+# Repeatable; no deadline, for the first call of a kernel compiles it. `make slow` takes the long profile.
+settings.register_profile(
+    "short", max_examples=30, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("long", settings.get_profile("short"), max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 
 @pytest.fixture(autouse=True)

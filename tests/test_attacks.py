@@ -36,6 +36,7 @@ def _entries(module):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_keeps_a_time_limit_and_gives_findings(name):
     """Half a second of work; what runs over is a single case that was begun, and loading."""

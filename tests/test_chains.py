@@ -70,9 +70,8 @@ def test_a_chain_that_does_not_say_which_is_refused(table):
     b, c = forgetful(crafted(table, [a]), 1), forgetful(crafted(table, [a]), 1)
     advice = r"leave it out, and add its total .* epsilon 1\.455 at delta 1e-06, for one record added or removed"
     for listed in ([b], [b, b], [b, c], [b, x], [b, a], [a, x, c]):
-        with pytest.raises(ArgumentError, match=advice) as refusal:
+        with pytest.raises(ArgumentError, match=advice):
             crafted(table, listed)
-        assert "\n" not in str(refusal.value)
     assert len(chain([forgetful(b, 0), a])) == 2
     uncounted = {key: value for key, value in b.statement.composed.items() if key != "earlier_releases"}
     with pytest.raises(ArgumentError, match="composed with some earlier ones"):

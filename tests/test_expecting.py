@@ -1,5 +1,6 @@
 """What error to expect, before an epsilon is spent: monotone, near what was measured, and from public numbers only."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -78,6 +79,7 @@ def test_it_agrees_with_what_was_measured(group, word, mean):
     assert len(found) > 20 and found.mean() < mean
 
 
+@pytest.mark.slow
 def test_how_many_directions_stand_out_was_set_on_main_tables(monkeypatch):
     """The factor first, with no least number; that is then what any of these tables has, and moves none of them.
 
@@ -98,17 +100,18 @@ def test_how_many_directions_stand_out_was_set_on_main_tables(monkeypatch):
 def test_no_epsilon_is_refused_at_which_tables_were_learned_well():
     """Well is a quarter below the majority's error. Before a table is opened, nothing else can go wrong."""
     n_well = 0
-    for size, epsilon, word, error, _, majority, _ in cells():
+    for size, epsilon, word, error, _, majority, _ in itertools.islice(cells(), 0, None, 4):
         about = {"bounds": [(0, 1)] * size["columns"], "classes": (0, 1), "label": "y", "columns": word}
         refused = rb.TableError if error <= 0.75 * majority else (rb.TableError, rb.ArgumentError)
         with pytest.raises(refused):
             rb.craft("no such file.csv", mechanism=rb.Moments(epsilon), rows=size["train"], progress=False, **about)
         n_well += error <= 0.75 * majority
-    assert n_well > 100
+    assert n_well > 25
     for rows, columns in ((100, 30), (100, 9), (50, 300), (30, 3)):
         assert not expect_of(rb.plan_for(rb.Moments(0.1), rows, columns)).carries
 
 
+@pytest.mark.slow
 def test_columns_that_have_nothing_to_do_with_each_other(rng):
     """Rows are in all directions alike, also in those that do not stand out: more is to be expected, and is measured.
 
@@ -183,10 +186,9 @@ def test_the_plan_is_said_beforehand():
 
 @pytest.mark.parametrize(
     ("rows", "columns", "about"),
-    [(1000, 2, {}), (6000, 3, {}), (900, 2, {}), (900, 2, {"unit": "label"}), (5000, 2, {"sharpen": False}),
-     (3000, 3, {"relation": "replace"})],
-)  # fmt: skip
-@pytest.mark.parametrize("word", ["auto", "linear", "ranks"])
+    [(6000, 3, {}), (900, 2, {"unit": "label"}), (3000, 3, {"relation": "replace"})],
+)
+@pytest.mark.parametrize("word", ["auto", "ranks"])
 def test_what_was_foreseen_is_what_is_crafted(rng, rows, columns, about, word):
     """But for how many cosines there are, which goes by the noisy size to the last one; false alarm: 1e-6."""
     mechanism = rb.Moments(1.0, **about)

@@ -90,6 +90,7 @@ def test_counts_of_nothing_but_noise_leave_what_was_likely_before():
     assert link.up == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_log_odds_are_shortened_for_rows_that_nothing_was_fitted_to(rng):
     """Least squares with 60 columns of 1,500 rows: on 20,000 new rows a slope of 1 is nearer than without that.
 

