@@ -37,12 +37,12 @@ def test_pages_are_of_four_kinds_or_proofs_or_results_and_each_is_there_once():
     pages = kinds()
     assert list(pages) == ["Home", "Tutorials", "How-to", "Reference", "Explanation", "Proofs", "Results"]
     listed = [page for group in pages.values() for page in group]
-    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+    assert sorted(listed) == sorted({"cli.md", *(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))})
     assert {"cli.md", "api.md", "file-format.md", "schema.md"} <= set(pages["Reference"])
     assert {"ideas.md", "flow.md", "exactness.md", "privacy.md"} <= set(pages["Explanation"])
     assert {"reproduction.md", "choosing-epsilon.md"} <= set(pages["Results"])
     assert all(page.startswith("proofs/") == (page in pages["Proofs"]) for page in listed)
-    for page in listed:
+    for page in set(listed) - {"cli.md"}:  # written when the site is built
         first = re.search(r"^# (.+)", (DOCS / page).read_text(), re.M)
         assert first, f"{page} has no title"
 
