@@ -144,13 +144,16 @@ def test_learners(benchmark, monkeypatch, tmp_path, loss, code, capsys):
         if row["method"] == "tilted, quadratic":
             row["errors"] = [error + loss for error in row["errors"]]
     (tmp_path / "page.md").write_text(page.PAGE.read_text())
+    (tmp_path / "tables.md").write_text(page.TABLES.read_text())
     monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(page, "TABLES", tmp_path / "tables.md")
     monkeypatch.setattr(page, "PICTURE", tmp_path / "learners.svg")
     monkeypatch.setattr(module, "measured", lambda *options: results)
     (tmp_path / "sonar.csv").touch()
     monkeypatch.setattr(sys, "argv", ["learners.py", "--data", str(tmp_path)])
     ends_with(module, code)
-    text = (tmp_path / "page.md").read_text()
+    text = (tmp_path / "tables.md").read_text()
+    assert '| **moments, `columns="fitting"`** | ' in (tmp_path / "page.md").read_text()
     assert kept["learners"] == results and "<svg" in (tmp_path / "learners.svg").read_text()
     assert f"| tilted, quadratic | {16.5 + loss:.1f} |" in text and "| eeg | 2,000 | 4 | 900 | 5 |" in text
     # Columns that fit have the figures of the columns that they came to, fold by fold: 16 and 21.
@@ -196,6 +199,9 @@ def test_the_page_on_learners_has_the_numbers_of_the_results(benchmark):
     module, _ = benchmark("learners")
     results = json.loads((module.RESULTS / "learners.json").read_text())["results"]
     assert module.learners_page.rendered(results) == module.learners_page.PAGE.read_text(), "run learners.py --report"
+    page = module.learners_page
+    tables = page.fill_page(page.TABLES, page.generated(results), page.PAGE)
+    assert tables == page.TABLES.read_text(), "run learners.py --report"
     fitting, _ = benchmark("fitting")
     rule = json.loads((module.RESULTS / "fitting.json").read_text())["results"]
     assert fitting.fill_page(fitting.PAGE, {"rule": fitting.rule_table(rule)}) == fitting.PAGE.read_text()
@@ -408,10 +414,12 @@ def test_the_page_and_the_pictures_are_made_of_the_results(utility, monkeypatch,
     monkeypatch.setattr(page, "FIRST_LOOK", tmp_path / "look.json")
     for name in ("MEANS", "DOMAINS"):
         monkeypatch.setattr(pictures, name, tmp_path / f"{name}.svg")
-    (tmp_path / "page.md").write_text(page.PAGE.read_text())
-    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
+    for name in ("PAGE", "TABLES"):
+        (tmp_path / f"{name}.md").write_text(getattr(page, name).read_text())
+        monkeypatch.setattr(page, name, tmp_path / f"{name}.md")
     page.write(results)
-    text = (tmp_path / "page.md").read_text()
+    text = (tmp_path / "PAGE.md").read_text() + (tmp_path / "TABLES.md").read_text()
+    assert "- magic (main) at epsilon 0.3: AdaSSP is better by 1.1 ± 0.0 points. Why: not known." in text
     assert "| magic | main | 0.3 | 300 | +1.1 ± 0.0 | AdaSSP | not known |" in text
     assert "**+1.1 ± 0.0, AdaSSP**" in text and "- **Not seen**: on all tables, where rows * epsilon" in text
     assert text.count("Bounds: quantiles of the whole table, uncharged, the same for all.") == 19

@@ -52,6 +52,8 @@ def test_the_page_on_several_holders_has_the_numbers_of_the_results(benchmark):
     module, _ = benchmark("holders_merge")
     results = json.loads((module.RESULTS / "holders.json").read_text())["merge"]["results"]
     assert module.rendered(results) == module.PAGE.read_text(), "run benchmarks/holders_merge.py --report"
+    tables = module.fill_page(module.TABLES, module.generated(results), module.PAGE)
+    assert tables == module.TABLES.read_text(), "run benchmarks/holders_merge.py --report"
     assert module.short_of(results) == []
 
 
@@ -105,6 +107,8 @@ def test_a_part_of_a_run_keeps_nothing_and_the_whole_does(benchmark, monkeypatch
     module, kept = benchmark(name)
     monkeypatch.setattr(module, "PAGE", tmp_path / "page.md", raising=False)
     monkeypatch.setattr(module, "rendered", lambda results: "the page", raising=False)
+    monkeypatch.setattr(module, "generated", lambda results: {}, raising=False)
+    monkeypatch.setattr(module, "write_pages", lambda *given: None, raising=False)
     monkeypatch.setattr(module, "rooms_page", SimpleNamespace(write=lambda: None), raising=False)
     monkeypatch.setattr(module, "shortfalls", lambda figures: None)
     if name == "holders_shares":
@@ -137,6 +141,7 @@ def test_a_page_is_written_from_kept_results_without_the_domains(benchmark, monk
         (tmp_path / "page.md").write_text(module.PAGE.read_text())
         monkeypatch.setattr(module, "PAGE", tmp_path / "page.md")
         monkeypatch.setattr(module, "rendered", lambda results: written.append(1) or "the page")
+        monkeypatch.setattr(module, "write_pages", lambda *given: written.append(1), raising=False)
     else:
         monkeypatch.setattr(module.rooms_page, "write", lambda: written.append(1))
     monkeypatch.setattr(sys, "argv", [f"{name}.py", "--report"])
