@@ -72,7 +72,7 @@ def tables_page():
     """The file of tables."""
     lines = [
         "# What rados hide and what they do not: tables",
-        "`docs/attacks.md` says how these were measured. Written by `python benchmarks/attacks_page.py` from the files in\n"
+        "`docs/attacks.md` says how these were measured. Written by `python benchmarks/attacks_page.py` from files in\n"
         "`attacks/`.",
     ]
     return "\n\n".join([*lines, *(one_table(study, name) for study, name in BESIDE.items())]) + "\n"

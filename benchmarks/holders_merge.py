@@ -208,7 +208,9 @@ def in_words(cells):
     for name in PLAIN_COLUMNS:
         apart = [cell["errors"][name][0] - cell["errors"][CENTRAL][0] for cell in cells]
         if name != CENTRAL:
-            lines.append(f"- {name}: {signed(np.mean(apart), 1)} points ({signed(min(apart), 1)} to {signed(max(apart), 1)})")
+            lines.append(
+                f"- {name}: {signed(np.mean(apart), 1)} points ({signed(min(apart), 1)} to {signed(max(apart), 1)})"
+            )
     return "\n".join([f"Against {CENTRAL}, on average over {len(cells)} cells:", "", *lines])
 
 

@@ -3,7 +3,8 @@
     python benchmarks/reproduction_page.py [FOLDER]
 
 With a folder, its results are first copied to experiments/results/reproduce. Tables for which the page has no room go
-to experiments/results/reproduction.md. No number of the page is typed by hand, and its pictures, docs/images/reproduce-*.svg, are drawn from the same results.
+to experiments/results/reproduction.md. No number of the page is typed by hand, and its pictures,
+docs/images/reproduce-*.svg, are drawn from the same results.
 """
 
 import sys

@@ -37,7 +37,9 @@ def errors_table(rows, with_case):
 def differences(rows):
     """By how many points rooms differ from one release, in words."""
     found = [row["difference"] for row in rows]
-    return f"{signed(sum(found) / len(found), 2)} points on average ({signed(min(found), 2)} to {signed(max(found), 2)})"
+    return (
+        f"{signed(sum(found) / len(found), 2)} points on average ({signed(min(found), 2)} to {signed(max(found), 2)})"
+    )
 
 
 def by_case(rows):
