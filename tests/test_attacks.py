@@ -62,6 +62,7 @@ def test_the_pages_on_attacks_have_the_numbers_of_the_results(monkeypatch):
     page = importlib.import_module("attacks_page")
     for place, text in page.rendered().items():
         assert text == place.read_text(), "run benchmarks/attacks_page.py"
+    assert page.tables_page() == page.TABLES.read_text(), "run benchmarks/attacks_page.py"
 
 
 def test_the_kept_results_show_what_they_must(monkeypatch):
