@@ -48,7 +48,7 @@ def test_rates_are_those_of_plain_loops(rng, spread):
     few = roc.at(0.05)
     allowed = [k for k, alarms in enumerate(roc.false_alarms) if alarms <= 60]
     assert few.hits == max(roc.hits[k] for k in allowed) / 1201 and few.false_alarms <= 0.05
-    assert few.low < few.hits < few.high and few.false_alarms < few.most_false_alarms
+    assert few.low < few.hits < few.high
     assert roc.at(0.002) is None  # too few false alarms to count
 
 

@@ -21,14 +21,13 @@ from radoboost.paper.hardness.exact_cover import (
     planted_sets,
     random_sets,
 )
-from radoboost.paper.hardness.questions import SparseQuestion, check_sparse
+from radoboost.paper.hardness.questions import SparseQuestion
 from radoboost.paper.hardness.reductions import (
     COVERABLE,
     REDUCTIONS,
     UNCOVERABLE,
     any_norm_probe,
     any_norm_sparse,
-    compare_printed,
     decide,
     fixed_norm_sparse,
     printed_probe,
@@ -50,14 +49,13 @@ def mixed(count, sizes, rng):
 
 
 def go_both_ways(name, instances):
-    """The question's answer is that of the search, and each witness leads to the other; how often there was a cover."""
+    """The question's answer is that of the search, and its witness leads to a cover; how often there was one."""
     reduction, covered = REDUCTIONS[name], 0
     for instance in instances:
         search, answer = find_cover(instance), decide(reduction.ask(instance))
         assert answer.answer == search.answer, instance
         if search.answer == "yes":
             covered += 1
-            reduction.witness(instance, search.chosen)  # goes through the checker
             assert is_exact_cover(instance, reduction.cover(instance, answer))
     return covered / len(instances)
 
@@ -164,16 +162,6 @@ def test_all_reductions_hold_on_larger_instances(name, rng):
     assert 0.3 < go_both_ways(name, mixed(20, (4,), rng)) < 0.7
 
 
-def test_witnesses_at_norms_between(rng):
-    """Any other p from 1 on has the same question as p = 1 and infinity, and the same witness."""
-    for instance in (planted_sets(q, rng) for q in (2, 3, 4)):
-        vectors, signatures = REDUCTIONS["sparse-any-1"].witness(instance, find_cover(instance).chosen)
-        for p in (1, 2, 3, 17, math.inf):
-            asked = any_norm_sparse(instance, p)
-            assert check_sparse(asked, vectors, signatures)
-            assert (asked.rados == any_norm_sparse(instance, 1).rados).all() and asked.ell == 18 * instance.q + 3
-
-
 def test_our_reduction_needs_its_number_of_examples():
     """With one example more the answer is yes: the goal itself is cut into pieces that no set is."""
     asked = fixed_norm_sparse(UNCOVERABLE, 1)
@@ -181,9 +169,7 @@ def test_our_reduction_needs_its_number_of_examples():
     assert decide(SparseQuestion(asked.rados, asked.m + 1, asked.ell, p=1)).answer == "yes"
 
 
-def test_only_covers_and_yes_go_through():
-    with pytest.raises(ArgumentError, match="are not an exact cover"):
-        REDUCTIONS["sparse-0"].witness(COVERABLE, (0, 2))
+def test_only_a_yes_leads_to_a_cover():
     no = decide(REDUCTIONS["probe-any-1"].ask(UNCOVERABLE))
     with pytest.raises(ArgumentError, match="this one is no"):
         REDUCTIONS["probe-any-1"].cover(UNCOVERABLE, no)
@@ -193,27 +179,15 @@ def test_only_covers_and_yes_go_through():
         any_norm_sparse(COVERABLE, 0)
 
 
-def test_a_wrong_reduction_would_be_noticed(monkeypatch):
-    """Answers of another instance are not taken for a cover, nor its witness for one."""
+def test_a_wrong_reduction_would_be_noticed():
+    """Answers of another instance are not taken for a cover."""
     right = REDUCTIONS["sparse-0"]
-    wrong = type(right)("wrong", "", right.ask, lambda *a: right.craft(UNCOVERABLE, (0, 1)), lambda *a: (0, 2))
-    with pytest.raises(AssertionError, match="wrong witness"):
-        wrong.witness(COVERABLE, (0, 1))
+    wrong = type(right)("wrong", "", right.ask, lambda *a: (0, 2))
     with pytest.raises(AssertionError, match="wrong cover"):
         wrong.cover(COVERABLE, decide(right.ask(COVERABLE)))
 
 
 # ---- The paper's, as printed.
-
-
-def test_the_printed_reductions_agree_but_for_one_branch():
-    found = compare_printed()
-    assert [one.agrees for one in found] == [True, True, False, True, True, True, True, True]
-    for one in found:
-        assert one.sentence().endswith(".")
-        json.dumps(one.to_dict(), allow_nan=False)
-    wrong = found[2]
-    assert (wrong.cover.answer, wrong.answer.answer, wrong.answer.question.p) == ("yes", "no", 1)
 
 
 def test_at_p_0_the_printed_reduction_to_sparse_approximation_is_right_on_all_330_instances():

@@ -107,13 +107,4 @@ def prudence(rados: NDArray[np.float64], noise_std: float, tau: float = 0.05) ->
     return Prudential(float(np.clip(1 - 2 / (root * kappa * reach), 1e-3, 1.0))), float(kappa)
 
 
-def clamped(edge: float, least: float = 0.1) -> float:
-    """sign(r) max(least, |r|): the clamp of the paper's appendix.
-
-    >>> clamped(-0.02), clamped(0.5)
-    (-0.1, 0.5)
-    """
-    return float(np.copysign(max(least, abs(edge)), edge))
-
-
 WEAK_ORACLES: dict[str, type[WeakOracle]] = {oracle.name: oracle for oracle in (Strongest, Median, Prudential)}

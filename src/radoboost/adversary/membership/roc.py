@@ -27,16 +27,12 @@ _LEVELS = 25  # thresholds from each tail of either table's scores
 
 @dataclass(frozen=True)
 class Rate:
-    """Hits at few false alarms: the share of those present that are caught, with an interval, and the false alarms.
-
-    These are counted too: their rate may be as large as `most_false_alarms`, at the same confidence.
-    """
+    """Hits at few false alarms: the share of those present that are caught, with an interval, and the false alarms."""
 
     hits: float
     low: float
     high: float
     false_alarms: float
-    most_false_alarms: float
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class Roc:
         alarms, hits = max(few, default=(0, 0))
         risk = (1 - SHOWN) / 2
         low, high = rate_below(hits, self.runs, risk), rate_above(hits, self.runs, risk)
-        return Rate(hits / self.runs, low, high, alarms / self.runs, rate_above(alarms, self.runs, risk))
+        return Rate(hits / self.runs, low, high, alarms / self.runs)
 
     def bounds(self, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
         """Upper bounds on false alarms and lower bounds on hits, which hold together at this confidence."""
