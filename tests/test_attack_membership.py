@@ -12,6 +12,7 @@ from scipy.stats import binom, chi2, multivariate_normal
 import radoboost as rb
 from radoboost.adversary.canaries import moments_runs, noisy_sums_runs
 from radoboost.adversary.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
+from radoboost.adversary.membership import roc as rocs
 from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, fitting, normal_law, plain_runs
 from radoboost.adversary.membership.rebuilding import claimed, rebuilt
 from radoboost.adversary.membership.roc import Claim, roc_of
@@ -52,13 +53,14 @@ def test_rates_are_those_of_plain_loops(rng, spread):
     assert roc.at(0.002) is None  # too few false alarms to count
 
 
-def test_bounds_on_rates_leave_the_risk_they_say():
+def test_bounds_on_rates_leave_the_risk_they_say(monkeypatch):
     for count, runs, risk in ((3, 50, 0.01), (49, 50, 1e-6), (0, 7, 0.2)):
         assert math.isclose(binom.cdf(count, runs, rate_above(count, runs, risk)), risk, rel_tol=1e-6)
         assert count == 0 or math.isclose(binom.sf(count - 1, runs, rate_below(count, runs, risk)), risk, rel_tol=1e-6)
     assert rate_above(5, 5, 0.1) == 1 and rate_below(0, 5, 0.1) == 0
     roc = roc_of(np.arange(1000.0), np.arange(1000.0) - 1)
-    alarms, hits = roc.bounds(0.99)
+    monkeypatch.setattr(rocs, "CONFIDENCE", 0.99)
+    alarms, hits = roc.bounds()
     each = 0.01 / (2 * len(roc.thresholds))  # all of them together are wrong with probability 0.01
     assert alarms[3] == rate_above(roc.false_alarms[3], 750, each) and hits[3] == rate_below(roc.hits[3], 750, each)
 

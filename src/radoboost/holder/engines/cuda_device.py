@@ -60,9 +60,9 @@ class Device(Protocol):
         """Start a kernel; arguments are arrays there and NumPy scalars of the right type."""
 
 
-def kernel_source(files: tuple[str, ...] = KERNEL_FILES) -> str:
+def kernel_source() -> str:
     """The text of the kernels."""
-    return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in files)
+    return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in KERNEL_FILES)
 
 
 class CupyDevice:

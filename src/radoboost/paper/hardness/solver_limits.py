@@ -56,17 +56,15 @@ class Timing:
         return float(np.median(times))
 
 
-def probe_of_size(
-    m: int, columns: int, rng: np.random.Generator, *, n_rados: int = 4, candidates: int | None = None
-) -> ProbeQuestion:
-    """A probe whose answer is yes: rados of m of the candidates, by default 2m, with values over the whole grid.
+def probe_of_size(m: int, columns: int, rng: np.random.Generator) -> ProbeQuestion:
+    """A probe whose answer is yes: four rados of m of 2m candidates, with values over the whole grid.
 
     >>> probe_of_size(3, 2, np.random.default_rng(0)).candidates.shape
     (6, 2)
     """
-    everyone = rng.integers(-LARGEST, LARGEST + 1, (candidates or 2 * m, columns))
+    everyone = rng.integers(-LARGEST, LARGEST + 1, (2 * m, columns))
     inside = everyone[rng.permutation(len(everyone))[:m]]
-    return ProbeQuestion(everyone, rng.integers(0, 2, (n_rados, m)) @ inside, m, r=0, p=math.inf)
+    return ProbeQuestion(everyone, rng.integers(0, 2, (4, m)) @ inside, m, r=0, p=math.inf)
 
 
 def study(
