@@ -17,7 +17,6 @@ from radoboost.paper.hardness.exact_cover import (
     ThreeSets,
     all_of_six,
     find_cover,
-    is_exact_cover,
     planted_sets,
     random_sets,
 )
@@ -36,6 +35,12 @@ from radoboost.paper.hardness.reductions import (
 )
 
 
+def is_exact_cover(instance, chosen):
+    """Whether these different sets hold each element exactly once."""
+    elements = [element for k in set(chosen) for element in instance.sets[k]]
+    return len(set(chosen)) == len(chosen) and sorted(elements) == list(range(len(instance.sets)))
+
+
 def mixed(count, sizes, rng):
     """Half with a planted cover, half without one as far as they are found."""
     instances = []
@@ -48,15 +53,14 @@ def mixed(count, sizes, rng):
     return instances
 
 
-def go_both_ways(name, instances):
-    """The question's answer is that of the search, and its witness leads to a cover; how often there was one."""
+def agree_on(name, instances):
+    """The question's answer is that of the search; how often there was a cover."""
     reduction, covered = REDUCTIONS[name], 0
     for instance in instances:
-        search, answer = find_cover(instance), decide(reduction.ask(instance))
+        search, answer = find_cover(instance), decide(reduction(instance))
         assert answer.answer == search.answer, instance
         if search.answer == "yes":
             covered += 1
-            assert is_exact_cover(instance, reduction.cover(instance, answer))
     return covered / len(instances)
 
 
@@ -148,18 +152,18 @@ def test_the_search_keeps_its_time_limit(rng):
 
 @pytest.mark.parametrize("name", ["sparse-0", "probe-0"])
 def test_the_printed_reductions_at_p_0_hold(name, rng):
-    assert 0.3 < go_both_ways(name, mixed(200, (2, 3), rng)) < 0.7
+    assert 0.3 < agree_on(name, mixed(200, (2, 3), rng)) < 0.7
 
 
 @pytest.mark.parametrize("name", sorted(set(REDUCTIONS) - {"sparse-0", "probe-0"}))
 def test_the_other_reductions_hold(name, rng):
-    assert 0.3 < go_both_ways(name, mixed(60, (2, 2, 3), rng)) < 0.7
+    assert 0.3 < agree_on(name, mixed(60, (2, 2, 3), rng)) < 0.7
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_all_reductions_hold_on_larger_instances(name, rng):
-    assert 0.3 < go_both_ways(name, mixed(20, (4,), rng)) < 0.7
+    assert 0.3 < agree_on(name, mixed(20, (4,), rng)) < 0.7
 
 
 def test_our_reduction_needs_its_number_of_examples():
@@ -169,22 +173,11 @@ def test_our_reduction_needs_its_number_of_examples():
     assert decide(SparseQuestion(asked.rados, asked.m + 1, asked.ell, p=1)).answer == "yes"
 
 
-def test_only_a_yes_leads_to_a_cover():
-    no = decide(REDUCTIONS["probe-any-1"].ask(UNCOVERABLE))
-    with pytest.raises(ArgumentError, match="this one is no"):
-        REDUCTIONS["probe-any-1"].cover(UNCOVERABLE, no)
+def test_norms_outside_of_a_reduction_are_refused():
     with pytest.raises(ArgumentError, match="for p = 1 and inf, not 2"):
         fixed_norm_sparse(COVERABLE, 2)
     with pytest.raises(ArgumentError, match="for p from 1 on"):
         any_norm_sparse(COVERABLE, 0)
-
-
-def test_a_wrong_reduction_would_be_noticed():
-    """Answers of another instance are not taken for a cover."""
-    right = REDUCTIONS["sparse-0"]
-    wrong = type(right)("wrong", "", right.ask, lambda *a: (0, 2))
-    with pytest.raises(AssertionError, match="wrong cover"):
-        wrong.cover(COVERABLE, decide(right.ask(COVERABLE)))
 
 
 # ---- The paper's, as printed.
@@ -194,7 +187,7 @@ def test_at_p_0_the_printed_reduction_to_sparse_approximation_is_right_on_all_33
     """p is part of the instance of Sparse-Approximation, so this is all that lem_comp1 needs."""
     instances = all_of_six()
     assert len(instances) == 330
-    assert 0.9 < go_both_ways("sparse-0", instances) < 0.95
+    assert 0.9 < agree_on("sparse-0", instances) < 0.95
 
 
 def test_the_branch_for_p_above_0_is_no_for_every_cover(rng):

@@ -179,18 +179,11 @@ def matched(left, right, shared, signs):
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(0, 3), st.integers(0, 2**32))
 
 
-def moments_of(own, shared, signs):
-    """Those of examples themselves: what rados are an estimate of."""
-    common = np.column_stack([shared, np.ones(len(shared))])
-    edges = np.column_stack([own * signs[:, None], common * signs[:, None], common])
-    return PartMoments(edges.mean(axis=0), edges.T @ edges / len(edges), own.shape[1], len(edges))
-
-
 @given(sizes)
 def test_completion_is_the_matched_table_where_holders_are_unrelated_given_the_rest(size):
     n_left, n_right, n_shared, seed = size
     left, right, shared, signs = unrelated(np.random.default_rng(seed), 40, n_left, n_right, n_shared)
-    parts = [moments_of(own, shared, signs) for own in (left, right)]
+    parts = [PartMoments.of_rows(own, shared, signs) for own in (left, right)]
     for found, expected in zip(complete(*parts), matched(left, right, shared, signs), strict=True):
         assert np.allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
@@ -202,7 +195,7 @@ def test_completion_is_exact_where_own_columns_follow_from_what_is_shared(size):
     shared, signs = rng.normal(size=(40, n_shared)), np.array([1.0, -1.0] * 20)
     common = np.column_stack([shared, signs[:, None] * shared, signs, np.ones(40)])
     left, right = (common @ rng.normal(size=(common.shape[1], count)) for count in (n_left, n_right))
-    parts = [moments_of(own, shared, signs) for own in (left, right)]
+    parts = [PartMoments.of_rows(own, shared, signs) for own in (left, right)]
     found, expected = complete(*parts)[1], matched(left, right, shared, signs)[1]
     assert np.allclose(found, expected, atol=1e-8 * np.abs(expected).max())
 
@@ -215,7 +208,7 @@ def test_completed_moments_are_positive_semidefinite_and_keep_what_each_holder_k
     parts = []
     for count, own in ((m, n_left), (n, n_right)):
         values = rng.normal(size=(count, own)) ** 3
-        parts.append(moments_of(values, rng.normal(size=(count, n_shared)), rng.choice([-1.0, 1.0], count)))
+        parts.append(PartMoments.of_rows(values, rng.normal(size=(count, n_shared)), rng.choice([-1.0, 1.0], count)))
     values = np.linalg.eigvalsh(complete(*parts)[1])
     assert values[0] >= -1e-9 * max(values[-1], 1)
     same = complete(parts[0], replace(parts[0]))[1]
@@ -232,13 +225,13 @@ def test_units_of_columns_do_not_matter(size):
     thetas = []
     for x in (values, values * units):
         left, right, shared = np.split(x, [n_left, n_left + n_right], axis=1)
-        thetas.append(solve(*complete(*(moments_of(own, shared, signs) for own in (left, right)))))
+        thetas.append(solve(*complete(*(PartMoments.of_rows(own, shared, signs) for own in (left, right)))))
     assert np.allclose(thetas[0], thetas[1] * np.append(units, 1.0), atol=1e-6 * np.abs(thetas[0]).max())
 
 
 def test_rados_over_all_signatures_have_the_moments_of_the_rows(rng):
     own, shared, signs = rng.normal(size=(8, 2)), rng.normal(size=(8, 1)), np.array([1.0, -1.0] * 4)
-    exact = moments_of(own, shared, signs)
+    exact = PartMoments.of_rows(own, shared, signs)
     common = np.column_stack([shared, np.ones(8)])
     edges = np.column_stack([own * signs[:, None], common * signs[:, None], common])
     sums = np.array(list(product([0, 1], repeat=8))) @ edges

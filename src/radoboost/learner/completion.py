@@ -47,6 +47,19 @@ class PartMoments:
     n_people: int
 
     @classmethod
+    def of_rows(
+        cls, own: NDArray[np.float64], shared: NDArray[np.float64], signs: NDArray[np.float64]
+    ) -> "PartMoments":
+        """Those of examples themselves: what rados are an estimate of.
+
+        >>> PartMoments.of_rows(np.ones((2, 1)), np.zeros((2, 0)), np.array([1.0, -1.0])).second.tolist()
+        [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        """
+        common = np.column_stack([shared, np.ones(len(shared))])
+        edges = np.column_stack([own * signs[:, None], common * signs[:, None], common])
+        return cls(edges.mean(axis=0), edges.T @ edges / len(edges), own.shape[1], len(edges))
+
+    @classmethod
     def of_sums(cls, sums: NDArray[np.float64], n_own: int, n_people: int) -> "PartMoments":
         """Those that sums over random halves of the people tell: twice their mean, and four times their covariance."""
         if len(sums) < 2:
@@ -61,6 +74,13 @@ def complete(left: PartMoments, right: PartMoments) -> tuple[NDArray[np.float64]
 
     Where both have their own columns of the same people, and these are unrelated given W, they are those of the matched
     table.
+
+    >>> rng = np.random.default_rng(0)
+    >>> signs, own, shared = np.array([1.0, 1.0, -1.0]), rng.normal(size=(3, 1)), np.zeros((3, 0))
+    >>> part = PartMoments.of_rows(own, shared, signs)
+    >>> first, second = complete(part, part)
+    >>> first.shape, bool(np.linalg.eigvalsh(second)[0] > -1e-12)
+    ((3,), True)
     """
     width = len(left.first) - left.n_own
     if width != len(right.first) - right.n_own:

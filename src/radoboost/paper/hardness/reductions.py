@@ -8,7 +8,6 @@ consider. The proofs are in `docs/proofs/hardness.md`, H1 to H8.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, product
 
@@ -17,7 +16,7 @@ import numpy as np
 from radoboost.adversary.known import DEFAULT_SECONDS
 from radoboost.errors import ArgumentError
 from radoboost.paper.hardness.deciding import decide_probe, decide_sparse
-from radoboost.paper.hardness.exact_cover import ThreeSets, is_exact_cover
+from radoboost.paper.hardness.exact_cover import ThreeSets
 from radoboost.paper.hardness.questions import (
     Answer,
     Integers,
@@ -31,30 +30,6 @@ COVERABLE = ThreeSets(((0, 1, 2), (3, 4, 5), (0, 1, 3), (2, 4, 5), (0, 2, 4), (1
 UNCOVERABLE = ThreeSets(((0, 1, 3), (1, 2, 4), (2, 3, 5), (0, 3, 4), (1, 4, 5), (0, 2, 5)))
 
 Question = SparseQuestion | ProbeQuestion
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """Two functions: sets to a question, and a witness of yes back to a cover."""
-
-    name: str
-    title: str
-    ask: Callable[[ThreeSets], Question]
-    read: Callable[[ThreeSets, Answer], tuple[int, ...]]
-
-    def cover(self, instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
-        """The exact cover that a witness leads back to, checked.
-
-        >>> reduction = REDUCTIONS["sparse-1"]
-        >>> is_exact_cover(COVERABLE, reduction.cover(COVERABLE, decide(reduction.ask(COVERABLE))))
-        True
-        """
-        if answer.answer != "yes":
-            raise ArgumentError(f"only the answer yes leads to a cover; this one is {answer.answer}")
-        cover = tuple(sorted(self.read(instance, answer)))
-        if not is_exact_cover(instance, cover):
-            raise AssertionError(f"the reduction {self.name} read a wrong cover; this is a fault in radoboost")
-        return cover
 
 
 def decide(question: Question, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
@@ -182,43 +157,11 @@ def any_norm_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
     return ProbeQuestion(indicators(instance), np.ones((1, len(instance.sets)), np.int64), instance.q, r=0, p=p)
 
 
-def _supports(instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
-    assert answer.edge_vectors is not None
-    return tuple({int(k) for k in np.nonzero(answer.edge_vectors)[1]})
-
-
-def _last_rado(instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
-    """The sets that the examples of the last rado are."""
-    assert answer.edge_vectors is not None and answer.signatures is not None
-    count = len(instance.sets)
-    inside = answer.edge_vectors[answer.signatures[-1], :count]
-    return tuple(int(np.flatnonzero((indicators(instance) == row).all(axis=1))[0]) for row in inside)
-
-
-def _used(instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
-    return answer.used
-
-
-def _counting(kind: str, title: str, ask: Callable[..., SparseQuestion]) -> list[Reduction]:
-    asks = {p: partial(ask, p=p) for p in (1, math.inf)}
-    return [
-        Reduction(f"{kind}-{p}", f"Sparse-Approximation, {title}, p = {p}", one, _last_rado) for p, one in asks.items()
-    ]
-
-
-def _probes(kind: str, title: str, norms: tuple[float, ...], ask: Callable[..., ProbeQuestion]) -> list[Reduction]:
-    return [
-        Reduction(f"{kind}-{p}", f"Probe-Sample-Subsumption, {title}, p = {p}", partial(ask, p=p), _used) for p in norms
-    ]
-
-
-REDUCTIONS: dict[str, Reduction] = {
-    one.name: one
-    for one in (
-        Reduction("sparse-0", "Sparse-Approximation, as printed, p = 0", partial(printed_sparse, p=0), _supports),
-        *_counting("sparse", "ours", fixed_norm_sparse),
-        *_counting("sparse-any", "one question for all p from 1 on", any_norm_sparse),
-        *_probes("probe", "as printed", (0, 1), printed_probe),
-        *_probes("probe-any", "one question for all p", (0, 1, math.inf), any_norm_probe),
-    )
+# Sets to a question whose answer is yes if and only if they have an exact cover.
+REDUCTIONS: dict[str, Callable[[ThreeSets], Question]] = {
+    "sparse-0": partial(printed_sparse, p=0),
+    **{f"sparse-{p}": partial(fixed_norm_sparse, p=p) for p in (1, math.inf)},
+    **{f"sparse-any-{p}": partial(any_norm_sparse, p=p) for p in (1, math.inf)},
+    **{f"probe-{p}": partial(printed_probe, p=p) for p in (0, 1)},
+    **{f"probe-any-{p}": partial(any_norm_probe, p=p) for p in (0, 1, math.inf)},
 }

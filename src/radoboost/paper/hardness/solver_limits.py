@@ -107,7 +107,7 @@ def study(
         def image(q: int, number: int, name: str = name) -> tuple[Question, str]:
             rng = np.random.default_rng([seed, q, number])
             instance = planted_sets(q, rng) if number % 2 else random_sets(q, rng)
-            return REDUCTIONS[name].ask(instance), find_cover(instance, seconds=10.0).answer
+            return REDUCTIONS[name](instance), find_cover(instance, seconds=10.0).answer
 
         bar("timing the solver", curves - len(_IMAGES) + len(images), curves)
         images[label] = _curve(image, covers, repeats, limit, workers, _share(left, len(_IMAGES) - len(images)))
