@@ -13,7 +13,7 @@ import radoboost as rb
 from radoboost.adversary.canaries import moments_runs, noisy_sums_runs
 from radoboost.adversary.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
 from radoboost.adversary.membership import roc as rocs
-from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, fitting, normal_law, plain_runs
+from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, normal_law, plain_runs
 from radoboost.adversary.membership.rebuilding import claimed, rebuilt
 from radoboost.adversary.membership.roc import Claim, roc_of
 from radoboost.adversary.rates import rate_above, rate_below
@@ -515,34 +515,6 @@ def test_runs_on_plain_rados_are_about_tables_of_their_own():
 def test_rados_of_a_band_are_never_taken_for_those_of_the_other_record():
     present, absent = plain_runs(PlainTable(8, 2, 3, (4, 4)), runs=1000, key=KEY)
     assert (present >= 0).all() and (absent <= 0).all() and (present > 0).mean() > 0.5
-
-
-@pytest.mark.parametrize("scale", ["standard", "clipped"])
-def test_scaling_constants_always_say_which_record_it_was(rng, scale):
-    bounds = {"bounds": [[-2, 2]] * 3} if scale == "clipped" else {}
-    for _ in range(100):
-        rows = np.clip(rng.standard_normal((31, 3)).round(rng.integers(1, 17)), -2, 2)
-        y = np.arange(30) % 2
-        others, candidates = rows[:29], rows[29:]
-        for which, row in enumerate(candidates):
-            release = rb.craft(np.vstack([others, row]), y, n_rados=4, scale="standard", threads=1, **bounds)
-            fits = fitting(release, others, candidates)
-            assert fits[which] and fits[1 - which] == (candidates[0] == candidates[1]).all()
-
-
-def test_constants_that_are_not_there_are_not_compared(table):
-    X, y = table["table"], table["y"]
-    release = rb.craft(X, y, n_rados=4)
-    for wrong, words in (
-        ((release, X[:30], X[:1]), "all but one"),
-        ((release, X[1:, :2], X[:1]), "rows of 3 features"),
-        ((release, X[1:], X[0]), "rows of 3 features"),
-        ((release, X[1:], [[1, 2, np.nan]]), "not finite"),
-        ((rb.craft(X, y, n_rados=4, scale="bounds", bounds=table["bounds"]), X[1:], X[:1]), "no scaling constants"),
-    ):
-        with pytest.raises(rb.RadoError, match=words) as caught:
-            fitting(*wrong)
-        assert "\n" not in str(caught.value)
 
 
 # ---- all of it
