@@ -77,7 +77,6 @@ class Demo:
     expected: dict[str, tuple[float, float, float] | None]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {
             "files": {name: str(path) for name, path in self.files.items()},
             "promise": self.promise,

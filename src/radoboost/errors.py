@@ -129,20 +129,12 @@ class SchemaWarning(UserWarning):
 
 
 def install(extra: str, *others: str) -> str:
-    """What to type for an extra, for messages: the package is on no index. `others` are packages beside it.
-
-    >>> install("studio")
-    "pip install '.[studio]' in a clone of radoboost, or with the path of its wheel in place of the dot"
-    """
+    """What to type for an extra, for messages: the package is on no index. `others` are packages beside it."""
     words = " ".join([f"'.[{extra}]'", *others])
     return f"pip install {words} in a clone of radoboost, or with the path of its wheel in place of the dot"
 
 
 def reason(error: OSError) -> str:
-    """What the operating system said, without the words that Arrow may put around it.
-
-    >>> reason(OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"))
-    'No space left on device'
-    """
+    """What the operating system said, without the words that Arrow may put around it."""
     text = error.strerror or str(error) or type(error).__name__
     return re.split(r"\[errno \d+\] ", text.splitlines()[0])[-1]

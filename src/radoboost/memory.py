@@ -28,11 +28,7 @@ _users: list[object] = []  # of reused memory, in all threads
 
 
 def available() -> int:
-    """Bytes that can still be used: of the machine, of this process's container, and under its own limit.
-
-    >>> available() > 0
-    True
-    """
+    """Bytes that can still be used: of the machine, of this process's container, and under its own limit."""
     return max(0, min([int(psutil.virtual_memory().available), *_in_container(), *_under_limit()]))
 
 
@@ -59,12 +55,7 @@ def _under_limit() -> list[int]:
 
 
 def require(needed: int, what: str, advice: str) -> None:
-    """Refuse work that needs more bytes than there are, before something else does.
-
-    >>> require(2**80, "a table of everything", "use less")
-    Traceback (most recent call last):
-    radoboost.errors.TooLargeError: a table of everything needs 1125899906842624.0 GiB of memory and ...; use less
-    """
+    """Refuse work that needs more bytes than there are, before something else does."""
     free = available()
     if needed > free:
         raise TooLargeError(
@@ -79,9 +70,6 @@ def reused() -> Iterator[None]:
     By its environment a process may be told to give all memory back at once, as Dask tells its workers. Passes, whose
     batches need the same arrays again and again, then wait for fresh pages half of the time. Afterwards what is free
     goes back, and the setting is as before. Where there is no such setting, nothing happens.
-
-    >>> with reused():
-    ...     pass
     """
     told, user = _told_to_trim(), object()
     if told is None:

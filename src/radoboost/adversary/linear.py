@@ -142,12 +142,6 @@ def recover_column(
     `values` are those that x can have; with `rounded=False` they are the ends of an interval. The linear program is
     for the x in the interval whose largest error is least. It refuses answers that no such x gives within the bound.
     The time to set the program up is an estimate, so a slow machine may exceed the limit by seconds.
-
-    >>> rng = np.random.default_rng(0)
-    >>> truth, inclusion = rng.choice([-1.0, 1.0], 30), rng.random((22, 30)) < 0.5
-    >>> recovered = recover_column(inclusion, inclusion @ truth, noise_bound=0.0)
-    >>> recovered.share_right(truth), recovered.certain  # of 30 values from 22 sums
-    (1.0, True)
     """
     left = deadline(seconds)
     allowed = np.unique(np.asarray(values, dtype=np.float64))
@@ -288,13 +282,6 @@ def linear(
     grid is possible. Clipping makes a row shorter but keeps its signs: of a release with noise the constant column's
     values stand for labels. In a release without noise the parity of the constant column shows a wrong seed, unless
     all its rados have as many records.
-
-    >>> import radoboost as rb
-    >>> X, y = np.arange(40.0).reshape(40, 1), np.arange(40) % 3 % 2
-    >>> release = rb.craft(X, y, n_rados=30, seed=5)
-    >>> recovered = linear(release, seed=5)
-    >>> recovered.share_right(2.0 * y - 1), recovered.sentence()[:59]
-    (1.0, 'Whoever knows the seed gets the label of all 40 records: no')
     """
     refuse_many_classes(
         release, "this attack recovers one column times its label of -1 or +1", "; take the attack reconstruct"
@@ -344,10 +331,6 @@ def study(
     """How many of m labels are recovered from n rados, by n / m and by noise.
 
     Noise is uniform within +-c sqrt(m), for each c of `noise`. A share is the median of `repeats` random cases.
-
-    >>> findings = study(30, ratios=(0.75, 2.0), noise=(0.0,), repeats=3)
-    >>> findings.tables[0].rows[0]  # the least n / m at which 95 % are right
-    ('lp', 0.0, 0.75)
     """
     left, rng = deadline(seconds), np.random.default_rng(seed)
     cases = [(c, ratio) for c in noise for ratio in ratios]

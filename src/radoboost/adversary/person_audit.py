@@ -67,7 +67,6 @@ class Visits:
 
     @property
     def names(self) -> list[str]:
-        """The columns of values."""
         return [f"x{k}" for k in range(self.values.shape[1])]
 
     def source(self, *, with_canary: bool) -> Source:
@@ -84,9 +83,6 @@ def few_visits(mechanism: Moments, max_rows: int, times: int = 40, n_classes: in
     """As few others as an attack needs: pairs of opposite edge vectors, along the canary's own.
 
     The classifier then hardly leans either way, so that the canary has nearly the largest weight that a row can have.
-
-    >>> len(few_visits(Moments(4.0), 4).people) > 100
-    True
     """
     row = np.array([1.0, 0.9])
     shape = Shape(len(row) + 1, max_rows=max_rows, n_classes=n_classes)
@@ -112,10 +108,6 @@ def audit_person(
     attack finds about the person. A release counts as one with the canary if that is the likelier; since nothing is
     chosen by the runs, all of them are counted. `run` lets tests audit faulty noise, and `columns` is the word for the
     columns of the release.
-
-    >>> mechanism = Moments(4.0, sharpen=False)
-    >>> audit_person(mechanism, few_visits(mechanism, 4), 4, runs=200, key=bytes(32)).holds
-    True
     """
     if mechanism.unit != "record":
         raise ArgumentError("the attack on a person tells whether they are in the table; take unit='record'")
@@ -172,12 +164,10 @@ class _Attack:
 
     @cached_property
     def sums(self) -> RowSums:
-        """What computes the contributions."""
         return RowSums(get_engine("auto"), self.visits.n_classes)
 
     @property
     def engine(self) -> Engine:
-        """What computes rows."""
         return self.sums.engine
 
     @cached_property

@@ -65,10 +65,6 @@ def solve_integers(
 
     Every unknown that is determined is found, exactly, even if others are not. A system without a solution is refused.
     Coefficients are 0 and 1.
-
-    >>> solution = solve_integers(np.array([[1, 0, 1, 1], [0, 0, 1, 1]]), np.array([[7], [5]]))
-    >>> solution.values.ravel().tolist(), solution.found.tolist(), solution.rank
-    ([2, 0, 0, 0], [True, False, False, False], 2)
     """
     if coefficients.ndim != 2 or sums.ndim != 2 or len(coefficients) != len(sums):
         raise ArgumentError(f"coefficients of shape {coefficients.shape} and sums of shape {sums.shape} do not match")
@@ -153,7 +149,6 @@ class Reconstruction:
 
     @property
     def n_found(self) -> int:
-        """How many records were found."""
         return 0 if self.rank is None else int(self.found.sum())
 
     @property
@@ -275,12 +270,6 @@ def reconstruct(
     exactly. Where the rank is less, the lemma says that there is no single solution; single records may have one.
     A wrong seed is refused where rados contradict it. Fewer rados than records do so only by the constant column, and
     then not if all have as many records: see `seed_checked`.
-
-    >>> import radoboost as rb
-    >>> X, y = [[1.0, 5.0], [2.0, 7.0], [3.0, 0.0]], ["no", "yes", "yes"]
-    >>> release = rb.craft(X, y, n_rados=6, scale=None, seed=1)
-    >>> reconstruct(release, seed=1).to_table().to_pylist()[:2]
-    [{'x0': 1.0, 'x1': 5.0, 'label': 'no'}, {'x0': 2.0, 'x1': 7.0, 'label': 'yes'}]
     """
     left = deadline(seconds)
     check_mechanism(release)
@@ -362,10 +351,6 @@ def check_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], banded: b
     A sum of k labels is even iff k is. Where sizes k vary from rado to rado, a wrong seed passes n such checks with
     probability about 2**-n, also where equations are too few to contradict each other. Where all rados have the same
     size, k is the same under every seed, so nothing is checked.
-
-    >>> inside = np.array([[True, True], [True, False]])
-    >>> check_parity(inside, np.array([2, -1]))
-    2
     """
     sizes = inside.sum(axis=1)
     odd = (sizes + counts) % 2
@@ -376,11 +361,7 @@ def check_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], banded: b
 
 
 def check_sizes(inside: NDArray[np.bool_], counts: NDArray[np.int64]) -> int:
-    """As `check_parity`, of more than two classes: all classes of a rado have as many rows as its signature.
-
-    >>> check_sizes(np.array([[True, True], [True, False]]), np.array([2, 1]))
-    2
-    """
+    """As `check_parity`, of more than two classes: all classes of a rado have as many rows as its signature."""
     sizes = inside.sum(axis=1)
     if (sizes != counts).any():
         raise TableError(f"no table has this constant column under this seed: {_OTHER}")

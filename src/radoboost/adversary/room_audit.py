@@ -30,11 +30,9 @@ class _Seat:
         self.noise_share = share
 
     def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """The sums as they are."""
         return list(arrays)
 
     def agreed(self, compute: Callable[[], Any]) -> Any:
-        """What is computed."""
         return compute()
 
 

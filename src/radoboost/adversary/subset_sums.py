@@ -69,12 +69,6 @@ def bits_of(vectors: Vectors) -> NDArray[np.float64]:
     It is the entropy of the column's sum given those of the columns before it, in units of the least step that it can
     then take. A column of a few values, however fine its grid, tells no more than how often each of them is in the
     sum. Columns of a few decimals that were standardised tell less than this says, for their grid hides the decimals.
-
-    >>> signs = np.array([[4], [4], [-4], [4]] * 4)
-    >>> bits_of(signs).round(2).tolist()  # a sum of 16 signs has a few values only
-    [3.05]
-    >>> bits_of(np.hstack([signs, signs])).round(2).tolist()
-    [3.05, 0.0]
     """
     parts = [_counted_apart(column) for column in vectors.T]
     columns = np.hstack([np.empty((len(vectors), 0), dtype=np.int64), *parts])
@@ -124,22 +118,12 @@ def _steps(vectors: Vectors) -> NDArray[np.float64]:
 
 
 def expected_others(vectors: Vectors) -> float:
-    """About how many subsets give the same sum as a random one by chance: 2**m over the number of likely sums.
-
-    >>> rng = np.random.default_rng(0)
-    >>> vectors = rng.integers(-(2**22), 2**22, (24, 2))
-    >>> round(math.log2(expected_others(vectors[:, :1]))), round(math.log2(expected_others(vectors)))
-    (-1, -25)
-    """
+    """About how many subsets give the same sum as a random one by chance: 2**m over the number of likely sums."""
     return float(2.0 ** min(len(vectors) - float(bits_of(vectors).sum()), 1000.0))
 
 
 def too_few_bits(vectors: Vectors) -> str:
-    """Why a subset found for a sum need not be the one it was made of, in words; empty if it may well be.
-
-    >>> too_few_bits(np.arange(1, 51)[:, None])
-    'subsets of 50 rows take 50 bits to tell apart, and the columns carry about 9'
-    """
+    """Why a subset found for a sum need not be the one it was made of, in words; empty if it may well be."""
     return shortage(len(vectors), float(bits_of(vectors).sum()))
 
 
@@ -194,11 +178,9 @@ class _Half:
         return True
 
     def sums(self, groups: NDArray[np.int64]) -> Vectors:
-        """The exact sums of these groups."""
         return _sums(self.vectors, self.masks[self.first[groups]])
 
     def with_row(self, groups: NDArray[np.int64], weights: NDArray[np.int64]) -> list[int]:
-        """For each row, the weights of the subsets that have it."""
         of_group = np.zeros(len(self.first), dtype=np.int64)
         np.add.at(of_group, groups, weights)
         of_subset = np.repeat(of_group, self.counts)
@@ -212,10 +194,6 @@ class HalfSums:
 
     A left half's sum and a right half's sum make a target together iff one is the target less the other; a sorted
     list finds it. Half sums that are equal are counted together, so that millions of subsets cost no more than one.
-
-    >>> halves = HalfSums(np.array([[1, 0], [2, 1], [3, 1], [3, 2]]))
-    >>> halves.count(np.array([[3, 1], [6, 3], [5, 0]])).tolist()
-    [2, 2, 0]
     """
 
     def __init__(self, vectors: Vectors) -> None:
@@ -248,7 +226,6 @@ class HalfSums:
         return counts
 
     def solve(self, target: Vectors, most: int = _LISTED) -> Subsets:
-        """All subsets that give one target."""
         matches = list(self._matches(target[None, :]))
         left, right = (np.concatenate([match[k] for match in matches] or [np.empty(0, np.int64)]) for k in (1, 2))
         of_left, of_right = self._left.counts[left], self._right.counts[right]

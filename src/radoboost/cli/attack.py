@@ -407,11 +407,7 @@ def _numbers(text: str | None) -> list[float] | None:
 
 
 def _ranges(places: Sequence[int]) -> str:
-    """Whole numbers, with runs of neighbours as ranges.
-
-    >>> _ranges([0, 1, 2, 5, 7, 8])
-    '0-2, 5, 7-8'
-    """
+    """Whole numbers, with runs of neighbours as ranges."""
     runs: list[list[int]] = []
     for place in places:
         if runs and place == runs[-1][-1] + 1:
@@ -422,7 +418,6 @@ def _ranges(places: Sequence[int]) -> str:
 
 
 def _print(release: "Release", result: Any, assumes: str, as_json: bool, **more: Any) -> None:
-    """Print what an attack assumed, and then what it found."""
     from radoboost.release.tilted import of_first_batch
 
     sentence = of_first_batch(release, result.sentence())

@@ -40,15 +40,6 @@ def keep_files(place: Path, kind: str, force: bool = False, option: str = "-o", 
     """Refuse to write over a file of another kind than `kind`, or over a release that promises something.
 
     `advice` says of such a release what writing over it means, and what to do.
-
-    >>> import tempfile
-    >>> table = Path(tempfile.mkdtemp()) / "patients.csv"
-    >>> _ = table.write_text("age,ill\\n70,yes\\n")
-    >>> try:
-    ...     keep_files(table, MODEL)
-    ... except OutputError as error:
-    ...     print(str(error).replace(str(table), "patients.csv"))
-    patients.csv is there, and it is no model; choose another place with -o, or write over it with --force
     """
     if force or not place.is_file() or place.stat().st_size == 0:
         return  # nothing is lost; a pipe or a device is no file

@@ -126,13 +126,7 @@ def schema_text(schema: "Schema") -> str:
 def decided(
     schema: "Schema", columns: Mapping[str, Any], classes: Sequence[Any] | None = None, decimal: str | None = None
 ) -> "Schema":
-    """A schema with what somebody decided of it: columns as JSON data, classes, and the decimal mark of a CSV file.
-
-    >>> from radoboost.tables.schema import Schema
-    >>> from radoboost.tables.kinds import Number
-    >>> decided(Schema({"age": Number()}), {"age": {"kind": "number", "low": 0, "high": 120}}).columns["age"].high
-    120
-    """
+    """A schema with what somebody decided of it: columns as JSON data, classes, and the decimal mark of a CSV file."""
     from radoboost.tables.schema import Schema
 
     document = schema.to_dict()
@@ -145,13 +139,7 @@ def decided(
 
 
 def named_columns(words: Sequence[str], schema: "Schema") -> dict[str, Any]:
-    """Columns by NAME=JSON; a name may hold any sign, so it is the one that the schema has.
-
-    >>> from radoboost.tables.schema import Schema
-    >>> from radoboost.tables.kinds import Number
-    >>> named_columns(['a={="={"kind": "id"}'], Schema({'a={="': Number()}))
-    {'a={="': {'kind': 'id'}}
-    """
+    """Columns by NAME=JSON; a name may hold any sign, so it is the one that the schema has."""
     columns = {}
     for word in words:
         places = [place for place in range(len(word)) if word.startswith("={", place)]

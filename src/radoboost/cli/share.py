@@ -168,11 +168,7 @@ NewKeyOption = Annotated[
 
 
 def are_shares(table: list[str]) -> bool:
-    """Whether the words TABLE name shares of rows.
-
-    >>> are_shares(["a.share"]), are_shares(["patients.csv"])
-    (True, False)
-    """
+    """Whether the words TABLE name shares of rows."""
     return any(word.endswith(SHARE_ENDING) for word in table)
 
 

@@ -52,9 +52,6 @@ def chosen_classes(
     """The classes by --classes or by --class, one of which will do; None where neither is given.
 
     A third class after --classes is taken for a word of `table`, so one that is no file is pointed out.
-
-    >>> chosen_classes(None, ["low", "middle", "high"])
-    ('low', 'middle', 'high')
     """
     if classes is not None and names:
         raise ArgumentError("give --classes NEG POS, or --class NAME for each class, not both")
@@ -82,11 +79,7 @@ def completing(*words: str) -> Callable[[str], list[str]]:
 
 
 def a_separator(text: str) -> str:
-    """A separator as people can type it on a command line: a character, or the word tab.
-
-    >>> a_separator("tab"), a_separator(";")
-    ('\\t', ';')
-    """
+    """A separator as people can type it on a command line: a character, or the word tab."""
     return {"tab": "\t", "\\t": "\t"}.get(text, text)
 
 
@@ -261,9 +254,6 @@ def default_output(source: str, ending: str) -> Path:
     """STEM.ending, in the working directory; the stem of an address is that of the database, or of the file there.
 
     A pattern is called as the folder that it begins in, and one that begins nowhere as the working directory.
-
-    >>> str(default_output("data/visits/*.parquet", "rado.parquet")), str(default_output("s3://clinic/2*/t.csv", "txt"))
-    ('visits.rado.parquet', 'clinic.txt')
     """
     from radoboost.tables.addresses import masked
 

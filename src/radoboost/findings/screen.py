@@ -14,22 +14,7 @@ _HEAD = 10  # letters: a column's name may make it this wide before it is broken
 
 
 def show(findings: Findings) -> str:
-    """Tables, checks and notes as text for a terminal; a table that is too wide is split into pieces.
-
-    >>> from radoboost.findings import Column
-    >>> errors = Table("errors", "Errors", ["domain", Column("error", "%", 2)], [["banknote", 2.7], ["wine", None]])
-    >>> print(show(Findings("table1", "Table 1", tables=[errors], checks=[Check("errors are small", True, "2.70 %")])))
-    Table 1
-    <BLANKLINE>
-    Errors
-              error
-    domain        %
-    ---------------
-    banknote   2.70
-    wine          –
-    <BLANKLINE>
-    seen        errors are small: 2.70 %
-    """
+    """Tables, checks and notes as text for a terminal; a table that is too wide is split into pieces."""
     blocks = [[findings.title]]
     blocks += [_table(table) for table in findings.tables]
     blocks += [[line for check in findings.checks for line in _check(check)]] if findings.checks else []
@@ -43,11 +28,7 @@ def show_table(table: Table) -> str:
 
 
 def shown(value: Any, digits: int | None = None) -> str:
-    """A cell of a table as text; a number above 0 that would be rounded to 0 is shown as less than the last digit.
-
-    >>> shown(2.7, 2), shown(12345), shown(None), shown(0.0004, 3), shown(-0.0, 1), shown(True), shown("wine")
-    ('2.70', '12,345', '–', '<0.001', '0.0', 'yes', 'wine')
-    """
+    """A cell of a table as text; a number above 0 that would be rounded to 0 is shown as less than the last digit."""
     if value is None:
         return _NONE
     if isinstance(value, bool):
@@ -61,20 +42,12 @@ def shown(value: Any, digits: int | None = None) -> str:
 
 
 def is_textual(values: list[Any]) -> bool:
-    """Whether to set a column as text, to the left: if any of its cells is text, True or False.
-
-    >>> is_textual(["wine", None]), is_textual([True]), is_textual([1, None])
-    (True, True, False)
-    """
+    """Whether to set a column as text, to the left: if any of its cells is text, True or False."""
     return any(isinstance(value, str | bool) for value in values)
 
 
 def printable(text: str) -> str:
-    r"""Text without characters that would control a terminal or break a page.
-
-    >>> printable("red \x1b[31m wine")
-    'red �[31m wine'
-    """
+    r"""Text without characters that would control a terminal or break a page."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
@@ -96,11 +69,7 @@ def _table(table: Table) -> list[str]:
 
 
 def _n_keys(rows: Sequence[Sequence[Any]]) -> int:
-    """How many columns to repeat in every piece, so that readers can tell rows apart: the first, or the first two.
-
-    >>> _n_keys([["wine", 1, 3.0], ["sonar", 1, 4.0]]), _n_keys([["wine", 1, 3.0], ["wine", 2, 3.0]])
-    (1, 2)
-    """
+    """How many columns to repeat in every piece, so that readers can tell rows apart: the first, or the first two."""
     return 1 if len({row[0] for row in rows}) == len(rows) else min(2, len(rows[0]))
 
 

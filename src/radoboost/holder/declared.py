@@ -74,7 +74,6 @@ class Declared:
 
     @classmethod
     def by_schema(cls, schema: Schema) -> "Declared":
-        """What a schema declares."""
         return cls(schema.limits(), schema.label, schema.classes, schema.from_data, schema=schema)
 
     def choose(self, features: Sequence[str] | None, drop: Sequence[str], label: str | None) -> "Declared":
@@ -104,11 +103,7 @@ class Declared:
         return {} if self.schema is None else self.schema.terms
 
     def searched(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The columns among `names` whose bounds are to be found privately.
-
-        >>> Declared({"age": (0, 120), "dose": "private"}).searched(["age", "dose"])
-        ('dose',)
-        """
+        """The columns among `names` whose bounds are to be found privately."""
         if self.all_private:
             return tuple(names)
         limits = self.limits
@@ -127,11 +122,7 @@ class Declared:
 
 
 def schema_origin(declared: Schema | None, schema: Schema | None) -> str:
-    """Where the schema of a release came from, as `Circumstances.schema` has it; `declared` is what the holder gave.
-
-    >>> schema_origin(Schema({"age": Number(0, 120)}), Schema({"age": Number(0, 120, fill=50.5)}, from_data=True))
-    'settled'
-    """
+    """Where the schema of a release came from, as `Circumstances.schema` has it; `declared` is what the holder gave."""
     if schema is None:
         return ""
     if not schema.from_data:
@@ -144,11 +135,7 @@ def _is_private(limits: Any) -> bool:
 
 
 def read_bounds(bounds: Bounds) -> Declared:
-    """A declaration in any of its forms: bounds, or a schema.
-
-    >>> read_bounds({"age": (0, 120)}).names
-    ['age']
-    """
+    """A declaration in any of its forms: bounds, or a schema."""
     if bounds is None:
         return Declared({})
     if isinstance(bounds, str | Path):
@@ -317,11 +304,7 @@ def _pair(low: Any, high: Any) -> Any:
 
 
 def check_bounds(declared: Declared, names: Sequence[str], scale: str) -> dict[str, tuple[float, float]]:
-    """(low, high) by column name, refusing what does not fit the table.
-
-    >>> check_bounds(Declared({"age": (0, 120)}), ["age", "dose"], "standard")
-    {'age': (0.0, 120.0)}
-    """
+    """(low, high) by column name, refusing what does not fit the table."""
     declared.refuse_private()
     bounds = declared.limits
     if isinstance(bounds, np.ndarray):

@@ -351,7 +351,6 @@ class Model:
 
 
 def _lines(entries: list[Any], indent: int) -> str:
-    """Entries of a list, one on a line."""
     return ",\n".join(" " * indent + json.dumps(entry, ensure_ascii=False) for entry in entries)
 
 

@@ -90,10 +90,6 @@ def prudence(rados: NDArray[np.float64], noise_std: float) -> tuple[Prudential, 
     1 - 2 / (sqrt(1 - rho) kappa M), which is positive only beyond four times that kappa. Here kappa is
     max(1, 64 noise_std L / M**2), where much noise gives a cap of 1/2. The theorem is not proved as printed;
     nothing here says that its conditions hold.
-
-    >>> oracle, kappa = prudence(np.array([[100.0, -80.0], [-90.0, 120.0]]), noise_std=10.0)
-    >>> 0 < oracle.cap < 1 and kappa >= 1
-    True
     """
     n, d = rados.shape
     largest = np.abs(rados).max(axis=0)

@@ -135,20 +135,12 @@ def read_statement(entry: Mapping[str, Any]) -> Statement:
 
 
 def finite_or_word(epsilon: float) -> float | str:
-    """An epsilon as JSON data, which has no infinity.
-
-    >>> finite_or_word(0.5), finite_or_word(math.inf)
-    (0.5, 'infinite')
-    """
+    """An epsilon as JSON data, which has no infinity."""
     return "infinite" if math.isinf(epsilon) else epsilon
 
 
 def rounded_up(value: float, digits: int) -> str:
-    """A number for people, never below the number itself.
-
-    >>> rounded_up(2.59421, 4), rounded_up(0.01, 4), rounded_up(3.73e-17, 2), rounded_up(math.inf, 4)
-    ('2.595', '0.01', '3.8e-17', 'infinite')
-    """
+    """A number for people, never below the number itself."""
     if math.isinf(value):
         return "infinite"
     if float(nearest := f"{value:.{digits}g}") >= value:
@@ -158,11 +150,7 @@ def rounded_up(value: float, digits: int) -> str:
 
 
 def percent_up(share: float) -> str:
-    """A share in per cent with one decimal, never below the share itself.
-
-    >>> percent_up(0.5472), percent_up(0.5), percent_up(0.547)
-    ('54.8', '50.0', '54.7')
-    """
+    """A share in per cent with one decimal, never below the share itself."""
     exact = Decimal(repr(share)) * 100
     return str(exact.quantize(Decimal("0.1"), rounding=ROUND_CEILING))
 
@@ -266,7 +254,6 @@ class Release:
         return tuple(self.block_columns.get(block, self.feature_names))
 
     def _layout(self) -> dict[str, Stored]:
-        """How each block is stored."""
         return {name: Stored.of(name, rows, self.block_columns.get(name)) for name, rows in self.blocks.items()}
 
     def to_dict(self) -> dict[str, Any]:

@@ -60,7 +60,6 @@ class Awaited:
         return len(self.release.columns) * (1 if n_classes == 2 else n_classes)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         left_out = ("format", "id", "blocks", "signatures", "n_examples")
         return {name: value for name, value in self.release.to_dict().items() if name not in left_out}
 
@@ -187,7 +186,6 @@ def number_schema(width: int) -> pa.Schema:
 
 
 def number_table(rows: NDArray[np.uint64]) -> pa.Table:
-    """Rows of numbers as a table."""
     columns = np.ascontiguousarray(rows.T)
     return pa.Table.from_arrays([pa.array(column) for column in columns], schema=number_schema(rows.shape[1]))
 

@@ -45,7 +45,6 @@ class Earlier:
     event: Event
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {
             "id": self.id,
             "digest": self.digest,
@@ -55,17 +54,7 @@ class Earlier:
 
 
 def chain(releases: Iterable[Release | str | os.PathLike[str]]) -> tuple[Earlier, ...]:
-    """All releases that these ones know of, themselves among them, each once; an incomplete chain is refused.
-
-    >>> import radoboost as rb
-    >>> def crafted(**options):
-    ...     return rb.craft([[1.0], [2.0]], [0, 1], n_rados=2, **options)
-    >>> a = crafted()
-    >>> b = crafted(compose=[a])
-    >>> c = crafted(compose=[b, a])
-    >>> len(chain([c])), len(chain([c, b, a]))
-    (3, 3)
-    """
+    """All releases that these ones know of, themselves among them, each once; an incomplete chain is refused."""
     known: dict[str, Earlier] = {}
     for release in releases:
         if isinstance(release, str | os.PathLike):
@@ -81,13 +70,7 @@ def chain(releases: Iterable[Release | str | os.PathLike[str]]) -> tuple[Earlier
 
 
 def known_names(release: Release) -> set[str]:
-    """The ids of a release and of all that it was composed with, which are of one table; none where it has no name.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0]], [0, 1], n_rados=2)
-    >>> known_names(release) == {release.id}, known_names(rb.craft([[1.0], [2.0]], [0, 1], n_rados=2, seed=0))
-    (True, set())
-    """
+    """The ids of a release and of all that it was composed with, which are of one table; none where it has no name."""
     unnamed = not (release.id or release.digest)
     return {earlier.id for earlier in chain([release])[unnamed:]}
 
@@ -108,7 +91,6 @@ def _entries(composed: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _shown(figure: Any) -> str:
-    """A figure of a file, rounded up."""
     return rounded_up(figure, 4) if isinstance(figure, int | float) else str(figure)
 
 
@@ -163,12 +145,7 @@ def composed_with(event: Event, earlier: Sequence[Earlier], delta: float) -> dic
 def account_for_releases(
     releases: Sequence[Release | str | os.PathLike[str]], delta: float, shown: Sequence[float] = ()
 ) -> dict[str, Any]:
-    """What releases, and all that they were composed with, amount to, under the relation that all of them convert to.
-
-    >>> import radoboost as rb
-    >>> account_for_releases([rb.craft([[1.0], [2.0]], [0, 1], n_rados=2)], 1e-6)["epsilon"]
-    'infinite'
-    """
+    """What releases, and all that they were composed with, amount to, under the relation that all convert to."""
     all_of_them = chain(releases)
     events = [earlier.event for earlier in all_of_them]
     answers = [(relation, *total(events, relation)) for relation in Relation]

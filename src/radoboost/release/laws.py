@@ -25,10 +25,6 @@ _BEFORE = {  # by mechanism, for files written before there were laws
 
 
 def law_of(mechanism: Mapping[str, Any]) -> str:
-    """The law that a release names; "unknown" where it names none that we know.
-
-    >>> law_of({"name": "mine", "law": "sums"}), law_of({"name": "moments"}), law_of({"name": "other"})
-    ('sums', 'noisy moments', 'unknown')
-    """
+    """The law that a release names; "unknown" where it names none that we know."""
     law = mechanism.get("law", _BEFORE.get(str(mechanism.get("name"))))
     return law if law in LAWS else UNKNOWN

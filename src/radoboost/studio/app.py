@@ -38,13 +38,7 @@ router = APIRouter()
 
 
 def create(folder: Path, port: int, chosen: Path | None = None) -> FastAPI:
-    """The studio of a folder, for a server that listens at 127.0.0.1:port; `chosen` is a file to begin with.
-
-    >>> import tempfile
-    >>> app = create(Path(tempfile.mkdtemp()), 8000)
-    >>> app.state.studio.door.new_address().partition("=")[0]
-    'http://127.0.0.1:8000/enter?token'
-    """
+    """The studio of a folder, for a server that listens at 127.0.0.1:port; `chosen` is a file to begin with."""
     studio = Studio(Folder(folder), Door(port), chosen)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=_lifespan)
     app.state.studio = studio

@@ -44,17 +44,6 @@ class Folder:
 
     A file is named by its path below the folder, or by the id that lists give it. A path that leads out of the folder,
     also by a link, is refused.
-
-    >>> import tempfile
-    >>> place = Path(tempfile.mkdtemp())
-    >>> _ = (place / "patients.csv").write_text("age,ill\\n70,yes\\n")
-    >>> folder = Folder(place)
-    >>> [(found.name, found.kind) for found in folder.files()]
-    [('patients.csv', 'a table')]
-    >>> folder.file("../secrets.csv")
-    Traceback (most recent call last):
-      ...
-    radoboost.errors.ArgumentError: '../secrets.csv' is not in the folder of the studio; copy it there
     """
 
     def __init__(self, root: Path) -> None:
@@ -87,12 +76,7 @@ class Folder:
         return place
 
     def name(self, place: Path) -> str:
-        """The path of a file as commands name it: below the folder of the studio.
-
-        >>> folder = Folder(Path("."))
-        >>> folder.name(folder.root / "data" / "patients.csv")
-        'data/patients.csv'
-        """
+        """The path of a file as commands name it: below the folder of the studio."""
         return str(place.relative_to(self.root))
 
     def id(self, name: str) -> str:
@@ -157,14 +141,7 @@ class Folder:
 
 @contextmanager
 def short_names(root: Path) -> Iterator[None]:
-    """Let failures name files as pages do, below the folder, and fields of pages in place of options.
-
-    >>> with short_names(Path("/data")):
-    ...     raise ArgumentError("/data/clinic.csv is there; choose another place with -o")
-    Traceback (most recent call last):
-      ...
-    radoboost.errors.ArgumentError: clinic.csv is there; choose another place
-    """
+    """Let failures name files as pages do, below the folder, and fields of pages in place of options."""
     try:
         yield
     except RadoError as error:
@@ -175,11 +152,7 @@ def short_names(root: Path) -> Iterator[None]:
 
 
 def size_text(size: int) -> str:
-    """A size as people say it.
-
-    >>> size_text(812), size_text(20_480), size_text(3_500_000)
-    ('812 bytes', '20 KB', '3.5 MB')
-    """
+    """A size as people say it."""
     if size < 1000:
         return f"{size} bytes"
     unit, one = next(((unit, one) for unit, one in _UNITS if size < 999.5 * one), _UNITS[-1])

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 def columns_of(studio: Studio, number: str, session: "HolderSession") -> dict[str, Any]:
-    """What the page of columns shows."""
     draft, folder = session.draft, studio.folder
     problems, schemas = draft.problems(), folder.files(SCHEMA)
     place = session.written or folder.root / default_output(folder.name(session.table), "schema.json")

@@ -121,15 +121,6 @@ class Job:
 
 
 class Jobs:
-    """All jobs of a studio.
-
-    >>> jobs = Jobs()
-    >>> job = jobs.start("counting", lambda job: sum(range(10)))
-    >>> job.wait(10), job.state, job.result
-    (True, 'done', 45)
-    >>> jobs.close()
-    """
-
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
@@ -151,7 +142,6 @@ class Jobs:
         return job
 
     def get(self, number: str) -> Job | None:
-        """The job with an id."""
         with self._lock:
             return self._jobs.get(number)
 

@@ -283,7 +283,6 @@ def _look(studio: Studio, number: str, session: LearnerSession, learned: Learned
 
 
 def _session(studio: Studio, number: str) -> tuple[LearnerSession, Learned]:
-    """A session that has a model."""
     session = studio.sessions.get(number, LearnerSession)
     if session.learned is None:
         raise ArgumentError("there is no model yet; learn one first")
@@ -297,5 +296,4 @@ def _sources(session: LearnerSession) -> Sources:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Names of columns, one on each line."""
     return tuple(line.strip() for line in text.splitlines() if line.strip())

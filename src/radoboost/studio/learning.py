@@ -100,7 +100,6 @@ class Choices:
 
     @classmethod
     def of(cls, form: Form) -> "Choices":
-        """What was sent."""
         texts = {name: form.text(name, "").strip() for name in ("learner", *_BOOSTING, "merged", "output")}
         prior = tuple(share.strip() for share in form.all("prior"))
         return cls(**texts, prior=prior, one_holder="one_holder" in form)
@@ -198,12 +197,10 @@ class Learned:
         return cover_of(self.model, self.place.name)
 
     def expected_error(self) -> str:
-        """The error that it expects, in words."""
         return expected_rows(self.model, self.release)[0][1]
 
 
 def read_model(place: Path) -> Learned:
-    """The model in a file."""
     return Learned(load_model(place), None, place)
 
 

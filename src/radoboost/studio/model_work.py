@@ -53,7 +53,6 @@ class ScoreOrder:
         keep_files(self.place, SCORES)
 
     def command(self) -> str:
-        """The command that does the same."""
         names = [place.relative_to(self.root) for place in (self.learned.place, self.table, self.place)]
         words: list[object] = ["predict", *names[:2], *(["--label", self.label] if self.label else [])]
         for name in self.keep:
@@ -101,7 +100,6 @@ class ExportOrder:
     place: Path
 
     def command(self) -> str:
-        """The command that does the same."""
         words: list[object] = ["export", self.learned.place.relative_to(self.root), "--to", self.to]
         if self.to == "sql":
             words += ["--table", self.table] if self.table else []
@@ -124,11 +122,7 @@ class ExportOrder:
 
 
 def export_place(model: Path, to: str) -> str:
-    """Where a program goes, if nobody says: as `rado export` has it.
-
-    >>> export_place(Path("clinic/patients.model.json"), "python")
-    'patients.py'
-    """
+    """Where a program goes, if nobody says: as `rado export` has it."""
     if to not in FORMATS:
         raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
     stem = model.name.removesuffix(".json").removesuffix(".model")

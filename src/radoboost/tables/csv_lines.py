@@ -58,13 +58,11 @@ class CsvRange(FilePart):
     typed = False
 
     def place(self, row: int) -> str:
-        """The line, counted from 1."""
         with open_file(self.path) as file:
             before = sum(chunk.count(b"\n") for chunk in _between(file, 0, _line_at(file, self.start, self.stop)))
         return f"line {before + row + (2 if self.start == 0 else 1):,} of {self.path}"
 
     def count(self) -> int:
-        """How many lines it has."""
         n_rows, end = 0, b"\n"
         with readable(self.path):
             for chunk in self._chunks():
@@ -116,12 +114,10 @@ class CsvRange(FilePart):
 
 
 def _whole(stream: Any, at_a_time: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """All bytes of a stream."""
     return iter(lambda: stream.read(at_a_time), b"")
 
 
 def _between(file: pa.NativeFile, first: int, last: int, at_a_time: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """The bytes from `first` up to `last`, without that one."""
     file.seek(min(first, file.size()))
     while first < last and (chunk := file.read(min(at_a_time, last - first))):
         yield chunk

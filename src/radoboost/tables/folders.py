@@ -22,13 +22,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,15}")
 def folder_values(folders: Iterable[str]) -> dict[str, str | None]:
     """The columns that names of folders hold.
 
-    >>> folder_values(["visits", "year=2024", "ward=A%2FB"])
-    {'year': '2024', 'ward': 'A/B'}
-
     A value that is not UTF-8 is unknown, as in a cell, and what has such a name is no column.
-
-    >>> folder_values(["ward=\\udcff", "\\udcff=1"])
-    {'ward': '\\x00name'}
     """
     pairs = [match.groups() for folder in folders if (match := _PARTITION.fullmatch(folder))]
     return {unquote(name): _value(value) for name, value in pairs if _is_text(name)}
@@ -129,13 +123,7 @@ def pattern_files(pattern: str, matches: Sequence[str]) -> list[NamedPath]:
 
 @dataclass(frozen=True)
 class FolderColumns:
-    """The columns that only folders name, and how they are stored: whole numbers or texts.
-
-    >>> year, ward = {"year": "2023", "ward": "A"}, {"year": "2024", "ward": "B"}
-    >>> columns = FolderColumns.of([named_path("a", folders=year), named_path("b", folders=ward)], typed=True)
-    >>> columns.types
-    {'year': DataType(int64), 'ward': DataType(string)}
-    """
+    """The columns that only folders name, and how they are stored: whole numbers or texts."""
 
     types: Mapping[str, pa.DataType]
 

@@ -57,10 +57,6 @@ def open_table(
     need it. A `schema` says what the columns of a raw table mean: it chooses them, and the features are then its
     encoded columns. `marks` says how a CSV file is written, where no schema does. With `gaps`, missing numbers are no
     reason to refuse a table that has no schema: they are NaN.
-
-    >>> source = open_table(np.eye(2), [0, 1])
-    >>> source.features, source.n_rows, len(source.parts())
-    (('x0', 'x1'), 2, 1)
     """
     if not on_cluster:
         refuse_cluster_frame(table, "reading it here")
@@ -121,9 +117,6 @@ def table_types(table: Any) -> dict[str, str | None]:
     """The columns of a table with their storage types: "number", "binary" for truth values, or "text".
 
     The cells of a CSV file have no type, so it is None.
-
-    >>> table_types(pa.table({"age": [1.0], "smokes": [True], "name": ["x"]}))
-    {'age': 'number', 'smokes': 'binary', 'name': 'text'}
     """
     if (answer := answer_schema(table)) is not None:
         schema = answer

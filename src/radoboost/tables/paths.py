@@ -97,9 +97,6 @@ def partition_columns(paths: Sequence[Path]) -> dict[str, str]:
     """Columns that only names of folders hold and in which listed files differ, each with one of its folders.
 
     Files that were found in a folder, or by a pattern, have such columns.
-
-    >>> partition_columns([Path("year=2020/a.parquet"), Path("year=2021/a.parquet")])
-    {'year': 'year=2021'}
     """
     folders: dict[str, dict[str, str]] = {}
     for path in paths:
@@ -163,7 +160,6 @@ def sent(mark: Stamp) -> Stamp:
 
 
 def file_size(path: Path) -> int:
-    """How many bytes a file has."""
     if not isinstance(path, StorePath):
         return path.stat().st_size
     return int(path.file.size()) if path.size is None else path.size

@@ -242,7 +242,6 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _pairs(products: Any) -> tuple[tuple[str, str], ...]:
-    """Those of the products that are pairs of names."""
     lists = [pair for pair in products if isinstance(pair, list | tuple)] if isinstance(products, list | tuple) else []
     return tuple((pair[0], pair[1]) for pair in lists if len(pair) == 2 and all(isinstance(n, str) for n in pair))
 

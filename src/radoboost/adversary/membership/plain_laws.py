@@ -35,10 +35,6 @@ def counted_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     """Logarithm of how many subsets of these edge vectors have a rado as their sum, up to a constant.
 
     With a `band`, of the subsets that it allows; the protected column is then the first, and of -1 and +1.
-
-    >>> law = counted_law(np.array([[1], [1], [2]]))
-    >>> np.exp(law(np.array([[2], [5]]))).round().tolist()
-    [2.0, 0.0]
     """
     # One word instead of a vector; that two sums share one has probability 2**-64 for every pair.
     weights = np.random.default_rng(0).integers(-(2**63), 2**63, edges.shape[1])
@@ -65,10 +61,6 @@ def normal_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     With a `band` the protected column, the first, has its exact law, and the other columns are normal given its value:
     twice a rado is the sum of all edge vectors less that of f_i u_i, with u_i the edge vector times its protected
     value, and f_i = +1 for the K rows of F and -1 for the others. With an axis more, `edges` are those of many tables.
-
-    >>> law = normal_law(np.array([[1, 0], [0, 2], [1, 1]]))
-    >>> bool(law(np.array([1, 1])) > law(np.array([2, 0])))
-    True
     """
     values = edges.astype(np.float64)
     if band is None:
@@ -124,7 +116,6 @@ class PlainTable:
 
     @property
     def counted(self) -> bool:
-        """Whether subsets are counted."""
         return self.n_examples <= MOST_COUNTED
 
     @property
@@ -146,10 +137,6 @@ def plain_runs(
     """Log-likelihood ratios of A against B, of releases with A and of releases with B in its place.
 
     Every run is about another table, so that runs are independent. Subsets are drawn as crafting draws them.
-
-    >>> a, b = plain_runs(PlainTable(10, 2, n_rados=1), runs=1000, key=bytes(32))
-    >>> bool((a >= 0).all() and (b <= 0).all()), round(float((a > 0).mean()), 1)
-    (True, 0.5)
     """
     if of.n_examples < (1 if of.counted else of.n_columns + 2):
         raise ArgumentError(

@@ -33,14 +33,7 @@ _LARGEST_DISTANCE = 100.0  # beyond it, moments are as good as without noise
 
 
 def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
-    """The private mechanism with the noise that a release says was added.
-
-    >>> import numpy as np, radoboost as rb
-    >>> X, y = np.array([[0.5], [0.25]]), np.array([0, 1])
-    >>> release = rb.craft(X, y, classes=(0, 1), bounds=[[0, 1]], n_rados=10, mechanism=NoisyRados(epsilon=4.0))
-    >>> rebuilt(release).plan(10, 2, None).noise_std == NoisyRados(epsilon=4.0).plan(10, 2, None).noise_std
-    True
-    """
+    """The private mechanism with the noise that a release says was added."""
     make = _REBUILT.get(release.law)
     if make is None:
         name = release.mechanism["name"]
@@ -135,11 +128,7 @@ _REBUILT: dict[str, Callable[[Release], NoisyRados | NoisyExamples | Moments]] =
 
 
 def with_clip(mechanism: NoisyExamples, n_columns: int) -> NoisyExamples:
-    """The mechanism with a clipping norm: its own, or the largest that rows can have within their bounds.
-
-    >>> with_clip(NoisyExamples(noise_std=1.0, clip=None), 4).clip
-    2.0
-    """
+    """The mechanism with a clipping norm: its own, or the largest that rows can have within their bounds."""
     return replace(mechanism, clip=math.sqrt(n_columns)) if mechanism.clip is None else mechanism
 
 
@@ -191,12 +180,7 @@ class _Released(Moments):
 
 
 def plain_table(release: Release) -> PlainTable:
-    """The table to attack for plain rados or those of a feature band, which must promise nothing about records.
-
-    >>> import radoboost as rb
-    >>> plain_table(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4))
-    PlainTable(n_examples=3, n_columns=2, n_rados=4, band=None)
-    """
+    """The table to attack for plain rados or those of a feature band, which must promise nothing about records."""
     signatures, m, band = release.signatures, release.n_examples, None
     banded = release.law == "banded sums"
     with _one_line(release):
@@ -224,12 +208,6 @@ def claimed(release: Release, mechanism: NoisyRados | NoisyExamples | Moments) -
     """What the statement says, all of it: its event, every epsilon, and the best guess, which is a delta at epsilon 0.
 
     It must be about the tables that the attack on the mechanism tells apart.
-
-    >>> import numpy as np, radoboost as rb
-    >>> X, y = np.array([[0.5], [0.25]]), np.array([0, 1])
-    >>> release = rb.craft(X, y, classes=(0, 1), bounds=[[0, 1]], n_rados=10, mechanism=NoisyRados(epsilon=4.0))
-    >>> round(claimed(release, rebuilt(release)).epsilon, 3)
-    4.0
     """
     stated = release.statement
     relation = mechanism.neighbours

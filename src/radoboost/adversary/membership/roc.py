@@ -84,7 +84,6 @@ class Roc:
         return np.array(above), np.array(below)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         few = self.at()
         return {
             "counted_runs": self.runs,
@@ -96,12 +95,7 @@ class Roc:
 
 
 def roc_of(present: ArrayLike, absent: ArrayLike) -> Roc:
-    """Rates of scores of the present, which are large, and of the absent; as many of either.
-
-    >>> roc = roc_of(np.arange(8000) % 100 + 50, np.arange(8000) % 100)
-    >>> roc.runs, roc.advantage
-    (6000, 0.5)
-    """
+    """Rates of scores of the present, which are large, and of the absent; as many of either."""
     with_record, without = (np.asarray(scores, dtype=np.float64) for scores in (present, absent))
     cut = int(CHOOSING * len(with_record))
     thresholds = _thresholds(with_record[:cut], without[:cut])
@@ -124,13 +118,7 @@ def _above(scores: Floats, thresholds: Floats) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a statement says: an event, and pairs of epsilon and delta beside it; all of it bounds every attack.
-
-    >>> from radoboost.privacy import Gaussian, Relation
-    >>> claim = Claim(Gaussian(1.0, Relation.RECORD), 1e-6)
-    >>> claim.hits([0.001, 0.05]).round(3), round(claim.advantage, 3)
-    (array([0.018, 0.26 ]), 0.383)
-    """
+    """What a statement says: an event, and pairs of epsilon and delta beside it; all of it bounds every attack."""
 
     event: Event
     delta: float
@@ -188,11 +176,6 @@ class Claim:
         """About the largest share of the noise with which so many counted runs would beat the claim; None if no share.
 
         As if this were a Gaussian mechanism, and the attack as good as can be: its counts are then those expected.
-
-        >>> from radoboost.privacy import Gaussian, Relation
-        >>> claim = Claim(Gaussian(1.0, Relation.RECORD), 1e-6)
-        >>> [round(claim.shown_share(runs), 1) for runs in (750, 75_000)]
-        [0.6, 0.9]
         """
         from scipy.special import ndtr, ndtri
 
@@ -218,7 +201,6 @@ class Claim:
         return low
 
     def in_words(self) -> str:
-        """Epsilon with what it is about."""
         return f"epsilon {rounded_up(self.epsilon, 4)} at delta {self.delta:g} for {self.neighbours}"
 
     def to_dict(self, rates: Sequence[float]) -> dict[str, Any]:

@@ -61,13 +61,10 @@ class Device(Protocol):
 
 
 def kernel_source() -> str:
-    """The text of the kernels."""
     return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in KERNEL_FILES)
 
 
 class CupyDevice:
-    """The current device of CuPy."""
-
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self._device = device = cupy.cuda.Device()

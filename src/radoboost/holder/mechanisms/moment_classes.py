@@ -42,7 +42,6 @@ class _WithClass:
 
     @property
     def width(self) -> int:
-        """Those of a row, and its class."""
         return super().width + 1  # type: ignore[misc, no-any-return]
 
 
@@ -51,7 +50,6 @@ class WhitenedClasses(_WithClass, WhitenedRows):
     """Rows on the sphere, mapped by `a` and put on the sphere again, as integers, with their classes (M16)."""
 
     def rows(self, batch: Batch) -> NDArray[np.int32]:
-        """The rows of a batch."""
         with np.errstate(all="ignore"):
             rows, _ = self.sphere.on_sphere(batch)
             white = self.sphere.engine.whiten(rows, self.a, np.ones(batch.n_rows, np.int8), GRID)
@@ -73,7 +71,6 @@ class WhitenClasses(_WithClass, Whiten):
     """Rows mapped by `a` and put on the sphere again, as integers, of rows on the sphere that carry their class."""
 
     def rows(self, batch: RowBatch) -> NDArray[np.int32]:
-        """The rows of a batch."""
         rows = batch.rows()
         white = self.engine.whiten(rows[:-1], self.a, np.ones(batch.n_rows, np.int8), GRID)
         return _beside(white, rows[-1])
@@ -91,23 +88,17 @@ class SumSlots(SumProducts):
         return super().worker_bytes + 32 * self.n_classes * (self.width + self.rows_at_a_time)
 
     def empty(self) -> Moments:
-        """Zeros."""
         d = self.width
         return Moments(np.zeros((d, d), np.int64), np.zeros((self.n_classes, d), np.int64), RowCounts.zeros(0))
 
     def add(self, sums: Moments, first_row: int, batch: RowBatch) -> None:
-        """Add products, and rows to their slots."""
         rows = batch.rows()
         sums.products += self.engine.products(rows[:-1])[0]
         sums.vector += slot_sums(rows, self.n_classes)
 
 
 def slot_sums(rows: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
-    """The sum of rows by class, which is the last integer of each; at most 2**16 rows, which are exact in float64.
-
-    >>> slot_sums(np.array([[5, 7, 9], [1, 3, 0]]), 3).tolist()
-    [[5], [0], [7]]
-    """
+    """The sum of rows by class, which is the last integer of each; at most 2**16 rows, which are exact in float64."""
     slots = np.arange(1, n_classes + 1)[:, None] == rows[-1]
     sums: NDArray[np.int64] = (slots.astype(np.float64) @ rows[:-1].astype(np.float64).T).astype(np.int64)
     return sums
@@ -129,7 +120,6 @@ class MeanSlots:
 
     @property
     def title(self) -> str:
-        """Which of them it is."""
         return f"mean rado {self.number} of {self.in_all}"
 
     @property
@@ -138,7 +128,6 @@ class MeanSlots:
         return 64 * self.theta.size + 16 * len(self.theta) * self.rows_at_a_time
 
     def empty(self) -> Vector:
-        """Zeros."""
         return Vector(np.zeros(self.theta.shape, np.int64))
 
     def add(self, sums: Vector, first_row: int, batch: RowBatch) -> None:

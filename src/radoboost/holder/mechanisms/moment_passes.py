@@ -38,9 +38,6 @@ def column_rows(width: int) -> int:
 
     In 16 bits a column then takes an odd number of cache lines: else all columns of a row would compete for the same
     few places in the cache.
-
-    >>> column_rows(29), column_rows(29) * 2 // 64 % 2
-    (32736, 1)
     """
     return max(1, min(_MOST_ROWS, _MOST_NUMBERS // width) // 64 - 1) * 64 + 32
 
@@ -60,12 +57,9 @@ class Moments:
 
 @dataclass
 class Vector:
-    """A sum of rows."""
-
     vector: NDArray[np.int64]
 
     def merge(self, other: "Vector") -> "Vector":
-        """That of both."""
         return Vector(self.vector + other.vector)
 
 
@@ -91,7 +85,6 @@ class SphereRows:
 
     @property
     def width(self) -> int:
-        """The columns, and the constant one."""
         return len(self.columns) + self.intercept
 
     @property
@@ -109,7 +102,6 @@ class SphereRows:
         return counted_columns(self.columns, self.inputs)
 
     def empty(self) -> Moments:
-        """Zeros."""
         d = self.width
         return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), RowCounts.zeros(len(self.counted)))
 
@@ -138,7 +130,6 @@ class SphereRows:
         return bool((extremes.lowest >= low).all() and (extremes.highest <= high).all())
 
     def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """The rows of a batch, and which are good."""
         with np.errstate(all="ignore"):
             return self.put_on_sphere(engine_values(batch, self.engine), self.rule.marks_or_zero(batch.labels))
 
@@ -156,18 +147,14 @@ def _limit_arrays(columns: tuple[Column, ...]) -> tuple[NDArray[np.float64], NDA
 
 @dataclass(frozen=True, eq=False)
 class _FromSphere:
-    """Rows that are made of those on the sphere."""
-
     sphere: SphereRows
 
     @property
     def rows_at_a_time(self) -> int:
-        """As many as on the sphere."""
         return self.sphere.rows_at_a_time
 
     @property
     def width(self) -> int:
-        """That of the rows on the sphere."""
         return self.sphere.width
 
 
@@ -233,7 +220,6 @@ class Whiten:
 
     @property
     def rows_at_a_time(self) -> int:
-        """As many as on the sphere."""
         return column_rows(self.width)
 
     @property
@@ -265,12 +251,10 @@ class SumProducts:
         return 24 * self.width**2
 
     def empty(self) -> Moments:
-        """Zeros."""
         d = self.width
         return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), RowCounts.zeros(0))
 
     def add(self, sums: Moments, first_row: int, batch: RowBatch) -> None:
-        """Add products and rows."""
         products, vector = self.engine.products(batch.rows())
         sums.products += products
         sums.vector += vector
@@ -292,18 +276,14 @@ class MeanRado:
 
     @property
     def title(self) -> str:
-        """Which of them it is."""
         return f"mean rado {self.number} of {self.in_all}"
 
     @property
     def worker_bytes(self) -> int:
-        """A vector."""
         return 64 * len(self.theta)
 
     def empty(self) -> Vector:
-        """Zeros."""
         return Vector(np.zeros(len(self.theta), np.int64))
 
     def add(self, sums: Vector, first_row: int, batch: RowBatch) -> None:
-        """Add the tilted rows."""
         sums.vector += self.engine.tilt(batch.rows(), self.theta, GRID, CAP)

@@ -38,13 +38,6 @@ class FolderMailbox:
 
     `make` makes the folder, if it is not there. Folders within it get its permissions, so that whoever may write there
     may write in them too.
-
-    >>> import tempfile
-    >>> box = FolderMailbox(Path(tempfile.mkdtemp()) / "flu.room", make=True)
-    >>> box.put("0000/keys/north", b"1"), box.put("0000/keys/north", b"2"), box.get("0000/keys/north")
-    (True, False, b'1')
-    >>> box.names("0000/")
-    ['0000/keys/north']
     """
 
     def __init__(self, place: str | Path, *, make: bool = False) -> None:
@@ -64,7 +57,6 @@ class FolderMailbox:
 
     @property
     def name(self) -> str:
-        """The path of the folder, as it was given."""
         return str(self._root)
 
     def put(self, name: str, content: bytes) -> bool:

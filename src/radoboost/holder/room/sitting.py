@@ -147,7 +147,6 @@ class Sitting:
         return waited(look, inf, self._stop)
 
     def stopped(self, names: Sequence[str]) -> set[str]:
-        """Those of them who have said that they stop."""
         return self._stops.among(names)
 
     def waited(self, look: Callable[[], T | None], times: float = 1.0) -> T | None:
@@ -155,7 +154,6 @@ class Sitting:
         return waited(look, times * self._patience, self._stop)
 
     def gathering(self) -> Gathering:
-        """Who was there, for the statement."""
         parts = tuple(
             {"name": party.name, "fingerprint": party.fingerprint, "until": self._until.get(party.name)}
             for party in self._seats.parties
@@ -187,11 +185,7 @@ def _unpacked(message: Message) -> Any:
 
 
 def _alike(mine: Any, theirs: Any) -> bool:
-    """Whether data have one form: finite numbers for numbers, the same texts, as many parts of the same names.
-
-    >>> _alike({"a": [1.0, 2.0]}, {"a": [3.0, 0.5]}), _alike([1.0], [1.0, 2.0]), _alike([1.0], [float("inf")])
-    (True, False, False)
-    """
+    """Whether data have one form: finite numbers for numbers, the same texts, as many parts of the same names."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
         return mine.keys() == theirs.keys() and all(_alike(mine[name], theirs[name]) for name in mine)
     if isinstance(mine, list | tuple) and isinstance(theirs, list):

@@ -13,11 +13,7 @@ SILENCE = 3.0  # seconds before a line says for whom a holder waits
 
 
 def waited(look: Callable[[], T | None], seconds: float, stop: threading.Event | None = None) -> T | None:
-    """What `look` finds, as soon as it finds something; None when the time is up.
-
-    >>> waited(lambda: 7, 1.0)
-    7
-    """
+    """What `look` finds, as soon as it finds something; None when the time is up."""
     end, pause = time.monotonic() + seconds, _POLL
     while True:
         found = look()

@@ -32,12 +32,6 @@ class WebMailbox:
 
     `make` opens a new room there, by the `token` of the server; `name` is then its address, which all holders need.
     Without TLS, only an address on this machine is taken, unless `trust_network`.
-
-    >>> WebMailbox("http://10.0.0.7:8443/" + "0" * 32)
-    Traceback (most recent call last):
-    ...
-    radoboost.errors.ArgumentError: http://10.0.0.7:8443 is not encrypted: messages are signed and sealed, but anyone \
-who listens sees who takes part, when, and how much is sent; serve it with TLS (https), or say --trust-network
     """
 
     def __init__(
@@ -67,7 +61,6 @@ who listens sees who takes part, when, and how much is sent; serve it with TLS (
 
     @property
     def name(self) -> str:
-        """The address of the room."""
         return f"{self._site.scheme}://{self._site.netloc}/{self._room}"
 
     def put(self, name: str, content: bytes) -> bool:
@@ -213,10 +206,7 @@ who listens sees who takes part, when, and how much is sent; serve it with TLS (
 
 
 def check_encrypted(address: str, *, encrypted: bool, trust: bool) -> None:
-    """Refuse an address beyond this machine at which anyone may listen.
-
-    >>> check_encrypted("http://localhost:8443", encrypted=False, trust=False)
-    """
+    """Refuse an address beyond this machine at which anyone may listen."""
     if not (encrypted or trust or is_loopback(address)):
         raise ArgumentError(
             f"{address} is not encrypted: messages are signed and sealed, but anyone who listens sees who takes part, "

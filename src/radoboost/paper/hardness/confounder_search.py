@@ -19,11 +19,7 @@ Integers = NDArray[Any]  # int64, or Python's own integers where squares would n
 
 
 def cells_along(m: int, d: int) -> int:
-    """How many cells along an edge a cube needs to have more than m: ceil((m + 1)^(1/d)), exactly.
-
-    >>> cells_along(8, 2), cells_along(9, 2), cells_along(2**60, 3)
-    (3, 4, 1048577)
-    """
+    """How many cells along an edge a cube needs to have more than m: ceil((m + 1)^(1/d)), exactly."""
     low, high = 1, 2
     while high**d < m + 1:
         low, high = high, 2 * high

@@ -35,12 +35,7 @@ _KEY_BITS = 40
 
 
 def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide Sparse-Approximation on integers; with one worker the same question has the same witness.
-
-    >>> rados = [[3, 0], [0, 3], [3, 3]]
-    >>> [decide_sparse(SparseQuestion(rados, m, ell=3, p=1)).answer for m in (2, 1)]
-    ['yes', 'no']
-    """
+    """Decide Sparse-Approximation on integers; with one worker the same question has the same witness."""
     _check_norm(question.p)
     left, start = deadline(seconds), time.monotonic()
     m, (n, d) = question.m, question.rados.shape
@@ -61,12 +56,7 @@ def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS,
 
 
 def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide Probe-Sample-Subsumption; with one worker the same question has the same witness.
-
-    >>> answer = decide_probe(ProbeQuestion([[5], [7], [11]], rados=[[12], [7]], m=2))
-    >>> answer.answer, answer.chosen, answer.signatures.astype(int).tolist()
-    ('yes', (0, 1), [[1, 1], [0, 1]])
-    """
+    """Decide Probe-Sample-Subsumption; with one worker the same question has the same witness."""
     _check_norm(question.p)
     left, start = deadline(seconds), time.monotonic()
     (count, d), n = question.candidates.shape, len(question.rados)

@@ -33,22 +33,14 @@ Question = SparseQuestion | ProbeQuestion
 
 
 def decide(question: Question, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide either kind of question.
-
-    >>> decide(SparseQuestion([[1]], m=1, ell=1)).answer, decide(ProbeQuestion([[2]], [[1]], m=1)).answer
-    ('yes', 'no')
-    """
+    """Decide either kind of question."""
     if isinstance(question, SparseQuestion):
         return decide_sparse(question, seconds=seconds, workers=workers)
     return decide_probe(question, seconds=seconds, workers=workers)
 
 
 def indicators(instance: ThreeSets) -> Integers:
-    """Whether set k holds element j, shape (sets, elements).
-
-    >>> indicators(COVERABLE)[0].tolist()
-    [1, 1, 1, 0, 0, 0]
-    """
+    """Whether set k holds element j, shape (sets, elements)."""
     bits = np.zeros((len(instance.sets), len(instance.sets)), dtype=np.int64)
     for k, one in enumerate(instance.sets):
         bits[k, list(one)] = 1
@@ -60,11 +52,6 @@ def printed_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
 
     p is part of the instance, so p = 0 proves lem_comp1. For p > 0 all numbers are in units of 2**-53, the paper's ell,
     and so are integers.
-
-    >>> [decide(printed_sparse(sets, 0)).answer for sets in (COVERABLE, UNCOVERABLE)]
-    ['yes', 'no']
-    >>> decide(printed_sparse(COVERABLE, 1)).answer
-    'no'
     """
     if p not in (0, 1):
         raise ArgumentError(
@@ -77,11 +64,7 @@ def printed_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
 
 
 def printed_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
-    """The reduction to Probe-Sample-Subsumption as printed: right for every p of the paper (H4); here p is 0 or 1.
-
-    >>> [decide(printed_probe(sets, p)).answer for sets in (COVERABLE, UNCOVERABLE) for p in (0, 1)]
-    ['yes', 'yes', 'no', 'no']
-    """
+    """The reduction to Probe-Sample-Subsumption as printed: right for every p of the paper (H4); here p is 0 or 1."""
     if p not in (0, 1):
         raise ArgumentError(f"the solver asks this at p = 0 and p = 1, not {p!r}; try_printed_probe takes any p")
     return ProbeQuestion(np.eye(len(instance.sets), dtype=np.int64), indicators(instance).T, instance.q, r=2, p=p)
@@ -91,9 +74,6 @@ def try_printed_probe(instance: ThreeSets, p: float) -> bool:
     """The answer to the printed question of Probe-Sample-Subsumption at any p, by trying all choices and subsets.
 
     p-th powers of distances are compared with that of r, which is 2: all of these are whole numbers.
-
-    >>> [try_printed_probe(sets, p) for sets in (COVERABLE, UNCOVERABLE) for p in (0, 0.5, 7)]
-    [True, True, True, False, False, False]
     """
     if not 0 <= p < math.inf:
         raise ArgumentError(f"p is a number of at least 0 in the paper, not {p!r}; any_norm_probe is for infinity, too")
@@ -108,11 +88,7 @@ def try_printed_probe(instance: ThreeSets, p: float) -> bool:
 
 
 def counted(instance: ThreeSets, weight: int) -> Integers:
-    """The 3-sets as edge vectors with a last coordinate that counts them, in units of a weight.
-
-    >>> counted(COVERABLE, 36)[0].tolist()
-    [1, 1, 1, 0, 0, 0, 36]
-    """
+    """The 3-sets as edge vectors with a last coordinate that counts them, in units of a weight."""
     return np.column_stack([indicators(instance), np.full(len(instance.sets), weight)])
 
 
@@ -123,11 +99,7 @@ def _goals(edge_vectors: Integers) -> Integers:
 
 
 def fixed_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
-    """Our reduction to Sparse-Approximation at a fixed p: the norm (1, H5) or a column (infinity, H6) counts examples.
-
-    >>> [decide(fixed_norm_sparse(sets, p)).answer for sets in (COVERABLE, UNCOVERABLE) for p in (1, math.inf)]
-    ['yes', 'yes', 'no', 'no']
-    """
+    """Our reduction to Sparse-Approximation at a fixed p: the norm (1, H5) or a column (inf, H6) counts examples."""
     if p not in (1, math.inf):
         raise ArgumentError(f"this reduction is for p = 1 and inf, not {p!r}; any_norm_sparse is for all p from 1 on")
     edge_vectors = indicators(instance) if p == 1 else counted(instance, 1)
@@ -138,9 +110,6 @@ def any_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
     """One set of rados and one ell for every p from 1 to infinity, where a heavy column counts the examples (H7).
 
     Yes at p = 1 is yes at every p, and no at infinity is no at every p, for norms fall as p grows.
-
-    >>> [decide(any_norm_sparse(sets, p)).answer for sets in (COVERABLE, UNCOVERABLE) for p in (1, math.inf)]
-    ['yes', 'yes', 'no', 'no']
     """
     if p < 1:
         raise ArgumentError(f"this reduction is for p from 1 on, not {p!r}; printed_sparse is for p = 0")
@@ -149,11 +118,7 @@ def any_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
 
 
 def any_norm_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
-    """The sets are the candidates, and the one rado holds every element once: right whatever the norm (H8).
-
-    >>> [decide(any_norm_probe(sets, math.inf)).answer for sets in (COVERABLE, UNCOVERABLE)]
-    ['yes', 'no']
-    """
+    """The sets are the candidates, and the one rado holds every element once: right whatever the norm (H8)."""
     return ProbeQuestion(indicators(instance), np.ones((1, len(instance.sets)), np.int64), instance.q, r=0, p=p)
 
 

@@ -46,7 +46,6 @@ class Timing:
 
     @property
     def share(self) -> float:
-        """How many of the questions were decided."""
         return sum(self.decided) / len(self.decided)
 
     @property
@@ -57,11 +56,7 @@ class Timing:
 
 
 def probe_of_size(m: int, columns: int, rng: np.random.Generator) -> ProbeQuestion:
-    """A probe whose answer is yes: four rados of m of 2m candidates, with values over the whole grid.
-
-    >>> probe_of_size(3, 2, np.random.default_rng(0)).candidates.shape
-    (6, 2)
-    """
+    """A probe whose answer is yes: four rados of m of 2m candidates, with values over the whole grid."""
     everyone = rng.integers(-LARGEST, LARGEST + 1, (2 * m, columns))
     inside = everyone[rng.permutation(len(everyone))[:m]]
     return ProbeQuestion(everyone, rng.integers(0, 2, (4, m)) @ inside, m, r=0, p=math.inf)
@@ -82,10 +77,6 @@ def study(
     """Time both decision problems; a curve ends at the size where less than half is decided within the limit.
 
     Before that the paper's own reductions are asked about `sixes` of the 330 instances with q = 2.
-
-    >>> findings = study(sizes=(3,), covers=(2,), sixes=3, repeats=1, limit=5.0)
-    >>> [one.seen for one in findings.checks if one.ours]
-    [True, True]
     """
     if repeats < 1 or not sizes or not covers or not 1 <= sixes <= FULL_SIXES:
         raise ArgumentError(f"a study needs at least one size, one q and one repeat, and 1 to {FULL_SIXES} sixes")
