@@ -53,7 +53,7 @@ def test_a_wrong_seed_is_refused(n_rados):
         reconstruct(release, 2)
     if n_rados < 40:
         result = reconstruct(release, 1)
-        assert result.status == "none" and result.seed_checked and result.least_norm.shape == (40, 3)
+        assert result.status == "none" and result.seed_checked
         assert result.to_table().num_rows == 0
 
 

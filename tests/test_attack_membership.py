@@ -12,7 +12,7 @@ from scipy.stats import binom, chi2, multivariate_normal
 import radoboost as rb
 from radoboost.adversary.canaries import moments_runs, noisy_sums_runs
 from radoboost.adversary.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
-from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, fitting, normal_law, plain_runs
+from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, normal_law, plain_runs
 from radoboost.adversary.membership.rebuilding import claimed, rebuilt
 from radoboost.adversary.membership.roc import Claim, roc_of
 from radoboost.findings import Findings
@@ -48,7 +48,7 @@ def test_rates_are_those_of_plain_loops(rng, spread):
     few = roc.at(0.05)
     allowed = [k for k, alarms in enumerate(roc.false_alarms) if alarms <= 60]
     assert few.hits == max(roc.hits[k] for k in allowed) / 1201 and few.false_alarms <= 0.05
-    assert few.low < few.hits < few.high and few.false_alarms < few.most_false_alarms
+    assert few.low < few.hits < few.high
     assert roc.at(0.002) is None  # too few false alarms to count
 
 
@@ -449,20 +449,6 @@ def test_runs_on_plain_rados_are_about_tables_of_their_own():
     assert 50 * blocks.var(ddof=1) / differences.var() < chi2.ppf(1 - 1e-6, 79) / 79
     few, _ = plain_runs(PlainTable(5, 5, 3), runs=1000, key=KEY)  # counted subsets take no covariance
     assert (few > 0).mean() == pytest.approx(7 / 8, abs=0.06)  # false alarm: 1e-7
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scale", ["standard", "clipped"])
-def test_scaling_constants_always_say_which_record_it_was(rng, scale):
-    bounds = {"bounds": [[-2, 2]] * 3} if scale == "clipped" else {}
-    for _ in range(100):
-        rows = np.clip(rng.standard_normal((31, 3)).round(rng.integers(1, 17)), -2, 2)
-        y = np.arange(30) % 2
-        others, candidates = rows[:29], rows[29:]
-        for which, row in enumerate(candidates):
-            release = rb.craft(np.vstack([others, row]), y, n_rados=4, scale="standard", threads=1, **bounds)
-            fits = fitting(release, others, candidates)
-            assert fits[which] and fits[1 - which] == (candidates[0] == candidates[1]).all()
 
 
 # ---- all of it

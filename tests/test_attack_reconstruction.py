@@ -114,7 +114,7 @@ def test_seeded_releases_give_every_record_back(options, rng):
     X, y = _table(rng, 80, 4)
     release = rb.craft(X, y, n_rados=140, seed=7, **options)
     found = reconstruct(release, 7)
-    assert found.status == "all" and (found.rank, found.free, found.least_norm) == (80, 0, None)
+    assert found.status == "all" and (found.rank, found.free) == (80, 0)
     assert (found.edge_integers == table_edges(release, X, y)).all()
     table = found.to_table()
     if options.get("intercept", True):
@@ -146,11 +146,6 @@ def test_a_thousand_rados_of_two_hundred_records_and_few_of_a_thousand(rng):
     found = reconstruct(release, 3)
     assert (found.status, found.rank, found.free, found.n_found) == ("none", 200, 800, 0)
     assert "none of the 1,000 records" in found.sentence()
-    sums = inclusion_bits(release, 3, 1000) @ found.least_norm
-    assert np.allclose(sums, release.rados, atol=1e-6)
-    # It is the shortest: orthogonal to what the signatures do not see, so in the span of their rows.
-    edges = table_edges(release, X, y) * np.array([column.step for column in release.columns])
-    assert (np.linalg.norm(found.least_norm, axis=0) < np.linalg.norm(edges, axis=0)).all()
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from radoboost.paper.hardness.exact_cover import (
     ThreeSets,
     all_of_six,
     find_cover,
-    is_exact_cover,
     planted_sets,
     random_sets,
 )
@@ -24,13 +23,18 @@ from radoboost.paper.hardness.reductions import (
     REDUCTIONS,
     UNCOVERABLE,
     any_norm_sparse,
-    compare_printed,
     decide,
     fixed_norm_sparse,
     printed_probe,
     printed_sparse,
     try_printed_probe,
 )
+
+
+def is_exact_cover(instance, chosen):
+    """Whether these different sets hold each element exactly once."""
+    elements = [element for k in set(chosen) for element in instance.sets[k]]
+    return len(set(chosen)) == len(chosen) and sorted(elements) == list(range(len(instance.sets)))
 
 
 def mixed(count, sizes, rng):
@@ -45,16 +49,14 @@ def mixed(count, sizes, rng):
     return instances
 
 
-def go_both_ways(name, instances):
-    """The question's answer is that of the search, and each witness leads to the other; how often there was a cover."""
+def agree_on(name, instances):
+    """The question's answer is that of the search; how often there was a cover."""
     reduction, covered = REDUCTIONS[name], 0
     for instance in instances:
-        search, answer = find_cover(instance), decide(reduction.ask(instance))
+        search, answer = find_cover(instance), decide(reduction(instance))
         assert answer.answer == search.answer, instance
         if search.answer == "yes":
             covered += 1
-            reduction.witness(instance, search.chosen)  # goes through the checker
-            assert is_exact_cover(instance, reduction.cover(instance, answer))
     return covered / len(instances)
 
 
@@ -129,19 +131,19 @@ def test_the_search_keeps_its_time_limit(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sparse-0", "probe-0"])
 def test_the_printed_reductions_at_p_0_hold(name, rng):
-    assert 0.3 < go_both_ways(name, mixed(200, (2, 3), rng)) < 0.7
+    assert 0.3 < agree_on(name, mixed(200, (2, 3), rng)) < 0.7
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(REDUCTIONS) - {"sparse-0", "probe-0"}))
 def test_the_other_reductions_hold(name, rng):
-    assert 0.3 < go_both_ways(name, mixed(60, (2, 2, 3), rng)) < 0.7
+    assert 0.3 < agree_on(name, mixed(60, (2, 2, 3), rng)) < 0.7
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_all_reductions_hold_on_larger_instances(name, rng):
-    assert 0.3 < go_both_ways(name, mixed(20, (4,), rng)) < 0.7
+    assert 0.3 < agree_on(name, mixed(20, (4,), rng)) < 0.7
 
 
 def test_our_reduction_needs_its_number_of_examples():
@@ -151,49 +153,21 @@ def test_our_reduction_needs_its_number_of_examples():
     assert decide(SparseQuestion(asked.rados, asked.m + 1, asked.ell, p=1)).answer == "yes"
 
 
-def test_only_covers_and_yes_go_through():
-    with pytest.raises(ArgumentError, match="are not an exact cover"):
-        REDUCTIONS["sparse-0"].witness(COVERABLE, (0, 2))
-    no = decide(REDUCTIONS["probe-any-1"].ask(UNCOVERABLE))
-    with pytest.raises(ArgumentError, match="this one is no"):
-        REDUCTIONS["probe-any-1"].cover(UNCOVERABLE, no)
+def test_norms_outside_of_a_reduction_are_refused():
     with pytest.raises(ArgumentError, match="for p = 1 and inf, not 2"):
         fixed_norm_sparse(COVERABLE, 2)
     with pytest.raises(ArgumentError, match="for p from 1 on"):
         any_norm_sparse(COVERABLE, 0)
 
 
-@pytest.mark.slow
-def test_a_wrong_reduction_would_be_noticed(monkeypatch):
-    """Answers of another instance are not taken for a cover, nor its witness for one."""
-    right = REDUCTIONS["sparse-0"]
-    wrong = type(right)("wrong", "", right.ask, lambda *a: right.craft(UNCOVERABLE, (0, 1)), lambda *a: (0, 2))
-    with pytest.raises(AssertionError, match="wrong witness"):
-        wrong.witness(COVERABLE, (0, 1))
-    with pytest.raises(AssertionError, match="wrong cover"):
-        wrong.cover(COVERABLE, decide(right.ask(COVERABLE)))
-
-
 # ---- The paper's, as printed.
 
 
-@pytest.mark.slow
-def test_the_printed_reductions_agree_but_for_one_branch():
-    found = compare_printed()
-    assert [one.agrees for one in found] == [True, True, False, True, True, True, True, True]
-    for one in found:
-        assert one.sentence().endswith(".")
-        json.dumps(one.to_dict(), allow_nan=False)
-    wrong = found[2]
-    assert (wrong.cover.answer, wrong.answer.answer, wrong.answer.question.p) == ("yes", "no", 1)
-
-
-@pytest.mark.slow
 def test_at_p_0_the_printed_reduction_to_sparse_approximation_is_right_on_all_330_instances():
     """p is part of the instance of Sparse-Approximation, so this is all that lem_comp1 needs."""
     instances = all_of_six()
     assert len(instances) == 330
-    assert 0.9 < go_both_ways("sparse-0", instances) < 0.95
+    assert 0.9 < agree_on("sparse-0", instances) < 0.95
 
 
 @pytest.mark.slow

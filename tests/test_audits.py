@@ -14,7 +14,6 @@ from radoboost.adversary.audits import (
     audit_moments,
     audit_noisy_examples,
     audit_noisy_rados,
-    audit_stages,
 )
 from radoboost.adversary.canaries import moments_runs
 from radoboost.adversary.canary import raw_row
@@ -27,6 +26,7 @@ from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.holder.noise import SCALE_UNIT, rounded_normals
 from radoboost.holder.run import RowNoise, Run
 from radoboost.privacy import band, flatten
+from stage_audits import audit_stages
 
 KEY = b"an audit key, fixed for the test"  # so that nothing here depends on luck
 LARGE = 30.0  # an epsilon at which few runs show much

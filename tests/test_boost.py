@@ -8,14 +8,8 @@ from hypothesis import strategies as st
 import oracles
 from radoboost.errors import ArgumentError
 from radoboost.learner.boost import _kernel, boost
-from radoboost.learner.risks import (
-    exponential_rado_risk,
-    log_boosting_bound,
-    log_rado_risk,
-    logistic_rado_risk,
-    logistic_risk,
-)
-from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest, clamped
+from radoboost.learner.risks import log_boosting_bound, log_rado_risk, logistic_rado_risk, logistic_risk
+from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest
 
 
 @st.composite
@@ -149,7 +143,6 @@ def test_oracles_choose_as_described(rng):
             expected = oracles.choose_feature(edges.tolist(), oracle.name, getattr(oracle, "cap", 1.0))
             assert oracle.choose(edges) == expected
     assert set(WEAK_ORACLES) == {"strongest", "median", "prudential"}
-    assert [clamped(r) for r in (0.05, -0.05, 0.3, 0.0)] == [0.1, -0.1, 0.3, 0.1]
     with pytest.raises(ArgumentError, match="cap"):
         Prudential(0.0)
 
@@ -177,16 +170,16 @@ def test_risks_equal_the_oracles(rows, seed):
     theta = np.random.default_rng(seed).uniform(-0.01, 0.01, rows.shape[1])
     labels = [1] * len(rows)
     assume(np.abs(rows @ theta).max() < 500)
-    assert np.isclose(exponential_rado_risk(rows, theta), oracles.rado_risk(rows.tolist(), theta.tolist()), rtol=1e-12)
+    rado_risk = oracles.rado_risk(rows.tolist(), theta.tolist())
+    assert np.isclose(np.exp(log_rado_risk(rows, theta)), rado_risk, rtol=1e-12)
     assert np.isclose(
         logistic_risk(rows, theta), oracles.logistic_risk(rows.tolist(), labels, theta.tolist()), rtol=1e-12
     )
-    assert np.isclose(logistic_rado_risk(rows, theta, 7), np.log(2) + np.log(exponential_rado_risk(rows, theta)) / 7)
+    assert np.isclose(logistic_rado_risk(rows, theta, 7), np.log(2) + np.log(rado_risk) / 7)
 
 
 def test_risks_do_not_overflow():
     rows = np.array([[1e200], [-1e200]])
     assert logistic_risk(rows, [1.0]) == 5e199
     assert log_rado_risk(rows, [1.0]) == pytest.approx(1e200)
-    assert exponential_rado_risk(rows, [1.0]) == np.inf
     assert logistic_rado_risk(rows, [1.0], 10) == pytest.approx(1e199)

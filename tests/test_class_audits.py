@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary.audits import audit, audit_moments, audit_stages
+from radoboost.adversary.audits import audit, audit_moments
 from radoboost.adversary.canaries import moments_runs
 from radoboost.adversary.membership import membership, membership_of
 from radoboost.adversary.membership.rebuilding import claimed, rebuilt
@@ -24,6 +24,7 @@ from radoboost.holder.mechanisms.moment_passes import Vector
 from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.holder.run import Run
 from radoboost.privacy import flatten
+from stage_audits import audit_stages
 from test_audits import KEY, LARGE, HalvedNoise, HalvedStage, OneNoiseForRounds
 
 K = 5

@@ -18,7 +18,8 @@ from radoboost.holder.runners import dask_jobs as jobs
 from radoboost.holder.runners.dask_clients import WITHHELD, explained
 from radoboost.progress import silent
 from radoboost.tables.cluster_frames import check_determined
-from radoboost.tables.dask_frames import stamps, undetermined
+from radoboost.tables.dask_frames import stamps
+from radoboost.tables.dask_steps import Undetermined, check_steps
 
 pytest.importorskip("distributed")
 import dask.dataframe as dd
@@ -119,6 +120,14 @@ REFUSED = {
         lambda f, p, q: dd.read_parquet(str(p.expr.path), filesystem="arrow", arrow_to_pandas={"types_mapper": {}.get}),
     ),
 }
+
+
+def undetermined(frame):
+    try:
+        check_steps(frame.expr)
+    except Undetermined as step:
+        return str(step)
+    return ""
 
 
 @pytest.mark.parametrize("step", ACCEPTED)

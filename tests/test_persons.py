@@ -6,6 +6,7 @@ import pickle
 import re
 import secrets
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -114,8 +115,9 @@ def test_the_rows_of_the_slow_twin_are_chosen_however_the_table_is_cut(table, mo
     cut = data.draw(st.integers(0, len(table)))
     source = opened(table[:cut], table[cut:])
     wanted = by_oracle(table, most, with_label=with_label)
-    for threads, row_bytes in ((1, 160), (2, 160), (1, 10**10)):  # the last: several passes
-        view = chosen(source, most, with_label=with_label, threads=threads, row_bytes=row_bytes)
+    for threads, share in ((1, 0.4), (2, 0.4), (1, 1e-8)):  # the last: several passes
+        with patch.object(holder_persons, "_MEMORY_SHARE", share):
+            view = chosen(source, most, with_label=with_label, threads=threads)
         assert contents(view) == wanted and view.n_rows == len(wanted)
         assert [part.count() for part in view.parts()] == [
             len(contents(replace(view, pieces=[p]))) for p in view.parts()

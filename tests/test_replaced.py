@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.adversary.audits import audit_moments, audit_stages
+from radoboost.adversary.audits import audit_moments
 from radoboost.adversary.membership import membership_of
 from radoboost.adversary.membership.rebuilding import claimed, rebuilt
 from radoboost.holder.engines import get_engine
@@ -17,6 +17,7 @@ from radoboost.holder.mechanisms.moment_budget import Shape, planned_stages
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, converted, epsilon_at, event_from_dict
+from stage_audits import audit_stages
 from test_audits import KEY, LARGE, HalvedStage
 
 REPLACE, RECORD, EDGE, LABEL = Relation.REPLACE, Relation.RECORD, Relation.EDGE, Relation.LABEL

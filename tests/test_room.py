@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.holder.room.messages import place_of, read, written
 from radoboost.holder.room.parties import Party, Seats
 from radoboost.holder.room.seating import check_code, check_name, code_of, greeted, greeting, hello_place, seated
-from radoboost.holder.room.secure_sums import Total
+from radoboost.holder.room.secure_sums import Total, secure_sum
 from radoboost.holder.room.stops import telling_if_stopped
 from radoboost.holder.room.waiting import waited
 from rooms import View
@@ -60,13 +61,13 @@ def meet(table_of, *, names=NAMES[:3], box=None, add=bare_sum, confirm=lambda co
         table, y, options = table_of(name)
         try:
             return rb.join_room(
-                box, table, y, identity=identities[name], confirm=confirm, counts=None, threads=1, add=add,
+                box, table, y, identity=identities[name], confirm=confirm, counts=None, threads=1,
                 **{"patience": 300.0, "wait": 300.0, **options},
             )  # fmt: skip
         except rb.RadoError as error:
             return error
 
-    with ThreadPoolExecutor(len(names)) as threads:
+    with patch.object(sitting, "secure_sum", add), ThreadPoolExecutor(len(names)) as threads:
         return dict(zip(names, threads.map(hospital, names), strict=True)), box
 
 
@@ -154,7 +155,7 @@ def test_secure_sums_give_what_bare_ones_do(monkeypatch):
 
     monkeypatch.setattr(joining, "craft_in_room", with_one_key)
     monkeypatch.setattr("radoboost.holder.mechanisms.contract.Asked.numbering", {})  # of what no holder would tell
-    ends, _ = meet(lambda name: (x[cut[name]], y[cut[name]], {}), add=sitting.secure_sum, n_rados=50)
+    ends, _ = meet(lambda name: (x[cut[name]], y[cut[name]], {}), add=secure_sum, n_rados=50)
     release = one_release(ends)
     monkeypatch.setattr("radoboost.holder.craft.make_key", lambda seed: key)
     central = rb.craft(x, y, bounds=[BOUNDS["x0"], BOUNDS["x1"]], classes=(0, 1), scale="bounds", n_rados=50)
@@ -239,7 +240,7 @@ def test_a_room_that_stops_stays_booked(tmp_path):
         stage, name = about[3], about[2].party.name
         if stage == 2 and name == "south":  # which tells that it stops, and is looked for last: all name it
             raise rb.RoomError(f"{name} is lost")
-        return sitting.secure_sum(*about, **options)
+        return secure_sum(*about, **options)
 
     ends, _ = meet(table_of, add=lost, mechanism=rb.Moments(4.0, sharpen=False), columns="linear")
     assert isinstance(ends["east"], rb.RoomError) and "south" in str(ends["east"])
@@ -253,7 +254,7 @@ def test_a_lost_holder_is_left_out_and_said_to_be():
     def add(*about, **options):
         if about[3] > 2 and about[2].party.name == "west":
             raise rb.RoomError("west is lost")
-        return sitting.secure_sum(*about, **options)
+        return secure_sum(*about, **options)
 
     part = parts_of(x, y, NAMES)
     ends, box = meet(part, names=NAMES, add=add, mechanism=rb.Moments(4.0, sharpen=False), columns="linear")
@@ -280,7 +281,7 @@ def test_a_table_that_changed_between_two_passes_is_refused_before_its_sums_are_
 
     monkeypatch.setattr(plain, "survey", one_row_more)
     x, y = tables(90)
-    ends, box = meet(parts_of(x, y), add=sitting.secure_sum, classes=classes, n_rados=4)
+    ends, box = meet(parts_of(x, y), add=secure_sum, classes=classes, n_rados=4)
     assert "had 31 rows at first and 30 when read again" in str(ends["north"])
     assert "0002/keys/east" in box.names("") and "0002/keys/north" not in box.names("")
 
@@ -487,31 +488,34 @@ def test_figures_of_another_form_are_refused_by_the_sender_name(theirs):
         seat(box, everybody[1], everybody).agreed(lambda: [0.3, 0.4])
 
 
-def test_whoever_left_does_not_speak_for_all():
+def test_whoever_left_does_not_speak_for_all(monkeypatch):
     box, everybody = MemoryMailbox(), identities(NAMES)
 
     def without_east(mailbox, seats, identity, stage, present, values, patience, **_):
         return Total(values, tuple(name for name in present if name != "east"))
 
-    here = seat(box, everybody[1], everybody, add=without_east)
+    monkeypatch.setattr(sitting, "secure_sum", without_east)
+    here = seat(box, everybody[1], everybody)
     assert here.total([np.arange(3)])[0].tolist() == [0, 1, 2]
     assert here.present == NAMES[1:] and here.noise_factor == 1.0
     box.put(place_of(2, "agreed"), written(everybody[0], bytes(32), 2, "agreed", {"value": 1.0}))
     with pytest.raises(rb.RoomError, match="east is no longer in the room"):
         here.agreed(lambda: 2.0)
-    lost = seat(box, everybody[0], everybody, add=without_east)
+    lost = seat(box, everybody[0], everybody)
     with pytest.raises(rb.RoomError, match="the others have gone on without east"):
         lost.total([np.arange(3)])
 
 
-def test_too_many_lost_stop_the_room():
+def test_too_many_lost_stop_the_room(monkeypatch):
     box, everybody = MemoryMailbox(), identities(NAMES)
 
     def two(mailbox, seats, identity, stage, present, values, patience, **_):
         return Total(values, present[2:])
 
+    monkeypatch.setattr(sitting, "secure_sum", two)
+
     with pytest.raises(rb.RoomError, match="east, north left the room, and at most 1 may"):
-        seat(box, everybody[3], everybody, add=two).total([np.arange(3)])
+        seat(box, everybody[3], everybody).total([np.arange(3)])
 
 
 def together(*steps):
@@ -566,7 +570,7 @@ def test_one_who_stops_is_not_waited_for():
     def add(*about, **options):
         if about[3] > 2 and about[2].party.name == "north":
             raise rb.TableError("row 7 of the table says too much")
-        return sitting.secure_sum(*about, **options)
+        return secure_sum(*about, **options)
 
     part = parts_of(x, y, NAMES, patience=3600.0)
     ends, box = meet(part, names=NAMES, add=add, mechanism=rb.Moments(4.0, sharpen=False), columns="linear")
@@ -599,7 +603,7 @@ def test_too_many_who_stop_end_the_room_at_once():
     def add(*about, **options):
         if about[3] > 1 and about[2].party.name in ("north", "west"):
             raise KeyboardInterrupt if about[2].party.name == "west" else rb.TableError("of north's own")
-        return sitting.secure_sum(*about, **options)
+        return secure_sum(*about, **options)
 
     def unless_interrupted(*about, **options):
         try:

@@ -6,11 +6,26 @@ import pytest
 
 import radoboost as rb
 from radoboost.adversary import audits
-from radoboost.adversary.room_audit import audit_room, view_of_colluders
+from radoboost.adversary.room_audit import view_of_colluders
+from radoboost.privacy.shared_noise import noise_share
 
 KEY = b"an audit key, fixed for the test"  # so that nothing here depends on luck
 ROOM = {"holders": 5, "tolerate": 1, "columns": "linear", "key": KEY}
 QUICK = rb.Moments(10.0, sharpen=False)
+
+
+def audit_room(
+    mechanism, *, holders=5, tolerate=1, colluders=None, silent=0, share=noise_share, runs=4000, key=None, **options
+):
+    """Attack `moments` in a room from the view of `colluders`, by default as many as are borne.
+
+    What it finds is held against the mechanism's own claim, which in a room where nobody was lost is made against as
+    many colluders as are borne (D6 of docs/proofs/shared-noise.md).
+    """
+    view = view_of_colluders(
+        holders, tolerate, tolerate if colluders is None else colluders, silent=silent, share=share
+    )
+    return audits.audit_moments(mechanism, runs=runs, key=key, run=view, **options)
 
 
 def too_small(holders, tolerate):

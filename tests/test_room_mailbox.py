@@ -109,8 +109,9 @@ def test_names_that_are_none_are_refused_before_anything_is_touched(name, tmp_pa
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "r"]
 
 
-def test_contents_that_are_none_or_too_large_are_refused(tmp_path):
-    box = FolderMailbox(tmp_path, largest=100)
+def test_contents_that_are_none_or_too_large_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_module, "LARGEST", 100)
+    box = FolderMailbox(tmp_path)
     with pytest.raises(RoomError, match="must be bytes; it is of the type str"):
         box.put("a", "text")
     with pytest.raises(RoomError, match="has 101 bytes, and the mailbox takes 100 at most"):
@@ -282,11 +283,12 @@ def test_a_mailbox_is_chosen_by_its_address(tmp_path, anything_signed):
 
 
 def test_nobody_at_an_address_and_another_server_are_said(monkeypatch):
+    monkeypatch.setattr(web_client, "_PATIENCE", 0.2)
     with socket.socket() as door:
         door.bind(("127.0.0.1", 0))  # nobody else gets this port, and nobody listens there
         address = f"http://127.0.0.1:{door.getsockname()[1]}/{'0' * 32}"
         with pytest.raises(RoomError, match="refused"):
-            WebMailbox(address, patience=0.2)
+            WebMailbox(address)
     with served(Shelves()) as address:
         monkeypatch.setattr(web_client.WebMailbox, "_ask", lambda *_: (200, b"<html>"))
         with pytest.raises(RoomError, match="is no mailbox for rooms; check the address"):

@@ -27,11 +27,11 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_bound_is_the_printed_one():
-    n, m, d, eta = 10**6, 10, 4, 0.1
+    n, m, d, eta = 10**6, 10, 4, gap.ETA
     inside = 0.5 + d * math.log(2 * math.e * n / d) + math.log(1 / eta)
     by_hand = -math.log(1 - 16 * 1.5 * math.sqrt(inside) / math.sqrt(n)) / m
-    assert gap.penalty(math.log(1.5), 0.5, n, m, d, eta) == pytest.approx(by_hand, rel=1e-12)
-    assert gap.penalty(math.log(1.5), 0.5, n, m, d, eta, constant=1.0) < by_hand / 16
+    assert gap.penalty(math.log(1.5), 0.5, n, m, d) == pytest.approx(by_hand, rel=1e-12)
+    assert gap.penalty(math.log(1.5), 0.5, n, m, d, constant=1.0) < by_hand / 16
 
 
 def test_the_bound_falls_with_n_and_is_vacuous_below_the_least_n():

@@ -22,6 +22,7 @@ NEEDED = {
     "radoboost/findings/templates/style.css",
     "radoboost/findings/templates/base.html",
     "radoboost/holder/engines/cuda_sums.cu",
+    "radoboost/__init__.pyi",  # from which the package takes its public names
     "radoboost/py.typed",
 }
 

@@ -22,6 +22,7 @@ _TRIM, _OWN_PAGES = "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"
 _SETTINGS = ((-1, _TRIM, 1 << 29), (-3, _OWN_PAGES, 1 << 25))
 _USUAL, _LARGEST = 1 << 17, 2**31 - 1  # either of them, where nothing is set; and the largest that can be set
 _ENVIRONMENT = Path("/proc/self/environ")  # in which a process began: later changes of os.environ tell glibc nothing
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _lock = threading.Lock()
 _users: list[object] = []  # of reused memory, in all threads
 
@@ -31,12 +32,12 @@ def available() -> int:
     return max(0, min([int(psutil.virtual_memory().available), *_in_container(), *_under_limit()]))
 
 
-def _in_container(root: Path = Path("/sys/fs/cgroup")) -> list[int]:
+def _in_container() -> list[int]:
     """What a control group leaves, where there is one with a limit."""
     for limit, use, details, cached in _CGROUPS:
         try:
-            most, used = int((root / limit).read_text()), int((root / use).read_text())
-            lines = dict(line.split() for line in (root / details).read_text().splitlines())
+            most, used = int((_CONTROL_GROUPS / limit).read_text()), int((_CONTROL_GROUPS / use).read_text())
+            lines = dict(line.split() for line in (_CONTROL_GROUPS / details).read_text().splitlines())
             return [most - used + int(lines.get(cached, 0))]
         except (OSError, ValueError):  # not there, or "max"
             continue

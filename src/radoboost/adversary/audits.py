@@ -245,26 +245,6 @@ def audit_moments(
     return _audit(mechanism, scores)
 
 
-def audit_stages(mechanism: Moments, *, runs: int, **options: Any) -> dict[str, Audit]:
-    """Attack every stage of `moments` on its own, and hold what that shows against the stage's own part of the claim.
-
-    So a fault of one stage, which has a small part of the budget, is found in far fewer runs. `options` are those of
-    `audit_moments`. The confidence is that of all stages together.
-    """
-    scores = moments_runs(mechanism, runs=runs, **options)
-    risk = (1 - CONFIDENCE) / (2 * len(scores.by_stage))
-    audits = {}
-    for name, event in scores.by_stage.items():
-        assert event.relation is not None
-        rates = _rates(scores.present[name], scores.absent[name], risk, 0.0)
-        found = least_epsilon(scores.family, rates, mechanism.delta)
-        about = (mechanism.name, event.relation.value, mechanism.delta, epsilon_at(event, mechanism.delta), found)
-        audits[name] = Audit(
-            *about, len(scores.present[name]), name, CONFIDENCE, _without_model(rates, mechanism.delta)
-        )
-    return audits
-
-
 def audit_feature_band(
     mechanism: FeatureBand, *, n_examples: int = 1000, limits: tuple[int, int] | None = None, **others: Any
 ) -> Audit:

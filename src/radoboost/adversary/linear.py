@@ -47,19 +47,18 @@ _SLACK = 1e-6  # of the largest value: what a solver in floating point may be of
 class Recovered:
     """The recovered values of a column, for every record.
 
-    `estimates` are before rounding to the values that the column can have, and `values` after. `reproduces` says
-    whether `values` give the answers, up to the noise. `certain` says that no other values in the interval do, which
-    the linear program can tell if there is no noise; None if that was not tried. `opposite` says that the other end
-    of the interval, for every record, gives the answers too: then that `values` do so shows nothing. `free` is how many
-    dimensions the equations alone leave open, computed only for values that are not rounded. `status` is "found", or
-    "unknown" if it was not tried: `why` is then "time" or "size", and values are NaN.
+    `values` are rounded to those that the column can have. `reproduces` says whether they give the answers, up to the
+    noise. `certain` says that no other values in the interval do, which the linear program can tell if there is no
+    noise; None if that was not tried. `opposite` says that the other end of the interval, for every record, gives the
+    answers too: then that `values` do so shows nothing. `free` is how many dimensions the equations alone leave open,
+    computed only for values that are not rounded. `status` is "found", or "unknown" if it was not tried: `why` is then
+    "time" or "size", and values are NaN.
     """
 
     column: str
     method: str
     status: str
     n_rados: int
-    estimates: NDArray[np.float64]
     values: NDArray[np.float64]
     reproduces: bool
     certain: bool | None
@@ -187,7 +186,7 @@ def recover_column(
         certain = _only_one(inside, scaled, (nearest - middle) / half, left())
     free = None if rounded else _free(inside, left())
     bound = float(noise_bound)
-    return Recovered(name, method, "found", n, estimates, nearest, reproduces, certain, bound, opposite, free)
+    return Recovered(name, method, "found", n, nearest, reproduces, certain, bound, opposite, free)
 
 
 def _fits(method: str, n: int, m: int) -> bool:
@@ -199,7 +198,7 @@ def _fits(method: str, n: int, m: int) -> bool:
 def _nothing(name: str, method: str, n: int, m: int, noise_bound: float, why: str) -> Recovered:
     """The result if nothing was tried; it takes no memory, for m may be anything."""
     nothing = np.broadcast_to(np.float64(np.nan), (m,))
-    return Recovered(name, method, "unknown", n, nothing, nothing, False, None, float(noise_bound), why=why)
+    return Recovered(name, method, "unknown", n, nothing, False, None, float(noise_bound), why=why)
 
 
 def _free(inside: NDArray[np.float64], seconds: float) -> int | None:

@@ -91,20 +91,6 @@ def few_visits(mechanism: Moments, max_rows: int, times: int = 40, n_classes: in
     return Visits(np.tile(row, (len(rows), 1)), rows % 2, rows // max_rows, row, times, n_classes)
 
 
-def many_visits(n_people: int = 20_000, most: int = 40, seed: int = 0) -> Visits:
-    """A made-up table: people with 1 to `most` visits each, whose values scatter about their own; a canary with `most`.
-
-    The canary's label is not the one that others with such values have, so that it has a large weight throughout.
-    """
-    rng = np.random.default_rng(seed)
-    people = rng.permutation(np.repeat(np.arange(n_people), rng.integers(1, most + 1, n_people)))
-    own = rng.uniform(-1, 1, (n_people, 5))
-    values = np.clip(own[people] + rng.normal(0, 0.3, (len(people), 5)), -1, 1)
-    leaning = 2 * values[:, 0] + values[:, 1] - values[:, 2]
-    labels = (leaning + rng.logistic(0, 0.5, len(people)) > 0).astype(np.int64)
-    return Visits(values, labels, people, np.array([-1.0, -1.0, 1.0, 0.5, -0.5]), most)
-
-
 def audit_person(
     mechanism: Moments,
     visits: Visits,

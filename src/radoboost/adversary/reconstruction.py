@@ -6,7 +6,7 @@ right modulo a prime near 2**61 is right. A record may be determined although ot
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from radoboost.adversary.known import (
     DEFAULT_SECONDS,
     deadline,
-    grid_steps,
     inclusion_bits,
     n_examples,
     needed,
@@ -130,11 +129,11 @@ class Reconstruction:
 
     `edge_integers` are edge vectors in steps of the columns' grids, right to the last bit where `found`, and 0 where
     not. `rank` is that of the signatures (None: there was no time, or they are `too_large` for this attack): if it is
-    less than the number of rows, then `free` dimensions of every column are left open, and `least_norm` is the shortest
-    of all solutions, in the columns' units. `up_to_sign`: of a feature band it is s_i y_i x_i that is found, where s_i
-    is the protected column of y_i x_i: so the protected value itself is found, and the label is not. Unless
-    `seed_checked`, another seed might have passed as well, and given other records. Of more than two classes, edge
-    vectors are the rows themselves, without a sign, and `places` are those of their classes: -1 where not found.
+    less than the number of rows, then `free` dimensions of every column are left open. `up_to_sign`: of a feature band
+    it is s_i y_i x_i that is found, where s_i is the protected column of y_i x_i: so the protected value itself is
+    found, and the label is not. Unless `seed_checked`, another seed might have passed as well, and given other records.
+    Of more than two classes, edge vectors are the rows themselves, without a sign, and `places` are those of their
+    classes: -1 where not found.
     """
 
     columns: tuple[Column, ...]
@@ -144,7 +143,6 @@ class Reconstruction:
     rank: int | None
     free: int | None
     up_to_sign: bool
-    least_norm: NDArray[np.float64] | None = field(repr=False)
     seed_checked: bool = True
     too_large: bool = False
     places: NDArray[np.int64] | None = None
@@ -283,9 +281,7 @@ def reconstruct(
     ):  # before signatures take their memory
         nothing, none = np.broadcast_to(np.int64(0), (m, d)), np.broadcast_to(np.bool_(False), (m,))
         places = np.broadcast_to(np.int64(-1), (m,)) if many else None
-        return Reconstruction(
-            release.columns, release.classes, nothing, none, None, None, banded, None, False, True, places
-        )
+        return Reconstruction(release.columns, release.classes, nothing, none, None, None, banded, False, True, places)
     inside, rados = inclusion_bits(release, seed, m), rado_integers(release)
     constant = release.columns[-1].scale == "constant"
     checks = 0
@@ -303,14 +299,6 @@ def reconstruct(
         edges, places = _out_of_slots(edges, found, release.n_classes)
     if (np.abs(edges) > bound).any() or (constant and (np.abs(edges[found, -1]) != bound).any()):
         raise TableError(f"the records under this seed would not be on the grid of the release: {_OTHER}")
-    least = None
-    if (
-        solution.rank is not None
-        and not found.all()
-        and _cost(len(rados), coefficients.shape[1], rados.shape[1]) < left()
-    ):
-        shortest = np.linalg.lstsq(coefficients.astype(np.float64), rados * grid_steps(release))[0][:m]
-        least = shortest.reshape(m, -1, d).sum(axis=1) * (-1.0 if banded else 1.0)
     free, checked = None, False
     if solution.rank is not None:
         free, spare = unknowns - solution.rank, len(rados) - solution.rank
@@ -323,7 +311,6 @@ def reconstruct(
         solution.rank,
         free,
         banded,
-        least,
         checked,
         solution.too_large,
         places,

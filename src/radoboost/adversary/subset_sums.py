@@ -1,7 +1,7 @@
-"""Which subsets of integer vectors sum to a target: all of them, by enumeration or by halves that meet.
+"""Which subsets of integer vectors sum to a target: all of them, by halves that meet.
 
-Enumeration counts those of up to 22 vectors, halves those of up to 40; of more, `lattices` looks for one. Subsets are
-matched by a hash of their sums that is linear modulo 2**64; matches are then compared in all columns, in integers.
+Halves count those of up to 40 vectors; of more, `lattices` looks for one. Subsets are matched by a hash of their sums
+that is linear modulo 2**64; matches are then compared in all columns, in integers.
 """
 
 import math
@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.adversary.known import DEFAULT_SECONDS, deadline
 from radoboost.errors import ArgumentError
 
-MOST_ENUMERATED = 22
 MOST_HALVED = 40  # 2**20 sums a half
 CHANCE = 1e-3  # of a false subset: above it, one that is not known to be the only one proves nothing
-ENGINES = ("enumeration", "halves", "lattice")
 
 _AT_ONCE = 1 << 20  # sums looked up, or subsets compared, at a time
 _LISTED = 1000
@@ -64,37 +61,6 @@ class Subsets:
         if len(self.listed):
             return "A subset of the rows that gives this sum was found; there may be others."
         return f"Whether a subset of the rows gives this sum is unknown: {self.why}."
-
-
-def solve(
-    vectors: Vectors,
-    target: Vectors,
-    *,
-    engine: str | None = None,
-    most: int = _LISTED,
-    seconds: float = DEFAULT_SECONDS,
-) -> Subsets:
-    """The subsets of the rows of `vectors`, (m, d), that sum to `target`, (d,); by default all of them where m <= 40.
-
-    All of them take a few seconds at most, whatever the time limit.
-    """
-    left = deadline(seconds)
-    vectors, targets = checked(vectors, np.atleast_2d(target))
-    engine = engine or engine_for(len(vectors))
-    if engine == "enumeration":
-        return enumerated(vectors, targets[0], most)
-    if engine == "halves":
-        return HalfSums(vectors).solve(targets[0], most)
-    if engine == "lattice":
-        from radoboost.adversary.lattices import Lattice
-
-        return Lattice(vectors, left).solve(targets[0], left)
-    raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; it is {engine!r}")
-
-
-def engine_for(n_rows: int) -> str:
-    """The engine that says most about this number of rows."""
-    return "enumeration" if n_rows <= 16 else "halves" if n_rows <= MOST_HALVED else "lattice"
 
 
 def bits_of(vectors: Vectors) -> NDArray[np.float64]:
@@ -187,18 +153,6 @@ def checked(vectors: Vectors, targets: Vectors) -> tuple[Vectors, Vectors]:
 # ---- all subsets
 
 
-def enumerated(vectors: Vectors, target: Vectors, most: int = _LISTED) -> Subsets:
-    """All subsets with this sum, found by trying every subset."""
-    if len(vectors) > MOST_ENUMERATED:
-        raise ArgumentError(f"{len(vectors)} rows have too many subsets to enumerate; use the engine halves")
-    factors = _factors(np.random.default_rng(0), vectors.shape[1])
-    sums = _subset_sums(_hashes(vectors, factors))
-    masks = np.flatnonzero(sums == _hashes(target, factors)).astype(np.uint32)
-    parts = [part[(_sums(vectors, part) == target).all(axis=1)] for part in _pieces(masks)]
-    subsets = _unpacked(np.concatenate(parts) if parts else masks, len(vectors))
-    return Subsets("enumeration", len(subsets), subsets.sum(axis=0), subsets[:most])
-
-
 class _Half:
     """All subset sums of some rows, those that are equal together, in the order of their hashes."""
 
@@ -244,7 +198,7 @@ class HalfSums:
 
     def __init__(self, vectors: Vectors) -> None:
         if len(vectors) > MOST_HALVED:
-            raise ArgumentError(f"{len(vectors)} rows are too many to meet in the middle; use the engine lattice")
+            raise ArgumentError(f"{len(vectors)} rows are too many for halves, which take {MOST_HALVED} at most")
         self._divisors = np.maximum(np.gcd.reduce(vectors, axis=0), 1)
         self.vectors = vectors = vectors // self._divisors
         middle, rng = len(vectors) // 2, np.random.default_rng(0)

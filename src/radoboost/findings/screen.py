@@ -9,21 +9,22 @@ from radoboost.findings import Check, Findings, Table
 VERDICTS = {True: "seen", False: "not seen", None: "not judged"}
 OURS = "our question"  # marks a check that is not a statement of the paper
 _NONE = "\u2013"  # an en dash
+_COLUMNS = 100  # letters of a line
 _HEAD = 10  # letters: a column's name may make it this wide before it is broken into lines
 
 
-def show(findings: Findings, width: int = 100) -> str:
+def show(findings: Findings) -> str:
     """Tables, checks and notes as text for a terminal; a table that is too wide is split into pieces."""
     blocks = [[findings.title]]
-    blocks += [_table(table, width) for table in findings.tables]
-    blocks += [[line for check in findings.checks for line in _check(check, width)]] if findings.checks else []
-    blocks += [textwrap.wrap(note, width) for note in findings.notes]
+    blocks += [_table(table) for table in findings.tables]
+    blocks += [[line for check in findings.checks for line in _check(check)]] if findings.checks else []
+    blocks += [textwrap.wrap(note, _COLUMNS) for note in findings.notes]
     return "\n\n".join("\n".join(printable(line) for line in lines) for lines in blocks)
 
 
-def show_table(table: Table, width: int = 100) -> str:
+def show_table(table: Table) -> str:
     """One table as text for a terminal."""
-    return "\n".join(printable(line) for line in _table(table, width))
+    return "\n".join(printable(line) for line in _table(table))
 
 
 def shown(value: Any, digits: int | None = None) -> str:
@@ -52,19 +53,19 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
-def _table(table: Table, width: int) -> list[str]:
+def _table(table: Table) -> list[str]:
     columns, n_keys = _columns(table), _n_keys(table.rows)
     pieces = [columns[:n_keys]]
     for column in columns[n_keys:]:
-        if len(pieces[-1]) > n_keys and _width([*pieces[-1], column]) > width:
+        if len(pieces[-1]) > n_keys and _width([*pieces[-1], column]) > _COLUMNS:
             pieces.append(columns[:n_keys])
         pieces[-1].append(column)
     n_heads = len(columns[0]) - len(table.rows)
-    lines = textwrap.wrap(table.title, width)
+    lines = textwrap.wrap(table.title, _COLUMNS)
     for number, piece in enumerate(pieces):
         rows = ["  ".join(cells).rstrip() for cells in zip(*piece, strict=True)]
         lines += [*([""] if number else []), *filter(None, rows[:n_heads]), "-" * _width(piece), *rows[n_heads:]]
-    return lines + textwrap.wrap(table.note or "", width)
+    return lines + textwrap.wrap(table.note or "", _COLUMNS)
 
 
 def _n_keys(rows: Sequence[Sequence[Any]]) -> int:
@@ -96,12 +97,12 @@ def _width(columns: list[list[str]]) -> int:
     return sum(len(lines[0]) + 2 for lines in columns) - 2
 
 
-def _check(check: Check, width: int) -> list[str]:
+def _check(check: Check) -> list[str]:
     verdict = f"{VERDICTS[check.seen]:<12}"
     prefix = f"{OURS}: " if check.ours else ""
     return textwrap.wrap(
         f"{prefix}{check.statement}: {check.why}",
-        width,
+        _COLUMNS,
         initial_indent=verdict,
         subsequent_indent=" " * len(verdict),
     )

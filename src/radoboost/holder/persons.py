@@ -44,7 +44,6 @@ def choose_rows(
     key: bytes,
     *,
     with_label: bool = True,
-    row_bytes: int = ROW_BYTES,
     sizes: Sequence[int] | None = None,
 ) -> tuple[Source, PersonCounts]:
     """A source of at most `max_rows` rows of each person, and what became of the others (P2, P3).
@@ -55,7 +54,7 @@ def choose_rows(
     """
     sizes = [part.count() for part in source.parts()] if sizes is None else sizes
     total = sum(sizes)
-    n_shares = max(1, min(_MOST_SHARES, -(-total * row_bytes // max(1, int(_MEMORY_SHARE * memory.available())))))
+    n_shares = max(1, min(_MOST_SHARES, -(-total * ROW_BYTES // max(1, int(_MEMORY_SHARE * memory.available())))))
     bits = np.zeros(total // 8 + 1, dtype=np.uint8)
     people, chosen, nobody = 0, 0, 0
     for share in range(n_shares):

@@ -39,7 +39,6 @@ class Job:
 
     title: str
     address: str = "/"
-    lane: Lane = "work"
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     state: State = "waiting"
     task: str = ""
@@ -130,7 +129,7 @@ class Jobs:
 
     def start(self, title: str, function: Callable[[Job], Any], *, address: str = "/", lane: Lane = "work") -> Job:
         """Run `function(job)` as soon as its lane is free; what it returns is the job's `result`."""
-        job = Job(title, address, lane)
+        job = Job(title, address)
         with self._lock:
             if self._closed:
                 job.cancel()

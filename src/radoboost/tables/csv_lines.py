@@ -152,20 +152,6 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _rows(lines: list[bytes], n_cells: int, separator: bytes, blank: bytes) -> list[bytes]:
-    """Each line as a row of exactly `n_cells` cells; `blank` where it is not one."""
-    text = b"\n".join(lines)
-    if b"\r" in text:
-        lines = [line.removesuffix(b"\r") for line in lines]
-        text = b"\n".join(lines)
-    if b'"' in text or b"\r" in text:
-        return [_row(line, n_cells, separator, blank) for line in lines]
-    return [
-        line if line.count(separator) == n_cells - 1 and len(line) <= LONGEST_LINE and (line or n_cells > 1) else blank
-        for line in lines
-    ]
-
-
 def _row(line: bytes, n_cells: int, separator: bytes, blank: bytes) -> bytes:
     """A line that may have quotes as a row; `blank` where it is not one."""
     if b'"' not in line and b"\r" not in line and len(line) <= LONGEST_LINE:

@@ -113,10 +113,10 @@ def _open(table: Any, y: Any, choice: Choice, reading: Reading, withheld: bool) 
     return open_array(table, labels, choice, reading)
 
 
-def table_types(table: Any, *, inferred: bool = False) -> dict[str, str | None]:
+def table_types(table: Any) -> dict[str, str | None]:
     """The columns of a table with their storage types: "number", "binary" for truth values, or "text".
 
-    The cells of a CSV file have no type, so it is None, unless what they look like counts (`inferred`).
+    The cells of a CSV file have no type, so it is None.
     """
     if (answer := answer_schema(table)) is not None:
         schema = answer
@@ -124,7 +124,7 @@ def table_types(table: Any, *, inferred: bool = False) -> dict[str, str | None]:
         schema = cluster_schema(table)
     elif is_paths(table):
         path = expand_paths(table)[0]
-        if file_kind(path) == "csv" and not inferred:
+        if file_kind(path) == "csv":
             return dict.fromkeys([*file_schema(path, ROW_BY_ROW).names, *folder_columns(path)])
         schema = FolderColumns.of([path], typed=True).added(file_schema(path, STRICT), path)
     elif STRICT.is_frame(table):

@@ -12,18 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from radoboost.adversary.canaries import Going, always
 from radoboost.adversary.known import member_bits
-from radoboost.errors import ArgumentError, ReleaseError
-from radoboost.holder.engines.reference import Survey
-from radoboost.holder.grid import make_columns
+from radoboost.errors import ArgumentError
 from radoboost.holder.keystream import MAX_RADOS
 from radoboost.holder.signatures import AllSignatures, FeatureInterval, SignatureSet
 from radoboost.progress import Progress, silent
-from radoboost.release import Release
-from radoboost.release.columns import Column
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -219,38 +215,3 @@ def _sums(inside: NDArray[np.bool_], edges: Integers) -> Integers:
 
 
 # ---- constants
-
-
-def fitting(release: Release, others: ArrayLike, candidates: ArrayLike) -> NDArray[np.bool_]:
-    """Which candidate records, beside the others, give the scaling constants of a release to the last bit.
-
-    Records are rows of features before scaling, without the constant one. Labels are not in the constants.
-    """
-    columns = [column for column in release.columns if column.scale != "constant"]
-    rest, rows = (np.asarray(table, dtype=np.float64) for table in (others, candidates))
-    for what, table in (("the other records", rest), ("candidates", rows)):
-        if table.ndim != 2 or table.shape[1] != len(columns):
-            raise ArgumentError(f"{what} must be rows of {len(columns)} features; they have shape {table.shape}")
-        if not np.isfinite(table).all():
-            raise ArgumentError(f"{what} hold values that are missing or not finite; leave those rows out")
-    if release.n_examples is None or not any(column.scale in ("standard", "none") for column in columns):
-        raise ReleaseError("this release has no scaling constants from its table; there is nothing to compare")
-    if release.n_examples != len(rest) + 1:
-        raise ArgumentError(f"the release is from {release.n_examples:,} rows; give all but one of them as the others")
-    fits = np.empty(len(rows), dtype=np.bool_)
-    for i, row in enumerate(rows):
-        remade = [_constants(column, np.append(rest[:, k], row[k])) for k, column in enumerate(columns)]
-        fits[i] = remade == columns
-    return fits
-
-
-def _constants(column: Column, values: Floats) -> Column:
-    """A column as crafting would describe it for these values; one that does not depend on values stays."""
-    if column.scale == "bounds":
-        return column
-    low, high = column.constants[:2]
-    survey = Survey(np.array([low]), np.array([high]), moments=True)
-    survey.add(values[:, None])
-    limits = {} if column.low is None or column.high is None else {column.name: (column.low, column.high)}
-    (remade,) = make_columns([column.name], column.scale, limits, survey.result(), intercept=False)
-    return remade

@@ -27,16 +27,12 @@ _LEVELS = 25  # thresholds from each tail of either table's scores
 
 @dataclass(frozen=True)
 class Rate:
-    """Hits at few false alarms: the share of those present that are caught, with an interval, and the false alarms.
-
-    These are counted too: their rate may be as large as `most_false_alarms`, at the same confidence.
-    """
+    """Hits at few false alarms: the share of those present that are caught, with an interval, and the false alarms."""
 
     hits: float
     low: float
     high: float
     false_alarms: float
-    most_false_alarms: float
 
 
 @dataclass(frozen=True)
@@ -78,11 +74,11 @@ class Roc:
         alarms, hits = max(few, default=(0, 0))
         risk = (1 - SHOWN) / 2
         low, high = rate_below(hits, self.runs, risk), rate_above(hits, self.runs, risk)
-        return Rate(hits / self.runs, low, high, alarms / self.runs, rate_above(alarms, self.runs, risk))
+        return Rate(hits / self.runs, low, high, alarms / self.runs)
 
-    def bounds(self, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
-        """Upper bounds on false alarms and lower bounds on hits, which hold together at this confidence."""
-        risk = (1 - confidence) / (2 * len(self.thresholds))
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Upper bounds on false alarms and lower bounds on hits, which hold together at the confidence of audits."""
+        risk = (1 - CONFIDENCE) / (2 * len(self.thresholds))
         above = [rate_above(count, self.runs, risk) for count in self.false_alarms]
         below = [rate_below(count, self.runs, risk) for count in self.hits]
         return np.array(above), np.array(below)
@@ -167,13 +163,13 @@ class Claim:
         rates = np.linspace(0, 1, 1001)
         return float((self.hits(rates) - rates).max())
 
-    def margin(self, roc: Roc, confidence: float = CONFIDENCE) -> float:
+    def margin(self, roc: Roc) -> float:
         """By how much hits surely are above what the claim allows, at the worst threshold; not above 0 if it holds.
 
         An adversary who looks for the absent instead swaps misses and false alarms. A claim's curve is its own inverse,
         so that attack beats it at the same thresholds.
         """
-        alarms, hits = roc.bounds(confidence)
+        alarms, hits = roc.bounds()
         return float((hits - self.hits(alarms)).max())
 
     def shown_share(self, runs: int) -> float | None:

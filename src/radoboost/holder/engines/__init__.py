@@ -28,7 +28,6 @@ _CLASSES = {"kernel": ("radoboost.holder.engines.kernel", "Kernel"),
             "reference": ("radoboost.holder.engines.reference", "Reference"),
             "cuda": ("radoboost.holder.engines.cuda", "Cuda")}  # fmt: skip
 ENGINES = ("kernel", "reference")  # those that run on any machine
-NAMES = ("auto", *_CLASSES)
 DEVICE_RADOS = 10_000  # from which on a device pays, whose rows come from memory
 DEVICE_ADDITIONS = 1 << 39  # of a thread: about 5 s, in which a device has started and compiled its kernels
 

@@ -60,8 +60,8 @@ class Device(Protocol):
         """Start a kernel; arguments are arrays there and NumPy scalars of the right type."""
 
 
-def kernel_source(files: tuple[str, ...] = KERNEL_FILES) -> str:
-    return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in files)
+def kernel_source() -> str:
+    return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in KERNEL_FILES)
 
 
 class CupyDevice:

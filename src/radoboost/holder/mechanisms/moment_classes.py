@@ -17,7 +17,6 @@ from radoboost.holder.engines import Engine
 from radoboost.holder.mechanisms.moment_passes import (
     GRID,
     Moments,
-    Rows,
     SphereEdges,
     SumProducts,
     Vector,
@@ -25,6 +24,7 @@ from radoboost.holder.mechanisms.moment_passes import (
     WhitenedRows,
     column_rows,
 )
+from radoboost.holder.runners.kept import RowBatch
 from radoboost.tables import Batch
 
 WEIGHTS = 2**13  # so many units of a class weight are 1
@@ -70,7 +70,7 @@ class SphereClasses(_WithClass, SphereEdges):
 class WhitenClasses(_WithClass, Whiten):
     """Rows mapped by `a` and put on the sphere again, as integers, of rows on the sphere that carry their class."""
 
-    def rows(self, batch: Rows) -> NDArray[np.int32]:
+    def rows(self, batch: RowBatch) -> NDArray[np.int32]:
         rows = batch.rows()
         white = self.engine.whiten(rows[:-1], self.a, np.ones(batch.n_rows, np.int8), GRID)
         return _beside(white, rows[-1])
@@ -91,7 +91,7 @@ class SumSlots(SumProducts):
         d = self.width
         return Moments(np.zeros((d, d), np.int64), np.zeros((self.n_classes, d), np.int64), RowCounts.zeros(0))
 
-    def add(self, sums: Moments, first_row: int, batch: Rows) -> None:
+    def add(self, sums: Moments, first_row: int, batch: RowBatch) -> None:
         rows = batch.rows()
         sums.products += self.engine.products(rows[:-1])[0]
         sums.vector += slot_sums(rows, self.n_classes)
@@ -130,6 +130,6 @@ class MeanSlots:
     def empty(self) -> Vector:
         return Vector(np.zeros(self.theta.shape, np.int64))
 
-    def add(self, sums: Vector, first_row: int, batch: Rows) -> None:
+    def add(self, sums: Vector, first_row: int, batch: RowBatch) -> None:
         """Add the rows, times their weights."""
         sums.vector += self.engine.tilt_classes(batch.rows(), self.theta, GRID, WEIGHTS, MOST_SQUARES)

@@ -7,7 +7,7 @@ integers are exact, in whatever order (M3).
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from radoboost.holder.counts import RowCounts, beyond_bounds
 from radoboost.holder.declared import limit_arrays
 from radoboost.holder.engines import Engine
 from radoboost.holder.passes import counted_columns, counted_values, engine_values
+from radoboost.holder.runners.kept import RowBatch
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
 from radoboost.tables.device_arrays import on_host
@@ -39,17 +40,6 @@ def column_rows(width: int) -> int:
     few places in the cache.
     """
     return max(1, min(_MOST_ROWS, _MOST_NUMBERS // width) // 64 - 1) * 64 + 32
-
-
-class Rows(Protocol):
-    """A batch of integer rows."""
-
-    @property
-    def n_rows(self) -> int:
-        """How many."""
-
-    def rows(self) -> NDArray[Any]:
-        """The rows, column-first."""
 
 
 @dataclass
@@ -237,7 +227,7 @@ class Whiten:
         """That of the rows on the sphere."""
         return len(self.a)
 
-    def rows(self, batch: Rows) -> NDArray[np.int32]:
+    def rows(self, batch: RowBatch) -> NDArray[np.int32]:
         """The edge vectors of a batch of rows that have their signs already."""
         return self.engine.whiten(batch.rows(), self.a, np.ones(batch.n_rows, np.int8), GRID)
 
@@ -264,7 +254,7 @@ class SumProducts:
         d = self.width
         return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), RowCounts.zeros(0))
 
-    def add(self, sums: Moments, first_row: int, batch: Rows) -> None:
+    def add(self, sums: Moments, first_row: int, batch: RowBatch) -> None:
         products, vector = self.engine.products(batch.rows())
         sums.products += products
         sums.vector += vector
@@ -295,5 +285,5 @@ class MeanRado:
     def empty(self) -> Vector:
         return Vector(np.zeros(len(self.theta), np.int64))
 
-    def add(self, sums: Vector, first_row: int, batch: Rows) -> None:
+    def add(self, sums: Vector, first_row: int, batch: RowBatch) -> None:
         sums.vector += self.engine.tilt(batch.rows(), self.theta, GRID, CAP)

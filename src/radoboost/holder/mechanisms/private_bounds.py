@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,12 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms.bins import LEAST_POWER, CountBins, EqualBins, Powers
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape
 from radoboost.holder.mechanisms.moment_passes import GRID
-from radoboost.holder.mechanisms.moment_stages import Budget, begin
+from radoboost.holder.mechanisms.moment_stages import begin
 from radoboost.holder.run import Noise, Run
 from radoboost.tables.labels import LabelRule
+
+if TYPE_CHECKING:
+    from radoboost.holder.mechanisms.moments import Moments
 
 OF_ZEROS = (-1.0, 1.0)  # of a column in which nothing but zeros was found
 LEAST_PULL = 16.0  # rows, in units of the noise that a search would have if it were the only one
@@ -82,7 +86,7 @@ def rounded_outwards(low: float, high: float) -> tuple[float, float]:
 
 
 def find_bounds(
-    budget: Budget, shape: Shape, run: Run, rule: LabelRule, searched: Sequence[str]
+    budget: "Moments", shape: Shape, run: Run, rule: LabelRule, searched: Sequence[str]
 ) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:
     """The bounds of the `searched` columns, and the noisy numbers of good and spoiled rows, on which they build.
 

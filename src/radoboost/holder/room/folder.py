@@ -40,8 +40,8 @@ class FolderMailbox:
     may write in them too.
     """
 
-    def __init__(self, place: str | Path, *, make: bool = False, largest: int = LARGEST) -> None:
-        self._root, self._largest = Path(place), largest
+    def __init__(self, place: str | Path, *, make: bool = False) -> None:
+        self._root = Path(place)
         try:
             if make:
                 self._root.mkdir(exist_ok=True)
@@ -61,7 +61,7 @@ class FolderMailbox:
 
     def put(self, name: str, content: bytes) -> bool:
         """Put a message there, whole or not at all; False if another one already has that name, which then stays."""
-        check_message(name, content, self._largest)
+        check_message(name, content, LARGEST)
         with self._in_words(f"put the message {name} there"):
             *folders, last = name.split("/")
             folder = self._folder(folders, make=True)
@@ -142,8 +142,8 @@ class FolderMailbox:
         if not stat.S_ISREG(kind):
             raise RoomError(f"{place} is no plain file, and so no message; take it out of the room {self.name}")
         with open(os.open(place, _READ), "rb") as file:
-            content = file.read(self._largest + 1)
-        check_message(name, content, self._largest)
+            content = file.read(LARGEST + 1)
+        check_message(name, content, LARGEST)
         return content
 
     def _check_there(self) -> None:

@@ -32,9 +32,9 @@ class Whom:
     `what` they are late with. Call it again and again, with those who are missing.
     """
 
-    def __init__(self, tell: Callable[[str], None] | None, what: str, silence: float | None = None) -> None:
+    def __init__(self, tell: Callable[[str], None] | None, what: str) -> None:
         self._tell, self._what = tell, what
-        self._first = time.monotonic() + (SILENCE if silence is None else silence)
+        self._first = time.monotonic() + SILENCE
         self._told: tuple[str, ...] = ()
 
     def __call__(self, names: Sequence[str]) -> None:

@@ -41,14 +41,13 @@ class WebMailbox:
         make: bool = False,
         trust_network: bool = False,
         token: str = "",
-        patience: float = _PATIENCE,
     ) -> None:
         place = _place(address, make)
         if not token.isascii() or not token.isprintable():
             raise ArgumentError("a token has letters, digits and signs of ASCII alone; take the one the server printed")
         check_encrypted(f"{place.scheme}://{place.netloc}", encrypted=place.scheme == "https", trust=trust_network)
         room = secrets.token_hex(ROOM_DIGITS // 2) if make else place.path.strip("/")
-        self._site, self._room, self._patience, self._token = place, room, patience, token if make else ""
+        self._site, self._room, self._token = place, room, token if make else ""
         self._connection: http.client.HTTPConnection | None = None
         self._lock = threading.RLock()
         self._contents: dict[str, bytes | None] = {}
@@ -160,7 +159,7 @@ class WebMailbox:
                 failure: str
                 try:
                     status, answer = self._ask(method, path, body)
-                    if status not in _PASSING or time.monotonic() - start > self._patience:
+                    if status not in _PASSING or time.monotonic() - start > _PATIENCE:
                         return status, answer
                     failure = _line(answer, status)
                 except ssl.SSLCertVerificationError as error:
@@ -171,9 +170,9 @@ class WebMailbox:
                 except (OSError, http.client.HTTPException) as error:
                     self._hang_up()
                     failure = reason(error) if isinstance(error, OSError) else type(error).__name__
-                if time.monotonic() - start > self._patience:
+                if time.monotonic() - start > _PATIENCE:
                     raise RoomError(
-                        f"no answer from the mailbox at {self._shown} for {self._patience:g} seconds ({failure}); "
+                        f"no answer from the mailbox at {self._shown} for {_PATIENCE:g} seconds ({failure}); "
                         "check the address, the network, and that rado room serve runs there"
                     )
                 time.sleep(pause)

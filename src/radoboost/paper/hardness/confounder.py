@@ -296,8 +296,8 @@ def _in_ball(rng: np.random.Generator, m: int, d: int) -> NDArray[np.int64]:
     return np.rint(points * 2**20).astype(np.int64)
 
 
-def _same_rados(one: Confounder, rng: np.random.Generator, n: int = 32) -> bool:
-    inside = rng.random((n, len(one.edges))) < 0.5
+def _same_rados(one: Confounder, rng: np.random.Generator) -> bool:
+    inside = rng.random((32, len(one.edges))) < 0.5
     return bool((signatures_of(one, inside).astype(np.int64) @ one.others == inside.astype(np.int64) @ one.edges).all())
 
 
@@ -329,7 +329,7 @@ def _printed_checks(seed: int, seconds: float) -> list[Check]:
     ]  # fmt: skip
 
 
-def _without_gap(seed: int, repeats: int = 4) -> Check:
+def _without_gap(seed: int) -> Check:
     """The printed construction on data sets of the sizes for which its proof has no gap, a few of each."""
     from radoboost.paper.hardness.packed_spheres import as_printed, gaps_of_proof
 
@@ -337,7 +337,7 @@ def _without_gap(seed: int, repeats: int = 4) -> Check:
     for d in (2, 3):
         without = [m for m in range(2**d, 100) if not gaps_of_proof(m, d)]
         sizes.append(f"{len(without)} m below 100 at d = {d}, from {min(without)} on")
-        for m in without * repeats:
+        for m in without * 4:
             points = _in_ball(rng, m, d) // rng.integers(1, 9, (m, 1)) ** 2  # some of them near 0
             n_done, n_reached = n_done + 1, n_reached + (as_printed(points, 2**40).gap is None)
     why = f"in {n_reached} of {n_done} data sets: {', '.join(sizes)}"

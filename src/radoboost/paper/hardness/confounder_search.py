@@ -29,13 +29,6 @@ def cells_along(m: int, d: int) -> int:
     return low
 
 
-def square_hausdorff(first: Integers, second: Integers) -> int:
-    """The squared Hausdorff distance of two sets of integer points, exactly."""
-    reach = max(int(np.abs(points.astype(object)).max()) for points in (first, second))
-    first, second = fitting(reach, first, second)
-    return max(_farthest(first, second), _farthest(second, first))
-
-
 def fitting(reach: int, *sets: Integers) -> list[Integers]:
     """Points as int64 where sums of squares of their differences fit, as Python's integers otherwise."""
     fits = (4 * reach) ** 2 * sets[0].shape[1] < 2**63

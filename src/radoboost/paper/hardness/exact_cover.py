@@ -6,7 +6,7 @@ every element once? This is NP-complete (Gonzalez 1985). The search here knows n
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -96,12 +96,6 @@ def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cove
                 still = frozenset(other for other in fitting if rest.issuperset(instance.sets[other]))
                 paths.append(((*chosen, k), rest, still))
     return Cover("no", (), time.monotonic() - start)
-
-
-def is_exact_cover(instance: ThreeSets, chosen: Iterable[int]) -> bool:
-    """Whether the sets with these indices hold every element exactly once."""
-    elements = sorted(element for k in chosen for element in instance.sets[k])
-    return elements == list(range(len(instance.sets)))
 
 
 def _draw(q: int, deal: Callable[[], Any]) -> ThreeSets:

@@ -6,7 +6,6 @@ the printed bound holds for moderate m all the same: docs/proofs/confounder.md, 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -96,9 +95,9 @@ def next_whole(d: int, after: int) -> tuple[int, int] | None:
     return None
 
 
-def where_it_works(dimensions: Sequence[int] = (2, 3, 4, 6, 10), most: int = 3000) -> Table:
-    """For which m up to `most` the printed proof has which gap, and from which m on its bound needs another proof."""
-    rows = []
+def where_it_works() -> Table:
+    """For which m the printed proof has which gap, and from which m on its bound needs another proof."""
+    dimensions, most, rows = (2, 3, 4, 6, 10), 3000, []
     for d in dimensions:
         by_gap: dict[str | None, list[int]] = {gap: [] for gap in (None, FAR, CENTRE, FEW)}
         for m in range(1, most + 1):
@@ -183,14 +182,14 @@ def as_printed(points: Integers, square_radius: Fraction | int | None = None) ->
     return Printed("reaches its bound", bound, along**d, distance)
 
 
-def covered_disc(radius: int = 2**20) -> NDArray[np.int64]:
+def covered_disc() -> NDArray[np.int64]:
     """Points of a disc that leave no hole, and no point alone, as large as the paper's bound for so many points.
 
     So no split of one of them reaches that bound; they do not refute the lemma, for flipping gets much farther (C7).
     They are pairs of a lattice near the disc, moved to the nearest point of it, which brings them no farther from any
     point of the disc. A point that has no partner is there twice.
     """
-    reach, angle = 1 / 29.5, 1.42020529  # the covering radius of the pairs, and how they lie
+    radius, reach, angle = 2**20, 1 / 29.5, 1.42020529  # the covering radius of the pairs, and how they lie
     i, j = (axis.ravel() for axis in np.meshgrid(np.arange(-60, 61) + 0.73917, np.arange(-40, 41) + 0.66249))
     pairs = np.stack([1.84891569 * i + 1.05523534 * j, 2.36978183 * j], axis=1)
     partner = 0.999 * np.array([math.cos(angle), math.sin(angle)])

@@ -55,13 +55,11 @@ class Timing:
         return float(np.median(times))
 
 
-def probe_of_size(
-    m: int, columns: int, rng: np.random.Generator, *, n_rados: int = 4, candidates: int | None = None
-) -> ProbeQuestion:
-    """A probe whose answer is yes: rados of m of the candidates, by default 2m, with values over the whole grid."""
-    everyone = rng.integers(-LARGEST, LARGEST + 1, (candidates or 2 * m, columns))
+def probe_of_size(m: int, columns: int, rng: np.random.Generator) -> ProbeQuestion:
+    """A probe whose answer is yes: four rados of m of 2m candidates, with values over the whole grid."""
+    everyone = rng.integers(-LARGEST, LARGEST + 1, (2 * m, columns))
     inside = everyone[rng.permutation(len(everyone))[:m]]
-    return ProbeQuestion(everyone, rng.integers(0, 2, (n_rados, m)) @ inside, m, r=0, p=math.inf)
+    return ProbeQuestion(everyone, rng.integers(0, 2, (4, m)) @ inside, m, r=0, p=math.inf)
 
 
 def study(
@@ -100,7 +98,7 @@ def study(
         def image(q: int, number: int, name: str = name) -> tuple[Question, str]:
             rng = np.random.default_rng([seed, q, number])
             instance = planted_sets(q, rng) if number % 2 else random_sets(q, rng)
-            return REDUCTIONS[name].ask(instance), find_cover(instance, seconds=10.0).answer
+            return REDUCTIONS[name](instance), find_cover(instance, seconds=10.0).answer
 
         bar("timing the solver", curves - len(_IMAGES) + len(images), curves)
         images[label] = _curve(image, covers, repeats, limit, workers, _share(left, len(_IMAGES) - len(images)))

@@ -16,31 +16,29 @@ PROOF = 16.0  # the constant that the proof gives to the printed Omega(...)
 Floats = NDArray[np.float64]
 
 
-def penalty(
-    log_varrho: float, log_ell: float, n: float, m: int, d: int, eta: float = ETA, constant: float = PROOF
-) -> float | None:
+def penalty(log_varrho: float, log_ell: float, n: float, m: int, d: int, constant: float = PROOF) -> float | None:
     """-log(1 - q / sqrt(n)) / m of ineq. (thc11); None where q reaches sqrt(n): then the bound says nothing.
 
     q is constant * varrho * sqrt(log(ell) + d log(2 e n / d) + log(1 / eta)). The theorem prints Omega(.) for the
     constant, the proof has 16. log(ell) is r_theta times the largest norm of a rado if Theta is a ball.
     """
-    share = constant * math.exp(min(log_varrho, 700.0)) * math.sqrt(_complexity(log_ell, math.log(n), d, eta) / n)
+    share = constant * math.exp(min(log_varrho, 700.0)) * math.sqrt(_complexity(log_ell, math.log(n), d) / n)
     return -math.log1p(-share) / m if share < 1 else None
 
 
-def log_least_rados(log_varrho: float, log_ell: float, d: int, eta: float = ETA, constant: float = PROOF) -> float:
+def log_least_rados(log_varrho: float, log_ell: float, d: int, constant: float = PROOF) -> float:
     """The logarithm of the number of rados from which on `penalty` is finite."""
     from scipy.optimize import brentq
 
     def excess(log_n: float) -> float:
-        return 2 * (math.log(constant) + log_varrho) + math.log(_complexity(log_ell, log_n, d, eta)) - log_n
+        return 2 * (math.log(constant) + log_varrho) + math.log(_complexity(log_ell, log_n, d)) - log_n
 
     low = max(0.0, math.log(d / 2))  # from here on the share falls as n grows
     return low if excess(low) <= 0 else float(brentq(excess, low, 2 * log_varrho + 100.0 + math.log(d + log_ell + 1)))
 
 
-def _complexity(log_ell: float, log_n: float, d: int, eta: float) -> float:
-    return log_ell + d * (math.log(2 * math.e / d) + log_n) + math.log(1 / eta)
+def _complexity(log_ell: float, log_n: float, d: int) -> float:
+    return log_ell + d * (math.log(2 * math.e / d) + log_n) + math.log(1 / ETA)
 
 
 def log_varrho(margins: ArrayLike) -> float:

@@ -55,10 +55,10 @@ def work(cell: Cell, options: Options) -> Outcome:
     return _joint(cell["m"], cell["epsilon"], cell_generator(cell, options))
 
 
-def column_delta(m: int, epsilon: float, *, at: float | None = None, banded: bool = True) -> float:
-    """The exact delta of one rado's column, with the band of `epsilon` or without; at that epsilon, or at `at`."""
+def column_delta(m: int, epsilon: float, *, banded: bool = True) -> float:
+    """The exact delta of one rado's column, with the band of `epsilon` or without."""
     low, high = band(m, epsilon) if banded else (0, m)
-    return delta_at(TruncatedBinomialShift(m, low, high), epsilon if at is None else at)
+    return delta_at(TruncatedBinomialShift(m, low, high), epsilon)
 
 
 def _deltas(quick: bool) -> Outcome:
