@@ -115,7 +115,7 @@ def test_the_core_tests_pass_without_it(tmp_path):
     """Tables, releases, labels, signatures of fixed support, the command: by the reference."""
     (tmp_path / "no_numba.py").write_text("import sys\nsys.modules['numba'] = None\n")
     here = Path(__file__).parent
-    core = ["test_release.py", "test_tables.py", "test_files_of_before.py", "test_keystream.py"]
+    core = ["test_release.py", "test_tables.py", "test_keystream.py"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no_numba", "-m", "not slow", "-k", "not kernel",
          *(str(here / name) for name in core)],

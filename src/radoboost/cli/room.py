@@ -68,7 +68,7 @@ def open_(
     agreement: Annotated[
         Path,
         typer.Argument(
-            metavar="AGREEMENT", help="What the columns are: a schema, or a file of bounds, for all holders."
+            metavar="AGREEMENT", help="What the columns are, for all holders: a schema."
         ),
     ],
     parties: Annotated[int, typer.Option(metavar="K", help="How many holders there are, 3 at least.")],
@@ -152,7 +152,7 @@ def open_(
     Examples:
       rado room open flu.schema.json --parties 5 --epsilon 1
       rado room open flu.schema.json --parties 5 --tolerate 1 --epsilon 1 -o /mnt/shared/flu.room
-      rado room open bounds.json --label ill --classes no yes --parties 3 -o https://mailbox.example:8443 --token 7f..
+      rado room open flu.schema.json --parties 3 -o https://mailbox.example:8443 --token 7f..
     """
     from radoboost.cli.room_state import laid_agreement
     from radoboost.holder.mechanisms import MECHANISMS

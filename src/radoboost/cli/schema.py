@@ -168,14 +168,6 @@ def named_columns(words: Sequence[str], schema: "Schema") -> dict[str, Any]:
     return columns
 
 
-def bounds(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
-    """Say what took the place of this command of earlier versions."""
-    raise ArgumentError(
-        "rado schema took the place of rado bounds: rado schema TABLE --label COL; bounds files that exist still load "
-        "with --schema FILE"
-    )
-
-
 def _table(schema: Any) -> list[str]:
     """A line for each column: its name, its kind, and what is known or must be decided about it."""
     rows = [(name, kind.kind, _facts(kind)) for name, kind in schema.columns.items()]

@@ -147,7 +147,7 @@ BoundsOption = Annotated[
     typer.Option(
         "--bounds",
         metavar="FILE|private",
-        help="As --schema, and of bounds alone; the word private lets the mechanism moments find them itself.",
+        help="As --schema; or the word private, which lets the mechanism moments find bounds itself.",
     ),
 ]
 _ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado", ".duckdb", ".db")

@@ -133,8 +133,7 @@ def anew(request: Request, studio: Here, number: str, form: Sent) -> Response:
             session.proposing.cancel()  # what it would propose is not wanted any more
         if how == "schema":
             declared = read_bounds(studio.folder.file(form.text("begin_with"))).schema
-            if declared is None:
-                raise ArgumentError("this file holds bounds of an earlier version; begin from names, and type them in")
+            assert declared is not None  # a file holds a schema, or is refused
             session.draft.take_up(declared)
         elif how == "data":
             _propose(studio, number, session)

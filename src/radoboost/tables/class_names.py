@@ -115,13 +115,13 @@ def check_n_classes(number: int) -> int:
     return number
 
 
-def one_kind(classes: Sequence[Any]) -> tuple[Any, ...]:
-    """Classes that stand in a file: texts, where they are of several kinds, as files of earlier versions may have them.
+def are_alike(classes: Sequence[Any]) -> bool:
+    """Whether classes are all texts, all numbers or all truth values.
 
-    >>> one_kind((1, 2)), one_kind((1, "1E"))
-    ((1, 2), ('1', '1E'))
+    >>> are_alike((1, 2)), are_alike((1, "1E"))
+    (True, False)
     """
-    return tuple(classes) if len(_kinds(classes)) <= 1 else tuple(map(str, classes))
+    return len(_kinds(classes)) <= 1
 
 
 def in_words(classes: Sequence[Any]) -> str:
