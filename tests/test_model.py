@@ -88,7 +88,7 @@ BAD_FILES = {
     "half a file": (lambda text: text[: len(text) // 2], "it is not JSON"),
     "a list": (lambda text: "[1, 2]", "it is JSON of another kind"),
     "other JSON": (lambda text: '{"a": 1}', "it is JSON of another kind"),
-    "a later version": (lambda text: text.replace('"radoboost_model": 1', '"radoboost_model": 6'), "upgrade radoboost"),
+    "another version": (lambda text: text.replace('"radoboost_model": 1', '"radoboost_model": 2'), "unknown version"),
     "no classes": (lambda text: text.replace('"classes"', '"klasses"'), "incomplete"),
     "one class": (lambda text: text.replace('"positive": "yes"', '"positive": "no"'), "different values"),
     "no theta": (lambda text: text.replace('"theta"', '"thta"'), "incomplete"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import SCHEMA, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.shell import (
     TABLE_HELP,
     ClassesOption,
@@ -93,9 +93,10 @@ def schema(
     from radoboost.release import replacing
 
     chosen = chosen_table(table, query, form)
-    place = output or default_output(table[0], "schema.json")
+    default = default_output(table[0], "schema.json")
+    place = output or default
     check_output(place, table)
-    keep_files(place, SCHEMA, force)
+    keep_files(place, default, force)
     proposal = propose(chosen, label, separator=separator) if from_data else None
     first = schema_template(chosen, label, separator) if proposal is None else proposal.schema
     result = decided(first, named_columns(column or (), first), chosen_classes(classes, class_, table), decimal)

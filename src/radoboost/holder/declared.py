@@ -1,7 +1,7 @@
 """What the holder declares about a table before it is opened: columns, bounds, label and classes.
 
-A declaration is a schema, as `rado schema` writes it (see `tables.schema`), or its file. In Python it may also be bounds
-of numbers without gaps: a mapping of column to (low, high), or an array with a row for each feature.
+A declaration is a schema, as `rado schema` writes it (see `tables.schema`), or its file. In Python it may also be
+bounds of numbers without gaps: a mapping of column to (low, high), or an array with a row for each feature.
 
 In place of (low, high) a column may have the word "private"; and the word in place of the whole declaration stands for
 all columns of the table. The mechanism `moments` then looks for bounds itself, by noisy counts that are part of its
@@ -32,7 +32,6 @@ from radoboost.tables.columns import check_name, listed
 from radoboost.tables.kinds import PRIVATE, Number, Word
 from radoboost.tables.marks import Marks
 from radoboost.tables.schema import SCHEMA_KEY, Schema
-
 
 
 class Carrier(Protocol):

@@ -7,7 +7,7 @@ twice may have two. Releases from a seed have no id, and go by their digest.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -26,7 +26,7 @@ from radoboost.privacy import (
     event_to_dict,
     flatten,
 )
-from radoboost.release import Release, finite_or_word, load, rounded_up
+from radoboost.release import Release, finite_or_word, load
 from radoboost.release.checking import check_statement
 
 HOLDS_IF = (

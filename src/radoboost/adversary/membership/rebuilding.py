@@ -22,7 +22,6 @@ from radoboost.holder.mechanisms.moment_classes import CLASS_CAP
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_plan import LINEAR_ROUNDS, MOST_ROUNDS, WIDE_ROUNDS, WORDS
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
-from radoboost.holder.noise import LARGEST_SCALE
 from radoboost.holder.signatures import AllSignatures, FeatureInterval
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
 from radoboost.release import Release
