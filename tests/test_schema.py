@@ -184,7 +184,7 @@ REFUSALS = {
         "read off the table",
     ),
     "no JSON": (lambda: Path("s.json").write_text("columns: age") and "s.json", [], "s.json is not JSON"),
-    "a later version": (lambda: schema_file(radoboost_schema=9), [], "version 9 and this version reads 1"),
+    "another version": (lambda: schema_file(radoboost_schema=9), [], "unknown version"),
     "no such way": (schema_file, ["--missing", "ignore"], "missing must be one of fill, error, drop"),
 }  # fmt: skip
 
@@ -333,7 +333,6 @@ def test_a_schema_needs_a_table(rado, raw):
     code, _, err = rado("schema", raw, "-l", "cured")
     assert code == 1 and "no column 'cured' for the label; its columns are 'patient_id'" in err
     assert os.listdir(".") == []
-    assert rado("bounds", raw)[0] == 1  # there is no such command any more
 
 
 # ---- the holder's own look
@@ -368,9 +367,9 @@ def test_counts_of_filled_cells_reach_the_holders_file_and_nobody_else(rado, raw
     counts = json.loads(Path("c.json").read_text())
     assert counts["filled"] == {"age": 14, "sex": 0, "ward": 0, "admitted": 0}
     for mechanism in ("noisy-rados", "noisy-examples"):
-        options = ["--mechanism", mechanism, "--counts", "d.json", "-o", f"{mechanism}.parquet", "-n", 5]
+        options = ["--mechanism", mechanism, "--counts", f"{mechanism}.json", "-o", f"{mechanism}.parquet", "-n", 5]
         assert rado("craft", raw, "--epsilon", 1, "--schema", "s.json", *options)[0] == 0
-        assert json.loads(Path("d.json").read_text())["filled"] == counts["filled"]
+        assert json.loads(Path(f"{mechanism}.json").read_text())["filled"] == counts["filled"]
 
 
 def test_columns_that_fit_are_not_doubted(raw):

@@ -220,10 +220,11 @@ def wide(moments):
             "moment:C2": symmetric(rng, d),
             "sharpened": rng.normal(size=(32, d)),
             "theta": rng.normal(size=(33, d)),
+            "scores": moments.blocks["scores"],
         },
         columns=columns,
         map=feature_map,
-        block_columns={"outline": (*names, "(constant)")},
+        block_columns={"outline": (*names, "(constant)"), "scores": moments.block_columns["scores"]},
         mechanism=noisier(moments.mechanism),
     )
 
