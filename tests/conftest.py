@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
 
+import radoboost
 from radoboost import tuning
 from radoboost.cli import app
 from spark_cluster import logs, spark  # noqa: F401 (fixtures)
@@ -53,6 +54,26 @@ def domains() -> Path:
     if not folder:
         pytest.skip("RADO_DATA is not set: the paper's domains are needed")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def small_files(tmp_path_factory) -> Path:
+    """A folder with small releases, named by their mechanisms, and the model of a private one."""
+    folder, rng = tmp_path_factory.mktemp("small"), np.random.default_rng(7)
+    age, dose, smokes = rng.uniform(20, 80, 400), rng.normal(2, 1, 400), rng.integers(0, 2, 400)
+    ill = np.where(age / 40 + dose + smokes + rng.normal(size=400) > 4, "yes", "no")
+    table = {"age": age, "dose": dose, "smokes": smokes, "ill": ill}
+    options = {"label": "ill", "classes": ("no", "yes"), "columns": "linear", "n_rados": 12, "counts": None}
+    bounds = {"age": (0, 100), "dose": (-2, 8), "smokes": (0, 1)}
+    radoboost.craft(table, **options).save(folder / "plain.rado.parquet")
+    band = radoboost.FeatureBand("smokes", 2.0)
+    radoboost.craft(table, mechanism=band, bounds={"smokes": (0, 1)}, **options).save(
+        folder / "feature-band.rado.parquet"
+    )
+    release = radoboost.craft(table, mechanism=radoboost.Moments(4.0), bounds=bounds, **options)
+    release.save(folder / "moments.rado.parquet")
+    radoboost.MomentsClassifier().fit_rados(release).model_.save(folder / "moments.model.json")
+    return folder
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 import radoboost as rb
 from radoboost.adversary import ATTACKS
 from radoboost.cli.attack import _complete_study
+from schema_files import write_schema
 
 NAMES = ("age", "dose", "smokes", "churned")
 
@@ -74,9 +75,7 @@ def test_reconstruct_refuses_in_one_line_and_leaves_nothing(rado, clients, optio
 
 def test_linear_gets_labels_through_noise(rado, clients, tmp_path):
     """Noise of half the clip on 200 rados of 30 rows, with the seed known."""
-    bounds = clients / "bounds.json"
-    columns = {"age": [0, 100], "dose": [0, 1], "smokes": [0, 1]}
-    bounds.write_text(json.dumps(columns))
+    schema = write_schema(clients / "schema.json", {"age": (0, 100), "dose": (0, 1), "smokes": (0, 1)})
     noisy = (
         "--mechanism",
         "noisy-rados",
@@ -85,8 +84,8 @@ def test_linear_gets_labels_through_noise(rado, clients, tmp_path):
         "--seed",
         "7",
         "--i-know",
-        "--bounds",
-        bounds,
+        "--schema",
+        schema,
         "--classes",
         0,
         1,

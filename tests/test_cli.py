@@ -466,11 +466,3 @@ def test_large_numbers_of_rows_show_progress_in_a_terminal(monkeypatch, capsys):
     assert any("a task with a name" in line and "100%" in line and "rows/s" in line for line in lines)
     assert max(map(len, lines)) <= 80
     assert np.array(capsys.readouterr()).tolist() == ["", ""]
-
-
-def test_the_command_of_earlier_versions_says_what_took_its_place(rado):
-    for words in (("bounds",), ("bounds", "t.csv", "--label", "y", "--from-data", "-o", "b.json")):
-        code, out, err = rado(*words)
-        assert (code, out) == (1, "") and err.startswith("rado: rado schema took the place of rado bounds")
-        assert err.count("\n") == 1 and "--schema FILE" in err
-    assert "bounds " not in rado("--help")[1].replace("--bounds ", "")

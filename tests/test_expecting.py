@@ -16,6 +16,7 @@ import radoboost.holder.expected_error as model
 from radoboost.holder.expected_error import NEAR, TYPICAL, expect, expect_of, expected_error, expected_error_of
 from radoboost.holder.foreseen import all_plans
 from radoboost.holder.mechanisms.moment_plan import WORDS
+from schema_files import write_schema
 
 MEASURED = Path(__file__).parent.parent / "experiments" / "results" / "utility.json"
 epsilons = st.sampled_from([0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
@@ -226,13 +227,11 @@ def test_noise_enters_no_more_directions_than_stand_out_of_it():
 
 
 def test_crafting_says_the_plan_before_it_opens_the_table(rado, tmp_path):
-    table, bounds = tmp_path / "t.csv", tmp_path / "t.bounds.json"
+    table = tmp_path / "t.csv"
     table.write_text("a,b,y\n" + "0.5,0.25,0\n0.1,0.9,1\n" * 400)
-    columns = {name: {"type": "number", "low": 0, "high": 1} for name in ("a", "b")}
-    about = {"radoboost_bounds": 1, "from_data": False, "label": "y", "classes": [0, 1]}
-    bounds.write_text(json.dumps({**about, "columns": columns}))
+    schema = write_schema(tmp_path / "t.schema.json", {"a": (0, 1), "b": (0, 1)}, "y", [0, 1])
     said = "about 800 rows at epsilon 4, for one record added or removed, carry "
-    options = ["--epsilon", 4, "--bounds", bounds, "--rows", 800]
+    options = ["--epsilon", 4, "--schema", schema, "--rows", 800]
     code, out, err = rado("craft", table, *options, "-o", tmp_path / "t.rado.parquet")
     assert code == 0 and said in err
     assert "columns" in out  # and which it was

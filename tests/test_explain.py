@@ -420,8 +420,9 @@ def test_pages_take_no_other_file(rng, tmp_path, monkeypatch):
     rb.craft(pa.table(x), y, n_rados=50).save("t.rado.parquet")
     run = CliRunner()
     again = ["learn", "t.rado.parquet", "-o", "new.model.json", "--report", "t.html"]
-    (tmp_path / "t.html").write_text('<!DOCTYPE html>\n<meta name="generator" content="radoboost">\nold page')
-    learned = run.invoke(app, again)
+    (tmp_path / "t.html").write_text("old page")
+    assert run.invoke(app, again).exit_code == 1 and (tmp_path / "t.html").read_text() == "old page"
+    learned = run.invoke(app, [*again, "--force"])
     assert learned.exit_code == 0 and "old page" not in (tmp_path / "t.html").read_text(), learned.output
     (tmp_path / "hospital.csv").write_text("kept")
     (tmp_path / "link.html").symlink_to("both.html")

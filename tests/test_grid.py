@@ -13,6 +13,7 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.declared import check_bounds, read_bounds
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.grid import grid_step, make_columns, resolve_scale
+from schema_files import write_schema
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -112,16 +113,17 @@ def test_bounds_that_do_not_fit_are_refused(bounds, scale, message):
 
 
 def test_bounds_from_a_file(tmp_path):
-    place = tmp_path / "bounds.json"
-    place.write_text('{"x0": [0, 10]}')
-    release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=2, bounds=place, scale="bounds")
+    place = write_schema(tmp_path / "schema.json", {"x0": (0, 10)})
+    release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=2, schema=place, scale="bounds")
     assert (release.columns[0].low, release.columns[0].high) == (0.0, 10.0)
-    for text, message in (("{", "not JSON"), ("[1]", "one object")):
+    no_schema = "is not a schema file.*make one: rado schema"
+    wrong = (("{", "not JSON"), ("[1]", no_schema), ('{"x0": [0, 10]}', no_schema))
+    for text, message in (*wrong, ('{"radoboost_schema": 2}', "unknown version")):
         place.write_text(text)
         with pytest.raises(ArgumentError, match=message):
-            rb.craft([[1.0], [2.0]], [0, 1], bounds=place)
+            rb.craft([[1.0], [2.0]], [0, 1], schema=place)
     with pytest.raises(ArgumentError, match="cannot read the schema"):
-        rb.craft([[1.0], [2.0]], [0, 1], bounds=tmp_path / "none.json")
+        rb.craft([[1.0], [2.0]], [0, 1], schema=tmp_path / "none.json")
 
 
 def test_scales():

@@ -86,7 +86,7 @@ def test_a_person_can_read_the_file(model):
 BAD_FILES = {
     "half a file": (lambda text: text[: len(text) // 2], "JSON"),
     "a list": (lambda text: "[1, 2]", "kind"),
-    "a later version": (lambda text: text.replace('"radoboost_model": 1', '"radoboost_model": 6'), "upgrade"),
+    "another version": (lambda text: text.replace('"radoboost_model": 1', '"radoboost_model": 2'), "version"),
     "no theta": (lambda text: text.replace('"theta"', '"thta"'), "incomplete"),
     "one class": (lambda text: text.replace('"positive": "yes"', '"positive": "no"'), "different"),
     "an infinite weight": (lambda text: re.sub('"theta": [-0-9.e]+', '"theta": 1e999', text), "finite"),

@@ -52,6 +52,7 @@ from radoboost.tables import open_table
 from radoboost.tables import persons as tables_persons
 from radoboost.tables.labels import LabelRule, comparable
 from radoboost.tables.persons import person_ids
+from schema_files import write_schema
 
 KEY = b"which rows of a person, for tests"[:32]
 RULE = LabelRule("ill", (0, 1))
@@ -551,10 +552,9 @@ def test_the_command(rado, tmp_path):
     half = table.num_rows // 2
     pa.csv.write_csv(table.slice(0, half), tmp_path / "1.csv")
     pa.csv.write_csv(table.slice(half), tmp_path / "2.csv")
-    bounds = tmp_path / "bounds.json"
-    bounds.write_text(json.dumps({"age": [0, 90], "dose": [0, 1]}))
+    schema = write_schema(tmp_path / "schema.json", {"age": (0, 90), "dose": (0, 1)})
     files = [tmp_path / "1.csv", tmp_path / "2.csv"]
-    common = ["--label", "ill", "--classes", "0", "1", "--bounds", bounds]
+    common = ["--label", "ill", "--classes", "0", "1", "--schema", schema]
     code, _, err = rado("craft", *files, *common, "--epsilon", 1, "--person", "who")
     assert code == 1 and "--max-rows K" in err and len(err.splitlines()) == 1
     counts = tmp_path / "counts.json"

@@ -25,6 +25,7 @@ from radoboost.learner.moments import noise_variance, rado_noise_std
 from radoboost.privacy import Composed, Gaussian, Relation, epsilon_at, event_from_dict
 from radoboost.release.columns import constant_column
 from radoboost.tables import Source
+from schema_files import write_schema
 
 BOUNDS = {"age": (0, 100), "dose": (0.0, 1.0)}
 DECLARED = {"bounds": BOUNDS, "classes": ("no", "yes"), "label": "ill"}
@@ -518,12 +519,10 @@ def test_private_mechanisms_in_classifiers(table):
 
 @pytest.mark.parametrize("marks", [{}, {"separator": ";"}, {"decimal": ","}])
 def test_bounds_from_the_data_stay_refused_however_the_file_is_written(marks, tmp_path):
-    path, bounds = tmp_path / "t.csv", tmp_path / "seen.bounds.json"
+    path = tmp_path / "t.csv"
     path.write_text("age;ill\n30;no\n40;yes\n")
-    columns = {"age": {"type": "number", "low": 30, "high": 40}}
-    seen = {"radoboost_bounds": 1, "from_data": True, "label": "ill", "classes": ["no", "yes"], "columns": columns}
-    bounds.write_text(json.dumps(seen))
+    schema = write_schema(tmp_path / "seen.json", {"age": (30, 40)}, "ill", ["no", "yes"], from_data=True)
     with pytest.raises(rb.ArgumentError, match="from_data"):
-        rb.craft(path, bounds=bounds, mechanism=rb.Moments(1.0), **marks)
+        rb.craft(path, schema=schema, mechanism=rb.Moments(1.0), **marks)
     with pytest.raises(rb.ArgumentError, match="two numbers"):
         rb.craft(path, bounds={"age": 5}, label="ill", classes=("no", "yes"), mechanism=rb.Moments(1.0), **marks)

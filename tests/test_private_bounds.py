@@ -1,7 +1,6 @@
 """Bounds found privately: bins, sensitivities, noise, what is found, and what is refused."""
 
 import decimal
-import json
 import math
 import pickle
 from dataclasses import replace
@@ -39,6 +38,7 @@ from radoboost.holder.table_check import check_table
 from radoboost.privacy import Composed, epsilon_at
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelRule
+from schema_files import write_schema
 from test_neighbours import build, draw
 
 RULE = LabelRule("y", (0, 1))
@@ -321,13 +321,8 @@ def test_chosen_columns_only(table, tmp_path):
     options = {"label": "ill", "classes": (0, 1), "n_rados": 10, "mechanism": rb.Moments(1.0), "counts": None}
     options["columns"] = "linear"
     declared = {"a": "private", "c": (0, 1), "b": "private"}
-    template = {"radoboost_bounds": 1, "from_data": False, "label": "ill", "classes": [0, 1]}
-    entries = {"a": {"low": "private", "high": "private"}, "c": {"low": 0, "high": 1}}
-    entries["b"] = entries["a"]
-    (tmp_path / "t.json").write_text(json.dumps({**template, "columns": entries}))
-    (tmp_path / "short.json").write_text(json.dumps({"a": "private", "c": [0, 1], "b": "private"}))
-    for bounds in (declared, tmp_path / "t.json", str(tmp_path / "short.json")):
-        release = rb.craft(frame, bounds=bounds, **options)
+    for how in ({"bounds": declared}, {"schema": write_schema(tmp_path / "t.json", declared, "ill", [0, 1])}):
+        release = rb.craft(frame, **how, **options)
         found = {column.name: (column.low, column.high) for column in release.columns[:-1]}
         assert found["c"] == (0, 1) and 4000 < found["a"][0] < 4300 < found["a"][1] < 4600
         assert release.mechanism["searched"] == ["a", "b"]
@@ -366,10 +361,8 @@ def test_other_mechanisms_refuse(mechanism, bounds):
         rb.craft(np.eye(2), [0, 1], classes=(0, 1), bounds=bounds, mechanism=mechanism)
 
 
-def test_half_a_declaration_is_refused(tmp_path):
-    template = {"radoboost_bounds": 1, "from_data": False, "label": None, "classes": [0, 1]}
-    (tmp_path / "t.json").write_text(json.dumps({**template, "columns": {"x0": {"low": 0, "high": "private"}}}))
-    for bounds in (tmp_path / "t.json", {"x0": "privat"}, {"x0": (0, "private")}):
+def test_half_a_declaration_is_refused():
+    for bounds in ({"x0": "privat"}, {"x0": (0, "private")}):
         with pytest.raises(rb.ArgumentError, match="'x0' must be two numbers"):
             rb.craft(np.eye(2), [0, 1], classes=(0, 1), bounds=bounds, mechanism=rb.Moments(1.0))
     with pytest.raises(rb.ArgumentError, match="needs the classes declared"):

@@ -115,7 +115,7 @@ def test_a_clean_table_is_read_twice_and_no_more(monkeypatch, tmp_path):
     monkeypatch.setattr("radoboost.holder.raw_tables.propose", None)
     monkeypatch.setattr("radoboost.holder.raw_tables.settle_schema", None)
     release = rb.craft(path, label="y", n_rados=5, seed=1)
-    assert release.schema is None and release.to_dict()["format"] == 1
+    assert release.schema is None
 
 
 @pytest.mark.parametrize("late", ["x", "", "NA", "1;2"], ids=["text", "empty", "NA", "text with a semicolon"])
@@ -386,12 +386,8 @@ def test_all_columns_that_are_not_there_are_named(raw, tmp_path):
     refused("has no column 'height', 'weight'", raw, schema=rb.Schema(kinds, "outcome"))
     array = rb.Schema({"x0": rb.Number(), "x7": rb.Number(), "x8": rb.Number(0, 1, fill=0)})
     refused("has no column 'x7', 'x8'", np.eye(4), [0, 1, 0, 1], schema=array)
-    old = tmp_path / "old.json"
-    entry = '{"type": "number", "low": 0, "high": 1}'
-    top = '"radoboost_bounds": 1, "from_data": false, "label": "y", "classes": ["0", "1"]'
-    old.write_text(f'{{{top}, "columns": {{"b": {entry}, "c": {entry}}}}}')
     clean = write_csv(tmp_path / "clean.csv", {"a": list("1234"), "y": list("0101")})
-    refused("bounds name 'b', 'c', not among the features", clean, bounds=old)
+    refused("bounds name 'b', 'c', not among the features", clean, label="y", bounds={"b": (0, 1), "c": (0, 1)})
     refused("cannot be called 'block' or '\\(constant\\)'", {"block": [1, 2], "(constant)": [1, 2]}, [0, 1])
     refused("bounds of 'x0' must be finite.*bounds of 'x1' must be two numbers", np.eye(2), [0, 1],
             bounds={"x0": (2, 1), "x1": 3})  # fmt: skip

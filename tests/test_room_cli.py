@@ -15,19 +15,19 @@ from radoboost.cli import app
 from radoboost.errors import RoomError, install
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.web_server import listening
+from schema_files import write_schema
 
 BOUNDS = ["--label", "ill", "--classes", "no", "yes", "--parties", "3"]
 
 
 @pytest.fixture
 def bounds(rado):
-    """A file of bounds in the working directory, and a table."""
-    with open("flu.bounds.json", "w") as file:
-        file.write('{"age": [0, 100], "dose": [0, 1]}')
+    """A schema in the working directory, and a table."""
+    write_schema("flu.schema.json", {"age": (0, 100), "dose": (0, 1)})
     with open("north.csv", "w") as file:
         file.write("age,dose,ill\n20,0.5,no\n30,0.7,yes\n")
     Identity.create("north").save("north.pem")
-    return "flu.bounds.json"
+    return "flu.schema.json"
 
 
 def test_a_key_is_made_once_and_shown_from_then_on(rado, tmp_path, monkeypatch):

@@ -12,19 +12,19 @@ import radoboost as rb
 from radoboost.holder.room.agreement import agree
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import MemoryMailbox
+from schema_files import write_schema
 
 BOUNDS = {"age": (0, 100), "dose": (0, 1)}
 AGREED = {"bounds": BOUNDS, "label": "ill", "classes": ("no", "yes"), "parties": 3}
 ARRAYS = {**AGREED, "bounds": {"x0": (0, 100), "x1": (0, 1)}, "label": None}
 NOTHING = "promises nothing about records: there is no epsilon (--epsilon)"
-OPEN = ["room", "open", "flu.bounds.json", "--label", "ill", "--classes", "no", "yes", "--parties", "3"]
+OPEN = ["room", "open", "flu.schema.json", "--label", "ill", "--classes", "no", "yes", "--parties", "3"]
 
 
 @pytest.fixture
 def clinic(rado):
-    """A file of bounds, a table and a key in the working directory, and `rado`."""
-    with open("flu.bounds.json", "w") as file:
-        file.write('{"age": [0, 100], "dose": [0, 1]}')
+    """A schema, a table and a key in the working directory, and `rado`."""
+    write_schema("flu.schema.json", {"age": (0, 100), "dose": (0, 1)})
     with open("north.csv", "w") as file:
         file.write("age,dose,ill\n20,0.5,no\n30,0.7,yes\n")
     Identity.create("north").save("north.pem")

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.holder.room.identities import Identity
+from schema_files import write_schema
 
 RADO = [sys.executable, "-m", "radoboost.cli"]
 MAGIC = {
@@ -41,7 +42,7 @@ class Holders:
             x = rng.uniform(-1, 1, (rows, 3))
             lines = [f"{a:.3f},{b:.3f},{c:.3f},{'yes' if a + 0.2 * b > 0 else 'no'}" for a, b, c in x]
             (place / name / "table.csv").write_text("\n".join(["a,b,c,ill", *lines]) + "\n")
-        (place / "bounds.json").write_text('{"a": [-1, 1], "b": [-1, 1], "c": [-1, 1]}')
+        write_schema(place / "schema.json", dict.fromkeys("abc", (-1, 1)))
 
     def rado(self, *args):
         """A command in this process, for a start takes longer than the rest: exit code, stdout and stderr."""
@@ -51,8 +52,8 @@ class Holders:
 
     def open(self, *args, where=None):
         options = ["--label", "ill", "--classes", "no", "yes", "--parties", len(self.names), "--json"]
-        bounds, where = self.place / "bounds.json", where or self.place / "flu.room"
-        code, out, err = self.rado("room", "open", bounds, *options, *args, "-o", where)
+        schema, where = self.place / "schema.json", where or self.place / "flu.room"
+        code, out, err = self.rado("room", "open", schema, *options, *args, "-o", where)
         assert code == 0, err
         return json.loads(out)["room"]
 
@@ -265,7 +266,7 @@ def test_magic_in_five_processes_within_a_minute(tmp_path, domains):
         header, *lines = gzip.decompress((domains / "magic.csv.gz").read_bytes()).decode().splitlines()
         for k, name in enumerate(NAMES):
             (tmp_path / name / "table.csv").write_text("\n".join([header, *lines[k::5]]) + "\n")
-        (tmp_path / "bounds.json").write_text(json.dumps(MAGIC))
+        write_schema(tmp_path / "schema.json", MAGIC)
         room = five.open("--label", "label", "--classes", "-1", "1", "--epsilon", 1)
         start = time.monotonic()
         for name in NAMES:

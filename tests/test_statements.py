@@ -69,10 +69,18 @@ FORGERIES = {
         "event": event_to_dict(Repeated(SubsampledGaussian(9.0, 0.5, relation=Relation(s.neighbours)), 2**22))
     },
     "a total below its own part": lambda s: {
-        "composed": {"earlier_releases": 1, "neighbours": s.neighbours, "epsilon": s.epsilon / 2, "delta": s.delta}
+        "composed": {
+            "earlier_releases": 0, "neighbours": s.neighbours, "epsilon": s.epsilon / 2, "delta": s.delta,
+            "releases": [],
+        }
+    },
+    "a total that does not say of which": lambda s: {
+        "composed": {"earlier_releases": 1, "neighbours": s.neighbours, "epsilon": 9.0, "delta": s.delta}
     },
     "a total for others": lambda s: {
-        "composed": {"earlier_releases": 1, "neighbours": "nobody", "epsilon": 9.0, "delta": s.delta}
+        "composed": {
+            "earlier_releases": 0, "neighbours": "nobody", "epsilon": 9.0, "delta": s.delta, "releases": [],
+        }
     },
     "a total that leaves one out": lambda s: {
         "composed": {
@@ -150,13 +158,6 @@ def test_a_false_release_in_memory_is_not_composed_with(releases):
     false = replace(releases["moments"], statement=replace(releases["moments"].statement, epsilon=0.01))
     with pytest.raises(ReleaseError, match="do not trust it"):
         rb.craft([[0.0]], [1], mechanism=rb.Moments(1.0), bounds=[[0, 1]], classes=(0, 1), compose=[false])
-
-
-def test_files_of_before_pass():
-    for place in FIXTURES.glob("*.rado.parquet"):
-        assert check_statement(rb.load(place).statement).relation is not None
-    for place in FIXTURES.glob("*.model.json"):
-        rb.load_model(place)
 
 
 def test_the_check_is_one_curve(releases, monkeypatch):

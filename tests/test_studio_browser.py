@@ -3,7 +3,6 @@
 import shutil
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -12,17 +11,16 @@ from radoboost.cli.studio import _open
 from radoboost.errors import ArgumentError
 from studio_browser import Visit, follow, press, visiting
 
-FIXTURES = Path(__file__).parent / "fixtures"
 MARKUP = "<img src=x onerror=alert(1)>.csv"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, small_files):
     """A folder with a file of each kind, and one whose name is markup."""
     folder = tmp_path_factory.mktemp("clinic")
     for name in ("moments", "plain"):
-        shutil.copy(FIXTURES / f"{name}.rado.parquet", folder)
-    shutil.copy(FIXTURES / "moments.model.json", folder)
+        shutil.copy(small_files / f"{name}.rado.parquet", folder)
+    shutil.copy(small_files / "moments.model.json", folder)
     (folder / "patients.csv").write_text("age,dose,ill\n70,1.5,yes\n50,0.5,no\n")
     (folder / MARKUP).write_text("age,ill\n70,yes\n")
     (folder / "clinic.schema.json").write_text('{"radoboost_schema": 1, "columns": {"name": {"kind": "text"}}}')

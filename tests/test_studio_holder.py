@@ -7,7 +7,6 @@ import shlex
 import shutil
 import threading
 import time
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -27,7 +26,6 @@ from radoboost.studio.promise_picture import Bar, Panel, panels
 from radoboost.tables.schema import Schema
 from studio_pages import running
 
-FIXTURES = Path(__file__).parent / "fixtures"
 HTMX = {"HX-Request": "true"}
 NAMES = ["patient_id", "age", "ward", "dose", "ill"]
 CARDS = {
@@ -344,10 +342,10 @@ def test_what_was_booked_stays_booked_when_a_craft_is_cancelled(studio, folder, 
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_wrong_file_is_refused_in_one_line(studio, folder):
+def test_a_wrong_file_is_refused_in_one_line(studio, folder, small_files):
     (folder / "picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 8)
     (folder / "empty.csv").write_bytes(b"")
-    shutil.copy(FIXTURES / "plain.rado.parquet", folder)
+    shutil.copy(small_files / "plain.rado.parquet", folder)
     (folder / "twice.csv").write_text("age,age\n1,2\n")
     for name in ("picture.csv", "empty.csv", "gone.csv", "plain.rado.parquet", "twice.csv"):
         status, _, text = studio.post("/holder", {"file": name})
@@ -370,8 +368,8 @@ def test_a_schema_is_not_written_over_without_saying_so(studio, folder):
     way = begin(studio)
     studio.post(way, {"label": "4"})
     for name, line in (
-        ("patients.schema.json", "is a schema that is there already; tick the box to write over it"),
-        ("thesis.txt", "it is no schema"),
+        ("patients.schema.json", "is there already; tick the box to write over it"),
+        ("thesis.txt", "is there already; tick the box to write over it"),
         ("patients.csv", "one of the files to read"),
         ("../outside.json", "is not in the folder of the studio"),
     ):

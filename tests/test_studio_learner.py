@@ -25,7 +25,6 @@ from radoboost.studio.typed_rows import fields_of, read_row
 from studio_pages import running
 
 HTMX = {"HX-Request": "true"}
-FIXTURES = Path(__file__).parent / "fixtures"
 SCHEMA = rb.Schema(
     {
         "patient_id": rb.Left("id"),
@@ -60,22 +59,22 @@ def release_of(draw, **options):
     return rb.craft(patients(seed=draw), schema=SCHEMA, **options)
 
 
-def make_folder(folder):
+def make_folder(folder, small_files):
     """Plain and private releases of two holders each, some that fit with none of them, and a table to score."""
     folder.mkdir()
     for k, name in enumerate(("north", "south")):
         release_of(k, n_rados=300).save(folder / f"{name}.rado.parquet")
         private = rb.Moments(epsilon=20.0, delta=1e-6)
         release_of(k, mechanism=private, columns="linear", counts=None).save(folder / f"{name}-private.rado.parquet")
-    shutil.copy(FIXTURES / "plain.rado.parquet", folder / "another.rado.parquet")
+    shutil.copy(small_files / "plain.rado.parquet", folder / "another.rado.parquet")
     pyarrow.csv.write_csv(patients(200, seed=9), folder / "new.csv")
     (folder / "notes.csv").write_text("age,ill\n70,yes\n")
     return folder
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return make_folder(tmp_path_factory.mktemp("made") / "my clinic")
+def made(tmp_path_factory, small_files):
+    return make_folder(tmp_path_factory.mktemp("made") / "my clinic", small_files)
 
 
 @pytest.fixture
@@ -225,7 +224,11 @@ def test_releases_that_do_not_go_together_are_refused_in_one_line(studio):
 
 def test_a_place_that_must_not_be_written_to_is_refused(studio, folder):
     way = begin(studio, "north.rado.parquet")
-    for output, said in (("new.csv", "it is no model"), ("north.rado.parquet", "north.rado.parquet"), ("", "no name")):
+    for output, said in (
+        ("new.csv", "new.csv exists; choose another place"),
+        ("north.rado.parquet", "north.rado.parquet"),
+        ("", "no name"),
+    ):
         status, _, text = studio.post(way, {"learner": "moments", "output": output})
         assert status == 400 and said in words(text), words(text)
     status, _, text = studio.post(way, {"learner": "moments", "output": "m.json", "prior": "2"})
@@ -374,7 +377,7 @@ def test_a_table_is_scored_as_the_command_does(studio, folder, tmp_path):
         status, _, text = studio.post(f"{way}/table", fields)
         assert status == 400 and said in words(text)
     status, _, text = studio.post(f"{way}/table", {"path": "new.csv", "output": "notes.csv"})
-    assert status == 400 and "notes.csv is there, and it is no table of scores" in words(text)
+    assert status == 400 and "notes.csv exists; choose another place" in words(text)
     assert studio.post(f"{way}/table", {"path": "notes.csv"})[0] == 303
     finish(studio)
     assert "notes.csv has no column" in words(studio.get(f"{way}/table")[2])

@@ -11,8 +11,8 @@ from test_studio_learner import make_folder
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return make_folder(tmp_path_factory.mktemp("made") / "clinic")
+def made(tmp_path_factory, small_files):
+    return make_folder(tmp_path_factory.mktemp("made") / "clinic", small_files)
 
 
 @pytest.fixture

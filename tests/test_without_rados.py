@@ -22,6 +22,7 @@ from radoboost.holder.craft import _wanted_rados
 from radoboost.holder.mechanisms import MECHANISMS
 from radoboost.progress import silent
 from radoboost.release import read_statement
+from schema_files import write_schema
 from test_release import resealed
 
 DECLARED = {"bounds": [[-3, 3]] * 3, "classes": (0, 1), "counts": None, "columns": "linear"}
@@ -214,8 +215,8 @@ def test_the_command_line(release, saved, tmp_path, examples):
     x, y = examples
     rows = [f"{','.join(map(str, row))},{label}" for row, label in zip(x[:200].tolist(), y[:200].tolist(), strict=True)]
     table.write_text("a,b,c,ill\n" + "\n".join(rows) + "\n")
-    (tmp_path / "bounds.json").write_text(json.dumps({name: [-3, 3] for name in "abc"}))
-    private = ["--epsilon", "1", "--bounds", str(tmp_path / "bounds.json"), "--classes", "0", "1", "--quiet"]
+    schema = write_schema(tmp_path / "schema.json", dict.fromkeys("abc", (-3, 3)))
+    private = ["--epsilon", "1", "--schema", str(schema), "--classes", "0", "1", "--quiet"]
     for given, wanted in (([], 0), (["-n", "12"], 12)):
         place = tmp_path / f"{wanted}.rado.parquet"
         made = run(app, ["craft", str(table), "--label", "ill", *private, *given, "-o", str(place)])

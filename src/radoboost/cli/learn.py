@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import MODEL, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.shell import (
     JsonFlag,
     check_output,
@@ -159,10 +159,11 @@ def learn(
     _check_rows(report, table, label)
     if one_holder and len(sources) == 1:
         raise ArgumentError("--one-holder is about several releases; give them, or leave it out")
-    place = output or (default_output(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json"))
+    default = default_output(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json")
+    place = output or default
     read = [*sources, *(word for word in table or () if word != "-")]
     check_output(place, read)
-    keep_files(place, MODEL, force)
+    keep_files(place, default, force)
     if report is not None:
         check_page(report, read, "--report", place, force)
     if table and label is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import SCHEMA, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.shell import (
     TABLE_HELP,
     ClassesOption,
@@ -93,9 +93,10 @@ def schema(
     from radoboost.release import replacing
 
     chosen = chosen_table(table, query, form)
-    place = output or default_output(table[0], "schema.json")
+    default = default_output(table[0], "schema.json")
+    place = output or default
     check_output(place, table)
-    keep_files(place, SCHEMA, force)
+    keep_files(place, default, force)
     proposal = propose(chosen, label, separator=separator) if from_data else None
     first = schema_template(chosen, label, separator) if proposal is None else proposal.schema
     result = decided(first, named_columns(column or (), first), chosen_classes(classes, class_, table), decimal)
@@ -154,14 +155,6 @@ def named_columns(words: Sequence[str], schema: "Schema") -> dict[str, Any]:
         except (ValueError, RecursionError) as error:
             raise ArgumentError(f"--column {word[:60]!r} is no JSON after the name: {error}") from None
     return columns
-
-
-def bounds(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
-    """Say what took the place of this command of earlier versions."""
-    raise ArgumentError(
-        "rado schema took the place of rado bounds: rado schema TABLE --label COL; bounds files that exist still load "
-        "with --schema FILE"
-    )
 
 
 def _table(schema: Any) -> list[str]:

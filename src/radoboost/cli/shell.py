@@ -140,7 +140,7 @@ BoundsOption = Annotated[
     typer.Option(
         "--bounds",
         metavar="FILE|private",
-        help="As --schema, and of bounds alone; the word private lets the mechanism moments find them itself.",
+        help="As --schema; or the word private, which lets the mechanism moments find bounds itself.",
     ),
 ]
 _ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado", ".duckdb", ".db")
@@ -292,14 +292,21 @@ def check_output(place: Path, sources: list[str], option: str = "-o") -> None:
         raise OutputError(f"cannot write {str(place)[:80]}: {why}; choose another place") from None
 
 
-def check_page(page: Path, sources: list[str], option: str, beside: Path | None = None, force: bool = False) -> None:
-    """As `check_output`, for a page of HTML; `beside` is what the same command writes as well."""
-    from radoboost.cli.keeping import PAGE, keep_files
+def check_page(
+    page: Path,
+    sources: list[str],
+    option: str,
+    beside: Path | None = None,
+    force: bool = False,
+    default: Path | None = None,
+) -> None:
+    """As `check_output` and `keep_files`, for a page of HTML; `beside` is what the same command writes as well."""
+    from radoboost.cli.keeping import keep_files
 
     if page.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"cannot write {page}: a page needs a name that ends in .html; choose another with {option}")
     check_output(page, sources, option)
-    keep_files(page, PAGE, force, option)
+    keep_files(page, default, force, option)
     if beside is not None and os.path.realpath(page) == os.path.realpath(beside):
         raise OutputError(f"cannot write {page}: the model goes there; choose another name with {option}")
 

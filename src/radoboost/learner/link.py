@@ -9,8 +9,7 @@ The posterior mean of both slopes and of the bend, given the counts and the nois
 The rows that are counted are those that theta was fitted to, and it fits them better than others: for new rows log odds
 are taken 1 - p / chi2 times, with p columns and twice the gain chi2 in log likelihood (van Houwelingen and le Cessie,
 1990; here over log odds of 0, for that is where they shrink to). The scale that both slopes share goes into theta, so
-that scores near 0 are log odds. Releases of earlier versions have no counts: their theta stays, and the link is what is
-likely before anything is known.
+that scores near 0 are log odds.
 """
 
 import math
@@ -24,7 +23,7 @@ from scipy.special import entr, expit
 
 from radoboost.errors import ArgumentError, ModelError
 from radoboost.release import Release
-from radoboost.release.scores import EDGES, weights_and_unit
+from radoboost.release.scores import EDGES
 
 # Before any count: log slopes around 0.7 with deviation 0.5, the two of them alike but for a deviation of 0.3, and
 # bends from none to strong, in units of the upper edge. Those of eight tables lay well within.
@@ -106,19 +105,13 @@ class Link:
 def score_link(release: Release) -> Link:
     """The link of the scores that follow from released moments, for new rows."""
     link = counted_link(release)
-    if "scores" not in release.blocks:
-        return link
     return for_new_rows(link, _counts(release), float(release.mechanism["score_unit"]), len(release.columns))
 
 
 def counted_link(release: Release) -> Link:
-    """The link for the rows of the table: by the counts in the release, or without any, for older ones."""
+    """The link for the rows of the table, by the counts in the release."""
     mechanism = release.mechanism
-    if "scores" in release.blocks:
-        return fitted_link(_counts(release), float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]))
-    _, unit = weights_and_unit(release.blocks, mechanism, release.columns)
-    guess = fitted_link(np.zeros((2, 2, len(EDGES) + 1)), 0.0, unit)
-    return Link(guess.scale, guess.scale, guess.bend * guess.scale**2)
+    return fitted_link(_counts(release), float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]))
 
 
 def _counts(release: Release) -> NDArray[np.float64]:

@@ -52,10 +52,6 @@ _TWO_LABELS = (
     "claims about labels of different columns or classes do not add up: each release has exact figures of the rows "
     "that have one of its own classes, and of its features, among which the other's label may be"
 )
-_UNNAMED_LABELS = (
-    "a claim about labels of an earlier version does not say of which column and classes, so it does not add up with "
-    "one that does"
-)
 _MARGINAL_WITH_JOINT = "a claim about one column's marginal says nothing about the columns together"
 
 
@@ -312,8 +308,8 @@ def flatten(event: Event) -> dict[Leaf, int]:
         return {NotPrivate(_TWO_COLUMNS, Relation.VALUE): 1}
     if len({leaf.person for leaf in counts if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}) > 1:
         return {NotPrivate(_TWO_PERSONS, next(iter(relations))): 1}
-    if len(labels := _labels(counts)) > 1:
-        return {NotPrivate(_TWO_LABELS if "" not in labels else _UNNAMED_LABELS, next(iter(relations))): 1}
+    if len(_labels(counts)) > 1:
+        return {NotPrivate(_TWO_LABELS, next(iter(relations))): 1}
     return counts
 
 

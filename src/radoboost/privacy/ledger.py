@@ -341,7 +341,7 @@ def _advice(part: str, epsilon: float, total: Filter) -> str:
 
 def _two_labels(table: str, booked: str, wanted: str) -> str:
     """Why a claim about labels cannot be booked beside one about others, and what to do (M21)."""
-    unsaid = "that an earlier version did not name"
+    unsaid = "that nobody named"
     return (
         f"the books of {table!r} are about labels {booked or unsaid}, and claims about labels {wanted or unsaid} do "
         "not add up with them, nor would they on another ledger; nothing was booked: declare the same label and "
@@ -453,7 +453,7 @@ def _check_header(place: Path) -> None:
         raise LedgerError(f"{place} is not a ledger of radoboost, or is damaged; name another file")
     version = int.from_bytes(head[60:64], "big")
     if version != VERSION:
-        raise LedgerError(f"{place} has version {version} and this version reads {VERSION}; upgrade radoboost")
+        raise LedgerError(f"{place}: unknown version: the ledger has {version}, not {VERSION}")
 
 
 def _check_beside(place: Path) -> None:

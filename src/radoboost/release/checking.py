@@ -113,9 +113,7 @@ def _check_composed(event: Event, composed: Mapping[str, Any]) -> None:
 
 
 def _entries(composed: Mapping[str, Any]) -> list[Any]:
-    """The events of earlier releases, as many as the statement counts; none where a version did not keep them."""
-    if "releases" not in composed:
-        return []
+    """The events of earlier releases, as many as the statement counts."""
     try:
         entries = [entry["event"] for entry in composed["releases"]]
         names = {entry["id"] for entry in composed["releases"]}

@@ -15,16 +15,9 @@ LAWS = {
 }
 UNKNOWN = "unknown"
 NOISY_MOMENTS = "noisy moments"  # the one law that needs no rados
-_BEFORE = {  # by mechanism, for files written before there were laws
-    "plain": "sums",
-    "feature-band": "banded sums",
-    "noisy-rados": "noisy sums",
-    "noisy-examples": "sums of noisy rows",
-    "moments": "noisy moments",
-}
 
 
 def law_of(mechanism: Mapping[str, Any]) -> str:
     """The law that a release names; "unknown" where it names none that we know."""
-    law = mechanism.get("law", _BEFORE.get(str(mechanism.get("name"))))
+    law = mechanism.get("law", UNKNOWN)
     return law if law in LAWS else UNKNOWN

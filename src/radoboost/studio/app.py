@@ -12,10 +12,9 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from radoboost.cli.keeping import MODEL, RELEASE, SCHEMA
 from radoboost.errors import ArgumentError, RadoError
 from radoboost.studio import holder_way, learner_way, officer_way
-from radoboost.studio.folder import LEDGER, TABLE, UNREADABLE, Folder
+from radoboost.studio.folder import LEDGER, MODEL, RELEASE, SCHEMA, TABLE, UNREADABLE, Folder
 from radoboost.studio.guard import Door, Guard
 from radoboost.studio.jobs import Job
 from radoboost.studio.layout import Here, Sent, Studio, go, page, templates, wants_part

@@ -13,10 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from radoboost.cli.keeping import MODEL, RELEASE, SCHEMA, kind_of
 from radoboost.errors import ArgumentError, RadoError, reason
 
-TABLE, LEDGER, UNREADABLE = "a table", "a ledger", "a file that cannot be read"
+TABLE, RELEASE, MODEL, SCHEMA = "a table", "a release", "a model", "a schema"
+LEDGER, UNREADABLE = "a ledger", "a file that cannot be read"
 KINDS = (TABLE, RELEASE, MODEL, SCHEMA, LEDGER, UNREADABLE)
 _DEPTH = 3  # folders below the one of the studio
 _MOST_SEEN, MOST_LISTED = 5_000, 200
@@ -217,12 +217,8 @@ def _parquet(place: Path) -> tuple[str, str]:
     except (OSError, ValueError, RecursionError, pa.ArrowException):
         return "", ""
     if document is None:
-        return ("", "") if kind_of(place) not in ("another file", "a table of scores") else _rows(rows, columns)
+        return ("", "") if b"radoboost_share" in documents else (TABLE, f"{rows:,} rows, {_columns(columns)}")
     return RELEASE, _promise(document)
-
-
-def _rows(rows: int, columns: int) -> tuple[str, str]:
-    return TABLE, f"{rows:,} rows, {_columns(columns)}"
 
 
 def _columns(number: int) -> str:
@@ -250,13 +246,15 @@ def _promise(document: Mapping[str, Any]) -> str:
 def _json(place: Path) -> tuple[str, str]:
     if place.stat().st_size > _MOST_JSON:
         return "", ""
-    kind = kind_of(place, _MOST_JSON)
-    if kind not in (MODEL, SCHEMA):
+    try:
+        document = json.loads(place.read_bytes())
+    except (ValueError, RecursionError):
         return "", ""
-    document = json.loads(place.read_bytes())
-    if kind == SCHEMA:
-        columns = document.get("columns", document.get("bounds"))
-        return SCHEMA, _columns(len(columns)) if isinstance(columns, dict | list) else ""
+    if "radoboost_schema" in document:
+        columns = document.get("columns")
+        return SCHEMA, _columns(len(columns)) if isinstance(columns, dict) else ""
+    if "radoboost_model" not in document:
+        return "", ""
     return MODEL, _promise(document) if document.get("statement") else "learned from examples, without a statement"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radoboost.cli.keeping import MODEL, RELEASE, keep_files
+from radoboost.cli.keeping import keep_files
 from radoboost.cli.learn import chosen_learner
 from radoboost.cli.shell import check_output, default_output
 from radoboost.errors import ArgumentError
@@ -147,10 +147,11 @@ class Order:
         read = [str(place) for place in self.sources.places]
         if self.merged is not None:
             check_output(self.merged, read)
-            keep_files(self.merged, RELEASE)
+            keep_files(self.merged, self.root / _MERGED)
             read.append(str(self.merged))
         check_output(self.place, read)
-        keep_files(self.place, MODEL)
+        names = [str(self._name(place)) for place in self.sources.places]
+        keep_files(self.place, self.root / Choices.first(self.sources, names).output)
         return chosen_learner(self.choices.learner, **self.choices.options(self.sources))
 
     def commands(self, report: str = "") -> list[str]:

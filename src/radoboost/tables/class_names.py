@@ -98,9 +98,9 @@ def check_n_classes(number: int) -> int:
     return number
 
 
-def one_kind(classes: Sequence[Any]) -> tuple[Any, ...]:
-    """Classes in a file: texts, where they are of several kinds."""
-    return tuple(classes) if len(_kinds(classes)) <= 1 else tuple(map(str, classes))
+def are_alike(classes: Sequence[Any]) -> bool:
+    """Whether classes are all texts, all numbers or all truth values."""
+    return len(_kinds(classes)) <= 1
 
 
 def in_words(classes: Sequence[Any]) -> str:

@@ -191,10 +191,7 @@ class Schema:
         ()
         """
         if entry.get(SCHEMA_KEY) != SCHEMA_VERSION:
-            raise ArgumentError(
-                f"the schema has version {entry.get(SCHEMA_KEY)!r} and this version reads {SCHEMA_VERSION}; upgrade "
-                "radoboost"
-            )
+            raise ArgumentError(f"unknown version: the schema has {entry.get(SCHEMA_KEY)!r}, not {SCHEMA_VERSION}")
         known = {SCHEMA_KEY, "$schema", *(item.name for item in fields(cls) if item.init)}
         problems = [f"{name!r} is not known" for name in entry if name not in known]
         columns = entry.get("columns")

@@ -22,7 +22,6 @@ from radoboost.holder.mechanisms.moment_classes import CLASS_CAP
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_plan import LINEAR_ROUNDS, MOST_ROUNDS, WIDE_ROUNDS, WORDS
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
-from radoboost.holder.noise import LARGEST_SCALE
 from radoboost.holder.signatures import AllSignatures, FeatureInterval
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
 from radoboost.release import Release
@@ -66,14 +65,12 @@ def _noisy_examples(release: Release) -> NoisyExamples:
 
 def _moments(release: Release) -> "_Released":
     parameters = release.mechanism
-    # A release of before has no noisy counts, of rows or of scores: those of the attack then tell nothing.
-    said = {"counts": LARGEST_SCALE / GRID, "scores": LARGEST_SCALE / GRID, **parameters["noise"]}
     n_searched = len(parameters.get("searched", ()))
     searches = [f"bounds {j + 1}" for j in range(len(SEARCHES))] if n_searched else []
     columns, n_ranked = _attacked_columns(release)
     first = [] if columns == LINEAR else ["outline", "ranks"] if n_ranked else ["outline"]
     names = ["counts", *searches, *first, "second", "sum", "whitened", "rounds", "scores"]
-    noise = tuple((stage, float(said[stage])) for stage in names)
+    noise = tuple((stage, float(parameters["noise"][stage])) for stage in names)
     _expect(release, grid=GRID, constant=CONSTANT_VALUE)
     mechanism = _Released(
         1.0,
