@@ -18,7 +18,8 @@ def draw_demo(table: pa.Table, label: str, release: Release, path: Path) -> None
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.5, 4.8), layout="constrained")
-    draw_both(*figure.subplots(1, 2), table, label, release)
+    stays, leaves = figure.subplots(1, 2)
+    draw_both(stays, leaves, table, label, release)
     with replacing(path) as draft:
         figure.savefig(draft, dpi=110, format="png")
 
