@@ -286,6 +286,8 @@ def test_demo(rado):
     assert done["promise"]["epsilon"] <= 1 and done["promise"]["neighbours"] == "one record added or removed"
     assert "epsilon 1 at delta 1e-06, for one record added or removed" in err
     private = rado("show", files["private release"], "--json")
+    said = json.loads(private[1])["statement"]
+    assert all(f"  - {sentence}\n" in err for sentence in (*said["promises"], *said["not_protected"]))
     assert json.loads(private[1])["statement"]["epsilon"] == done["promise"]["epsilon"]
     assert rado("ledger", "verify", files["ledger"], files["private release"])[0] == 0
     shown = json.loads(rado("ledger", "show", files["ledger"], "--json")[1])

@@ -220,6 +220,12 @@ def _craft_privately(
         f"total is spent, and what is left is enough for one more release of epsilon {books['largest_epsilon']:g}, at "
         f"delta {DELTA:g} and for {relation}."
     )
+    say(f"\n$ rado show {output}\nFrom its statement. What is promised:")
+    for sentence in statement.promises:
+        say(f"  - {sentence}")
+    say("What is not protected:")
+    for sentence in statement.not_protected:
+        say(f"  - {sentence}")
     promise = {key: getattr(statement, key) for key in ("epsilon", "delta", "neighbours", "best_guess")}
     return promise, books
 
