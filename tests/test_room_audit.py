@@ -58,8 +58,8 @@ def test_a_view_needs_somebody_honest():
 
 def test_an_audit_of_a_room_is_the_attack_by_colluders(monkeypatch):
     """The same scores, of the same noise: any other noise would give others."""
-    monkeypatch.setattr(audits, "LEAST_RUNS", 60)
-    options = {"runs": 60, "columns": "linear", "key": KEY}
+    monkeypatch.setattr(audits, "LEAST_RUNS", 200)
+    options = {"runs": 200, "columns": "linear", "key": KEY}
     assert audits.audit(QUICK, room=(5, 1), **options) == audit_room(QUICK, holders=5, tolerate=1, **options)
 
 
