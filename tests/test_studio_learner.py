@@ -256,6 +256,7 @@ def test_the_page_of_a_model_shows_what_a_report_shows_and_writes_it(studio, fol
     (line,) = commands(studio.get(f"{way}/model")[2])
     assert line == "rado learn north.rado.parquet -o north.model.json --report north.html"
     model = (folder / "north.model.json").read_bytes()
+    (folder / "north.html").unlink()
     run(line, folder)
     assert (folder / "north.model.json").read_bytes() == model
     assert untimed((folder / "north.html").read_text()) == untimed(report)
@@ -277,6 +278,7 @@ def test_a_model_that_is_opened_has_its_own_page(studio, folder):
     assert studio.post(f"{way}/report", {"report": "sent.html"})[0] == 303
     assert commands(studio.get(f"{way}/model")[2]) == ["rado show sent.model.json --html sent.html"]
     page = (folder / "sent.html").read_text()
+    (folder / "sent.html").unlink()
     run("rado show sent.model.json --html sent.html", folder)
     assert untimed((folder / "sent.html").read_text()) == untimed(page)
     assert "Promise of epsilon 20 for one record added or removed" in words(text)
