@@ -396,7 +396,7 @@ def test_what_a_folder_may_hold(tmp_path):
         open_table(root, label="ill")
     (root / "more.json").unlink()
     (root / "_delta_log").mkdir()
-    with pytest.raises(rb.TableError, match="is a Delta table"):
+    with pytest.raises(rb.TableError, match="Delta"):
         open_table(root, label="ill")
     (tmp_path / "empty").mkdir()
     with pytest.raises(rb.TableError, match="a folder without table files"):

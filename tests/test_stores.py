@@ -506,7 +506,7 @@ def test_what_is_not_there(store, rado, tmp_path, one_attempt):
         "s3://clinic/*.arrow": "no file matches 's3://clinic/*.arrow'",
         "s3://clinic/empty.csv": "is empty",
         "s3://clinic/mixed": "files of several kinds, such as a.csv and b.parquet",
-        "s3://clinic/delta": "is a Delta table",
+        "s3://clinic/delta": "Delta",
         "s3:///t.csv": "names no bucket",
         "s3://clinic/t.csv?regoin=eu": "has an option 'regoin'",
         "nosuch://clinic/t.csv": "no kind of store is called nosuch",
