@@ -39,13 +39,13 @@ def test_a_planted_line_end_is_found(planted):
     [
         lambda folder: rb.craft(np.eye(2), [0, 0]),
         lambda folder: rb.craft(np.eye(2), [0, 1], n_rados=0),
-        lambda folder: rb.craft(folder / "none.csv", label="y"),
+        lambda folder: rb.craft(folder / "no\nsuch.csv", label="y"),
         lambda folder: rb.craft({"a": [1.0, 2.0], "y": [0, 1]}, label="no\nsuch"),
         lambda folder: rb.craft({"a\nb": ["x", "y"], "y": [0, 1]}, label="y"),
         lambda folder: rb.load(folder / "none.rado.parquet"),
-        lambda folder: rb.load_model(folder / "none.json"),
+        lambda folder: rb.load_model(folder / "no\x1b[2Jne.json"),
         lambda folder: rb.Moments(-1.0),
-        lambda folder: rb.Ledger(folder / "none.ledger"),
+        lambda folder: rb.Ledger(folder / "no\u2028ne.ledger"),
     ],
 )
 def test_errors_are_one_line(fails, tmp_path):

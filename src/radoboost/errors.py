@@ -31,7 +31,11 @@ import re
 
 
 class RadoError(Exception):
-    """Any failure that radoboost foresees."""
+    """Any expected failure. Its message is one line, whatever the name of a file or a column has in it."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 class ArgumentError(RadoError, ValueError):
