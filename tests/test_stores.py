@@ -195,17 +195,16 @@ def test_lists_folders_and_patterns(craft, store, tmp_path, one_noise):
             craft([files[0], "s3://clinic/t/year=2024/2.parquet"])
 
 
-def test_ranges_of_lines_are_cut_as_they_are_here(store, tmp_path, monkeypatch, one_noise):
-    """A CSV file of many parts and windows, read row by row; no line is lost or read twice at a cut."""
+def test_a_csv_file_in_a_store_is_one_part(store, tmp_path, monkeypatch, one_noise):
+    """Of many windows, with the rows that it has in many parts here."""
     monkeypatch.setattr("radoboost.tables.csv_lines.RANGE_BYTES", 5000)
     monkeypatch.setattr(store_files, "WINDOW_BYTES", 1500)
     here = written(rows(700), tmp_path / "t.csv")
     store.put("t.csv", here)
     assert bits(private("s3://clinic/t.csv")) == bits(private(here))
     sources = [open_table(path, label="ill", row_by_row=True) for path in ("s3://clinic/t.csv", here)]
-    assert [part.count() for part in sources[0].parts()] == [part.count() for part in sources[1].parts()]
-    places = [part.place(0) for part in sources[0].parts()]
-    assert places[0] == "line 2 of s3://clinic/t.csv" and len(places) > 5
+    assert [part.count() for part in sources[0].parts()] == [700] == [sum(part.count() for part in sources[1].parts())]
+    assert sources[0].parts()[0].place(0) == "record 1 of s3://clinic/t.csv" and len(sources[1].parts()) > 5
 
 
 def test_rows_are_known_from_footers_and_places_are_named(store, tmp_path):
@@ -282,14 +281,12 @@ def test_ranges_of_large_files_are_longer(store, tmp_path, monkeypatch):
     assert sum(seen[0] == "GET" for seen in store.seen) == len(source.parts()) == 14
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
 @pytest.mark.parametrize("when", [3, 13])
-def test_a_file_of_many_parts_that_changes_within_a_pass(ending, when, store, tmp_path, monkeypatch):
+def test_a_file_of_many_parts_that_changes_within_a_pass(when, store, tmp_path, monkeypatch):
     """Whether its new bytes can be read or not; afterwards parts ask for themselves."""
     monkeypatch.setattr("radoboost.tables.source.PART_VALUES", 4 * 64)
     monkeypatch.setattr("radoboost.tables.files.BATCH_ROWS", 64)
-    here = written(rows(64 * 14), tmp_path / f"t.{ending}", group=64)
-    monkeypatch.setattr("radoboost.tables.csv_lines.RANGE_BYTES", here.stat().st_size // 14 + 1)
+    ending = "parquet"
     for other in (rows(64 * 14, seed=2), rows(64 * 20, 2, seed=3)):
         store.put(f"t.{ending}", written(rows(64 * 14), tmp_path / f"t.{ending}", group=64))
         source = open_table(f"s3://clinic/t.{ending}", label="ill", row_by_row=True)
@@ -328,25 +325,6 @@ def test_bytes_of_a_pass(ending, row_by_row, store, tmp_path, monkeypatch):
         store.clear()
         assert sum(batch.n_rows for batch in source.batches()) == 25_000
         assert 0.9 * size <= store.n_bytes <= 1.1 * size and store.n_requests < 20
-
-
-def test_a_part_of_a_csv_file_fetches_its_own_bytes(store, tmp_path, monkeypatch):
-    """As it would on another machine, where nothing is remembered."""
-    here = written(rows(20_000), tmp_path / "t.csv")
-    size = here.stat().st_size
-    store.put("t.csv", here)
-    monkeypatch.setattr("radoboost.tables.csv_lines.RANGE_BYTES", size // 4 + 1)
-    monkeypatch.setattr("radoboost.tables.csv_lines.PEEK_BYTES", 512)
-    monkeypatch.setattr(store_files, "WINDOW_BYTES", size // 16)
-    parts = open_table("s3://clinic/t.csv", label="ill", row_by_row=True).parts()
-    n_rows = 0
-    assert len(parts) == 4
-    for part in pickle.loads(pickle.dumps(parts)):
-        monkeypatch.setattr(store_files, "_WINDOWS", Windows(size))
-        store.clear()
-        n_rows += sum(batch.n_rows for batch in part.batches(4096))
-        assert 0.9 * size / 4 <= store.n_bytes <= 1.1 * size / 4
-    assert n_rows == 20_000
 
 
 def test_one_footer_a_file(store, tmp_path, monkeypatch):

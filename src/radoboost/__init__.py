@@ -18,13 +18,14 @@
 #   progress      a bar for long work
 #   numba_cache   functions compiled by numba, or left in plain Python
 #   tables        a table in any form -> parts -> batches of columns and labels: source; opening one: paths, arrays,
-#                 device_arrays, frames, files with named_paths and folders, csv_files, csv_lines; files in stores, by
-#                 store_systems, store_files and store_passes, with read_ahead; what is read once (queries by their
-#                 addresses, datasets, streams) is kept in a spool; frames on clusters stay there: cluster_frames, with
-#                 dask_frames, dask_steps, spark_frames, spark_plans and spark_jobs; reading it strict or row_by_row;
-#                 columns, cells, marks, sparse, labels by class_names, persons; what raw columns mean: schema, with
-#                 kinds; encoding, with raw_columns and dates; json_schema, for editors; raw and carried: cells as they
-#                 are; mapped: seen through a feature map; taken: some rows of a batch; weights: rows repeated
+#                 device_arrays, frames, files with named_paths and folders, csv_files, csv_lines with csv_records;
+#                 files in stores, by store_systems, store_files and store_passes, with read_ahead; what is read once
+#                 (queries by their addresses, datasets, streams) is kept in a spool; frames on clusters stay there:
+#                 cluster_frames, with dask_frames, dask_steps, spark_frames, spark_plans and spark_jobs; reading it
+#                 strict or row_by_row; columns, cells, marks, sparse, labels by class_names, persons; what raw columns
+#                 mean: schema, with kinds; encoding, with raw_columns and dates; json_schema, for editors; raw and
+#                 carried: cells as they are; mapped: seen through a feature map; taken: some rows of a batch; weights:
+#                 rows repeated
 #   release       what leaves the building, and its file, laid out by blocks; columns, and maps that make them, by
 #                 polynomials, or compiled: map_kernel; laws, spectra, discriminants, scores; drawn: rados from moments;
 #                 class_facts, class_sizes: what is told of each class; statements: checking, stage_noise, words,

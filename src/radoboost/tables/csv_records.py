@@ -154,6 +154,7 @@ class Records:
             chunk = next(chunks, None)
             if chunk is None:
                 state[2] |= state[0] in (QUOTED, RETURN)
+                state[1] += 1
                 break
             text, at, first = chunk, 0, first + len(text)
         ended = bool(state[0] == DONE) and state[1] == self.person + 1
