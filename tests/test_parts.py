@@ -121,7 +121,7 @@ def test_parts_have_every_row_once_and_in_order(
                 line = f"line {first + 2} of {given_table['table']}" if "csv" in kind else f"row {first + 1}"
                 if row_by_row and "csv" in kind:
                     line = f"record {first - before + 1} of {given_table['table']}"
-                    line += f" behind byte {part.start}" if part.start else ""
+                    line += f" behind byte {part.start:,}" if part.start else ""
                 assert batch.place(0) == line
                 first += batch.n_rows
 

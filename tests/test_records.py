@@ -306,15 +306,20 @@ def test_what_the_holder_and_the_statement_are_told(tmp_path):
     }  # fmt: skip
     words = "\n".join(check.in_words())
     assert "1 lines begin a quoted cell that nothing closes" in words and "more cells than the header" in words
+    mechanism = rb.NoisyRados(1.0)
     whole, lines = (
-        " ".join(rb.craft(path, schema={**schema, **more}, epsilon=1.0, n_rados=2, counts=None).statement.not_protected)
+        " ".join(
+            rb.craft(
+                path, schema={**schema, **more}, mechanism=mechanism, n_rados=2, counts=None
+            ).statement.not_protected
+        )
         for more in ({}, {"records": "lines"})
     )
     assert "a record is one row of the table that a CSV writer wrote, however many lines it has" in whole
     assert "nothing is promised for files that were not written so" in whole and "a record is a line" not in whole
     assert "a record is a line, as was declared" in lines and "CSV writer" not in lines
     frame = pd.read_csv(io.StringIO("a,y\n0.5,yes\n0.1,no\n"))
-    of_a_frame = rb.craft(frame, schema=schema, epsilon=1.0, n_rados=2, counts=None).statement
+    of_a_frame = rb.craft(frame, schema=schema, mechanism=mechanism, n_rados=2, counts=None).statement
     assert "CSV" not in " ".join(of_a_frame.not_protected)
 
 

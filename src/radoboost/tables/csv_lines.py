@@ -34,7 +34,7 @@ def csv_names(path: Path, separator: str) -> list[str]:
         stream = csv_stream(path, file)
         while names is None and not final and len(text) <= LONGEST_LINE:
             chunk = stream.read(PEEK_BYTES)
-            text, final = (text + chunk).removeprefix(_BYTE_ORDER_MARK), not chunk
+            text, final = text + chunk if text else chunk.removeprefix(_BYTE_ORDER_MARK), not chunk
             names = first_record(text, separator, final)
     if names is None or not any(names):
         raise TableError(f"cannot read {path}: its first line names no columns; give it a header")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,8 +41,10 @@ NEXT = np.array(
 GOOD, OPEN_QUOTE, TOO_LONG, TOO_WIDE = range(4)  # what became of a record
 NOWHERE = 1 << 62  # behind the end of every file
 _MOST_CELLS = 1 << 21  # at a time
-Chunks = Iterable[bytes]
-Bytes, Codes, Places = NDArray[np.uint8], NDArray[np.int8], NDArray[np.int64]
+Chunks: TypeAlias = Iterable[bytes]
+Bytes: TypeAlias = NDArray[np.uint8]
+Codes: TypeAlias = NDArray[np.int8]
+Places: TypeAlias = NDArray[np.int64]
 
 
 @cache
