@@ -109,7 +109,7 @@ class Records:
         failed_until = NOWHERE if self.lines else 0
         failures: deque[tuple[int, int]] | None = None
         while True:
-            most = min(text.count(b"\n", at) + 1, max(1, _MOST_CELLS // max(1, len(slots))))
+            most = min(text.count(b"\n", at) + 1, max(1, _MOST_CELLS // max(1, len(self.columns))))
             starts, ends = (np.zeros((len(self.columns), most), dtype=np.int64) for _ in range(2))
             fates, view = np.empty(most, dtype=np.int8), np.frombuffer(text, dtype=np.uint8)
             n, at, reached = kernels.split(
