@@ -16,7 +16,7 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost.holder.table_check import check_table
-from radoboost.tables import csv_lines, frames, open_table
+from radoboost.tables import csv_lines, csv_records, frames, open_table
 from radoboost.tables.labels import LabelRule, comparable
 from radoboost.tables.row_by_row import each_label
 
@@ -62,7 +62,7 @@ def test_cells_are_read_as_they_should_be(tmp_path):
     path.write_bytes(b'\xef\xbb\xbfa,"b",y\r\n1,"2",yes\n" 3 ",4,"no"\n5,6\n\nTRUE,1e3,yes\n7,8,maybe\n9,x,no')
     found = rows_of(path)
     expected = [
-        ((1, 2), 1), ((3, 4), -1), ((np.nan, np.nan), 0), ((np.nan, np.nan), 0), ((1, 1000), 1), ((7, 8), 0),
+        ((1, 2), 1), ((3, 4), -1), ((5, 6), 0), ((np.nan, np.nan), 0), ((1, 1000), 1), ((7, 8), 0),
         ((9, np.nan), -1),
     ]  # fmt: skip
     assert found == [(np.array(values, dtype=np.float64).tobytes(), sign) for values, sign in expected]
@@ -110,7 +110,7 @@ def test_a_line_of_the_greatest_length_is_read_the_same_wherever_blocks_end(tmp_
 
 
 def test_many_blank_lines_of_a_wide_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_lines, "TEXT_BYTES", 10_000)
+    monkeypatch.setattr(csv_records, "_MOST_CELLS", 10_000)
     names = b",".join(b"c%d" % k for k in range(300))
     (tmp_path / "t.csv").write_bytes(b"a,b,y," + names + b"\n" + b"\n" * 5000)
     assert len(rows_of(tmp_path / "t.csv")) == 5000

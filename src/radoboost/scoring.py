@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, OF_A_QUERY, check_epsilon
+from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, OF_A_QUERY, OF_CSV, check_epsilon, csv_records
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION, round_scale_up
 from radoboost.holder.run import Noise, Run
 from radoboost.holder.runners.threads import Threads, check_threads
@@ -161,6 +161,7 @@ def score(
         counts = run.noisy_sum(task, Noise("counts", scale)).counts / GRID
     errors, hits = counts.tolist()
     deviation = scale / GRID
+    of_csv = [OF_CSV[csv_records(classifier.schema, True)]] if source.csv else []
     low, high = rate_interval(errors, hits, deviation, confidence)
     rate = errors / (errors + hits) if errors + hits > 0 else 0.5
     return Score(
@@ -174,7 +175,7 @@ def score(
         delta=delta,
         event=event,
         bookings=tuple(bookings),
-        not_covered=f"{NOT_COVERED} {OF_A_QUERY}" if is_query(table) else NOT_COVERED,
+        not_covered=" ".join([NOT_COVERED, *([OF_A_QUERY] if is_query(table) else []), *of_csv]),
     )
 
 

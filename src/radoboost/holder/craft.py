@@ -30,6 +30,7 @@ from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.guessing import taken_for_numbers
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
+from radoboost.holder.mechanisms.claims import csv_records
 from radoboost.holder.mechanisms.contract import DEFAULT_RADOS, Gathering
 from radoboost.holder.mechanisms.records import check_person, declared_features
 from radoboost.holder.outliers import in_words
@@ -283,7 +284,8 @@ def craft_in_room(
             warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
             if unseen := made.counts.unseen(schema):
                 warnings.warn(SchemaWarning(unseen), stacklevel=3)
-    made = replace(made, circumstances=replace(made.circumstances, room=gathering()))
+    records = csv_records(asked.declared.schema, mechanism.private)  # any of the holders may have CSV files
+    made = replace(made, circumstances=replace(made.circumstances, room=gathering(), records=records))
     return _release(mechanism, asked, made, name, schema, None)
 
 
@@ -372,6 +374,8 @@ def _make_privately(
     if asked.declared.all_private:  # before, nobody knew how many columns there are
         _say_plan(protection, asked, progress, source.features)
     made = protection.make(asked, run_on(source))
+    records = csv_records(source.schema, source.csv)
+    made = replace(made, circumstances=replace(made.circumstances, records=records))
     raw = () if source.schema is None else source.schema.used
     tell_holder(made.counts, made.counted, asked.label_name, counts, raw)
     return made, source.schema

@@ -4,7 +4,7 @@ import json
 import secrets
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from radoboost.progress import no_progress, show_progress
 from radoboost.release import replacing
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, open_table
+from radoboost.tables.csv_lines import CsvFates, csv_fates
 from radoboost.tables.kinds import Category
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.schema import Schema
@@ -77,6 +78,7 @@ class TableCheck:
     label: str
     schema: Schema | None = None
     classes: Sequence[Any] = ()
+    csv: CsvFates = field(default_factory=CsvFates)
 
     @property
     def _raw(self) -> tuple[str, ...]:
@@ -84,7 +86,7 @@ class TableCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as JSON data."""
-        return {**self.counts.to_dict(self.features, self.label, self._raw), **self._by_class()}
+        return {**self.counts.to_dict(self.features, self.label, self._raw), **self._by_class(), **self.csv.to_dict()}
 
     def _by_class(self) -> dict[str, Any]:
         """How many rows have each class, whether they contribute or not, where there are more than two."""
@@ -103,7 +105,8 @@ class TableCheck:
         absent = [repr(name) for name, count in counts.items() if count == 0]
         if absent:
             classes.append(f"no row has the class {' or '.join(absent)}: are classes written as in the table?")
-        return [*self.counts.in_words(self.features, self.label, self._raw), *classes, *self._doubts()]
+        counted = self.counts.in_words(self.features, self.label, self._raw)
+        return [*counted, *self.csv.in_words(), *classes, *self._doubts()]
 
     def _doubts(self) -> Iterator[str]:
         """Columns of which more than half of the cells cannot be read as what was declared."""
@@ -179,11 +182,11 @@ def check_asked(table: Any, y: Any, asked: Asked, *, progress: bool = False) -> 
         # Bounds that are to be found cannot be checked: nothing is beyond these.
         declared = declared.with_found(dict.fromkeys(declared.searched(source.features), (-_ENDLESS, _ENDLESS)))
         columns = declared_columns(replace(asked, declared=declared), source.features, 1.0)[: len(source.features)]
-        run, rule, persons = Threads(1, bar).run, declared_rule(asked), None
+        run, rule, persons, csv = Threads(1, bar).run, declared_rule(asked), None, csv_fates(source.parts())
         if asked.person is not None:
             source, persons = choose_rows(source, run, rule, asked.max_rows, secrets.token_bytes(32))
         counts = replace(run(CheckRows(columns, rule), source), persons=persons)
-    return TableCheck(counts, source.features, asked.label_name, declared.schema, rule.classes)
+    return TableCheck(counts, source.features, asked.label_name, declared.schema, rule.classes, csv)
 
 
 def tell_beforehand(table: Any, y: Any, asked: Asked, where: Where, *, progress: bool = False) -> None:

@@ -1,175 +1,174 @@
-"""CSV files in which a row is one line, whatever is in it; so a file can be cut into ranges of bytes.
+"""CSV files read row by row, in ranges of bytes from the start of one record to that of another.
 
-A part owns the lines that begin in its range. What a line gives does not depend on where the cuts are.
+What a record is, `csv_records` says; where records start, one look over the file finds out.
 """
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.csv
+from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.files import FilePart
+from radoboost.tables.csv_records import OPEN_QUOTE, TOO_LONG, TOO_WIDE, Records, first_record, record_starts
+from radoboost.tables.files import FilePart, InFolder
 from radoboost.tables.marks import LONGEST_LINE
 from radoboost.tables.paths import csv_stream, file_size, first_stamp, is_gzip, open_file, readable
 from radoboost.tables.read_ahead import read_ahead
 from radoboost.tables.reading import Selection
+from radoboost.tables.source import Part
 from radoboost.tables.store_files import PEEK_BYTES
 from radoboost.tables.stores import StorePath
 
 RANGE_BYTES = 1 << 25  # of a file, for a part
 BLOCK_BYTES = 1 << 22  # read at a time
-TEXT_BYTES = 1 << 24  # of empty rows, given to Arrow at a time
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def csv_names(path: Path, separator: str) -> list[str]:
-    """The names of the columns, from the first line."""
+    """The names of the columns, from the first record."""
+    text, names, final = b"", None, False
     with open_file(path, PEEK_BYTES) as file:
-        lines = next(_lines(_whole(csv_stream(path, file), PEEK_BYTES)), [b""])
-    names = _cells(lines[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r"), separator)
+        stream = csv_stream(path, file)
+        while names is None and not final and len(text) <= LONGEST_LINE:
+            chunk = stream.read(PEEK_BYTES)
+            text, final = text + chunk if text else chunk.removeprefix(_BYTE_ORDER_MARK), not chunk
+            names = first_record(text, separator, final)
     if names is None or not any(names):
         raise TableError(f"cannot read {path}: its first line names no columns; give it a header")
     return [name.decode("utf-8", "backslashreplace") for name in names]
 
 
-def csv_parts(path: Path, names: Sequence[str], selection: Selection, separator: str) -> list["CsvRange"]:
-    """A file as ranges of bytes; a compressed file is one range, for it cannot be cut."""
+def csv_parts(path: Path, names: Sequence[str], selection: Selection, separator: str, lines: bool) -> list["CsvRange"]:
+    """A file as ranges of bytes; one that is compressed, or in a store, is one range."""
     mark, size = first_stamp(path), file_size(path)
-    if is_gzip(path):
-        return [CsvRange(path, mark, selection, None, tuple(names), separator, 0, None)]
-    ranges = [(start, start + RANGE_BYTES) for start in range(0, size, RANGE_BYTES)]
-    return [CsvRange(path, mark, selection, None, tuple(names), separator, *ends) for ends in ranges]
+    starts: list[int] = []
+    if not (is_gzip(path) or isinstance(path, StorePath) or size <= RANGE_BYTES):
+        with open_file(path) as file:
+            first = len(_BYTE_ORDER_MARK) * (file.read(3) == _BYTE_ORDER_MARK)
+            chunks = _between(file, first, size)
+            starts = record_starts(chunks, separator, lines, first, size, RANGE_BYTES)
+    ends = zip([0, *starts], [*starts, None], strict=True)
+    return [CsvRange(path, mark, selection, None, tuple(names), separator, lines, *own) for own in ends]
 
 
 @dataclass(frozen=True)
 class CsvRange(FilePart):
-    """The lines of a file that begin in a range of bytes, but for the header; without `stop`, all lines."""
+    """The records of a file from `start` to `stop`, but for the header; without `stop`, up to its end.
+
+    With `lines` a record is a line.
+    """
 
     names: tuple[str, ...]
     separator: str
+    lines: bool
     start: int
     stop: int | None
 
     typed = False
 
     def place(self, row: int) -> str:
-        with open_file(self.path) as file:
-            before = sum(chunk.count(b"\n") for chunk in _between(file, 0, _line_at(file, self.start, self.stop)))
-        return f"line {before + row + (2 if self.start == 0 else 1):,} of {self.path}"
+        """The number of a record, from 1, and behind which byte it is counted where that is not the header."""
+        return f"record {row + 1:,} of {self.path}" + (f" behind byte {self.start:,}" if self.start else "")
 
     def count(self) -> int:
-        n_rows, end = 0, b"\n"
         with readable(self.path):
-            for chunk in self._chunks():
-                n_rows, end = n_rows + chunk.count(b"\n"), chunk[-1:]
-        self.check_unchanged()
-        return n_rows + (end != b"\n") - (self.start == 0)
+            n_rows = sum(len(fates) for fates, _ in self._records(()))
+            self.check_unchanged()
+        return n_rows
+
+    def fates(self) -> NDArray[np.int64]:
+        """How many records it has of each fate, in the order of `csv_records`."""
+        with readable(self.path):
+            counts = sum((np.bincount(fates, minlength=4) for fates, _ in self._records(())), np.zeros(4, np.int64))
+            self.check_unchanged()
+        return counts
 
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
-        """The features and the label as bytes, a few megabytes at a time."""
-        separator = self.separator.encode()
-        blank = separator.join([b'""'] * len(self.names))
-        read = pa.csv.ReadOptions(column_names=self.names, use_threads=False)
-        parse = pa.csv.ParseOptions(delimiter=self.separator, ignore_empty_lines=False)
-        columns = self.selection.names
-        convert = pa.csv.ConvertOptions(
-            column_types=dict.fromkeys(columns, pa.binary()), include_columns=columns, check_utf8=False
-        )
-        header, most = self.start == 0, max(1, TEXT_BYTES // len(blank))
-        for lines in _lines(self._chunks()):
-            rows = lines[1:] if header else lines
+        """The features, the label and the person as bytes, a few megabytes at a time."""
+        names = self.selection.names
+        columns = dict.fromkeys(self.names.index(name) for name in names)
+        for _, cells in self._records(tuple(columns)):
+            by_column = dict(zip(columns, cells, strict=True))
+            yield pa.RecordBatch.from_arrays([by_column[self.names.index(name)] for name in names], names)
+
+    def _records(self, columns: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int8], list[pa.Array]]]:
+        """What became of each record, and these columns of it."""
+        person = self.selection.person
+        records = Records(
+            self.separator, self.lines, len(self.names), columns,
+            -1 if person is None or not columns else self.names.index(person), LONGEST_LINE,
+        )  # fmt: skip
+        header = self.start == 0
+        for fates, cells in records.read(self._chunks):
+            yield fates[header:], [column[header:] for column in cells]
             header = False
-            for start in range(0, len(rows), most):
-                # An empty row goes first: Arrow strips a byte-order mark from the first row, and no other row may be
-                # read differently.
-                block = [
-                    blank,
-                    *(_row(line, len(self.names), separator, blank) for line in rows[start : start + most]),
-                ]
-                text = b"\n".join(block) + b"\n"
-                read.block_size = len(text) + 1  # one block, so that no row is cut in two
-                table = pa.csv.read_csv(BytesIO(text), read_options=read, parse_options=parse, convert_options=convert)
-                yield from table.slice(1).to_batches()
 
     def _chunks(self) -> Iterator[bytes]:
-        """The bytes of its lines, which a store is asked for before they are needed."""
-        return read_ahead(self._bytes(), 2) if isinstance(self.path, StorePath) else self._bytes()
+        """Its bytes, which a store is asked for before they are needed; without a mark at the beginning of the file."""
+        chunks = read_ahead(self._bytes(), 2) if isinstance(self.path, StorePath) else self._bytes()
+        head = b""
+        for chunk in chunks:
+            if self.start == 0 and len(head) < 3:
+                head += chunk
+                if len(head) < 3:
+                    continue
+                chunk = head.removeprefix(_BYTE_ORDER_MARK)
+            yield chunk
+        if 0 < len(head) < 3:
+            yield head
 
     def _bytes(self) -> Iterator[bytes]:
-        """The bytes of its lines; a last line that is too long is cut short, but stays too long."""
-        if self.stop is None:
-            with open_file(self.path) as file:
-                yield from _whole(csv_stream(self.path, file))
-            return
-        with open_file(self.path, PEEK_BYTES) as file:
-            first = _line_at(file, self.start, self.stop)
-            last = _line_at(file, self.stop, self.stop + LONGEST_LINE + 2) if first < self.stop else first
-        with open_file(self.path, stop=last) as file:
-            yield from _between(file, first, last)
+        """Its bytes."""
+        with open_file(self.path) as file:
+            if self.stop is None and self.start == 0:
+                stream = csv_stream(self.path, file)
+                yield from iter(lambda: stream.read(BLOCK_BYTES), b"")
+            else:
+                yield from _between(file, self.start, self.stop or file.size())
 
 
-def _whole(stream: Any, at_a_time: int = BLOCK_BYTES) -> Iterator[bytes]:
-    return iter(lambda: stream.read(at_a_time), b"")
-
-
-def _between(file: pa.NativeFile, first: int, last: int, at_a_time: int = BLOCK_BYTES) -> Iterator[bytes]:
-    file.seek(min(first, file.size()))
-    while first < last and (chunk := file.read(min(at_a_time, last - first))):
+def _between(file: pa.NativeFile, first: int, last: int) -> Iterator[bytes]:
+    file.seek(first)
+    while first < last and (chunk := file.read(min(BLOCK_BYTES, last - first))):
         yield chunk
         first += len(chunk)
 
 
-def _line_at(file: pa.NativeFile, place: int, most: int | None) -> int:
-    """Where the first line at or after `place` begins; `most` if none begins before that."""
-    if place == 0 or most is None:
-        return 0
-    position = place - 1
-    for chunk in _between(file, place - 1, most, PEEK_BYTES):
-        end = chunk.find(b"\n")
-        if end >= 0:
-            return position + end + 1
-        position += len(chunk)
-    return most
+@dataclass(frozen=True)
+class CsvFates:
+    """How many records of CSV files contribute nothing because of the form they have."""
+
+    open_quote: int = 0
+    too_long: int = 0
+    too_wide: int = 0
+
+    def to_dict(self) -> dict[str, int]:
+        """Those that there are."""
+        return {f"records_{name}": count for name, count in vars(self).items() if count}
+
+    def in_words(self) -> list[str]:
+        """Those that there are, as sentences.
+
+        >>> CsvFates(too_wide=3).in_words()
+        ['3 records have more cells than the header, and contribute nothing']
+        """
+        words = (
+            (
+                self.open_quote,
+                "lines begin a quoted cell that nothing closes, and contribute nothing; what was meant to "
+                "be one record may be several: write the file with a program that writes CSV, or as Parquet",
+            ),
+            (self.too_long, f"records have more than {LONGEST_LINE:,} bytes, and contribute nothing"),
+            (self.too_wide, "records have more cells than the header, and contribute nothing"),
+        )
+        return [f"{count:,} {text}" for count, text in words if count]
 
 
-def _lines(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """The lines of a text that comes in chunks; a line that is too long may come out empty."""
-    rest, too_long = b"", False
-    for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        if too_long and lines:
-            lines[0], too_long = b"", False
-        if too_long or len(rest) > LONGEST_LINE + 1:  # one byte may be a carriage return
-            rest, too_long = b"", True
-        if lines:
-            yield lines
-    if rest or too_long:
-        yield [rest]
-
-
-def _row(line: bytes, n_cells: int, separator: bytes, blank: bytes) -> bytes:
-    """A line that may have quotes as a row; `blank` where it is not one."""
-    if b'"' not in line and b"\r" not in line and len(line) <= LONGEST_LINE:
-        return line if line.count(separator) == n_cells - 1 and (line or n_cells > 1) else blank
-    cells = _cells(line, separator.decode())
-    if cells is None or len(cells) != n_cells:
-        return blank
-    return separator.join(b'"' + cell.replace(b'"', b'""') + b'"' for cell in cells)
-
-
-def _cells(line: bytes, separator: str) -> list[bytes] | None:
-    """The cells of one line, by the usual rules of quoting; None for a line that is too long or breaks them."""
-    if len(line) > LONGEST_LINE:
-        return None
-    try:
-        # One byte is one character here, so that nothing is lost or refused.
-        text = line.decode("latin-1").replace("\r", " ").replace("\n", " ")
-        cells = next(csv.reader([text], delimiter=separator), [])
-    except csv.Error:
-        return None
-    return [cell.encode("latin-1") for cell in cells]
+def csv_fates(parts: Sequence[Part]) -> CsvFates:
+    """What became of records in the CSV files of a table, which are read for that."""
+    ranges = [part.rows if isinstance(part, InFolder) else part for part in parts]
+    counts = sum((part.fates() for part in ranges if isinstance(part, CsvRange)), np.zeros(4, np.int64))
+    return CsvFates(*counts[[OPEN_QUOTE, TOO_LONG, TOO_WIDE]].tolist())

@@ -346,7 +346,10 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
             parts += _in_folders(path, schema, selection, folders, len(paths) == 1)
     names_out, guess = encoded_names(reading, features), partial(_guess_rows, parts)
     away = any(isinstance(path, StorePath) for path in paths)
-    return Source(name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema, away=away)
+    csv = any(file_kind(path) == "csv" for path in paths)
+    return Source(
+        name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema, away=away, csv=csv
+    )
 
 
 def _ask_at_once(paths: Sequence[StorePath]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from radoboost.tables.kinds import KINDS, MOST_VALUES, ORDERS, PARTS, PRIVATE, SQUARE, TERMS, UNITS, Left
 from radoboost.tables.labels import MOST_CLASSES
+from radoboost.tables.marks import LINES
 from radoboost.tables.schema import SCHEMA_KEY, SCHEMA_VERSION, Schema
 
 _DATE = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+([+-][0-9:]+|Z)?)?$"}
@@ -52,6 +53,10 @@ def json_schema() -> dict[str, Any]:
         "separator": {**mark, "description": "What stands between cells of a CSV file; by its header if null."},
         "decimal": {"enum": [".", ",", None]},
         "thousands": mark,
+        "records": {
+            "enum": [LINES, None],
+            "description": "A record of a CSV file that is protected: a line, or if null a row of the table.",
+        },
         "from_data": {"type": "boolean", "description": "Whether the table was looked at; promises then refuse it."},
         "columns": {
             "type": "object",

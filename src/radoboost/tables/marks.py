@@ -17,20 +17,28 @@ _NO_CSV = (
     (b"ARROW1\x00\x00", "an Arrow file", ".arrow"),
     (b"\x1f\x8b", "packed by gzip", ".gz"),
 )
-LONGEST_LINE = 1 << 20  # a longer line is no header, and as a row it has no values
+LONGEST_LINE = 1 << 20  # a longer line is no header, and of a longer record only the person is read
+LINES = "lines"
 
 
 @dataclass(frozen=True)
 class Marks:
-    """What stands between cells (None: by the header line), before decimals, and between thousands."""
+    """What stands between cells (None: by the header line), before decimals, and between thousands.
+
+    Where `records` is "lines", a record of a CSV file is a line of it, for mechanisms that promise something about
+    records.
+    """
 
     separator: str | None = None
     decimal: str = "."
     thousands: str | None = None
+    records: str | None = None
 
     def __post_init__(self) -> None:
         if self.separator is not None and not is_separator(self.separator):
             raise ArgumentError(f"the separator must be one ASCII character such as ';'; it is {self.separator!r}")
+        if self.records not in (None, LINES):
+            raise ArgumentError(f'records must be "lines", or None; it is {self.records!r}')
         if self.decimal not in (".", ","):
             raise ArgumentError(f"the decimal mark must be '.' or ','; it is {self.decimal!r}")
         if self.thousands is not None and (len(self.thousands) != 1 or self.thousands == self.decimal):

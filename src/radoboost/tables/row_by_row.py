@@ -1,8 +1,8 @@
 """Tables read so that no value decides how another is read: for mechanisms that promise something about records.
 
 What a row gives is a function of that row alone, from the first byte on (C0 of docs/proofs/contributions.md). A row of
-a CSV file is one line, whatever is in it. A cell is a number, or NaN, whatever type its column has (`cells`). Each
-label is taken on its own. Names and the form of a table can be refused. Values never are, nor are types, since one
+a CSV file is a record as `csv_records` finds it. A cell is a number, or NaN, whatever type its column has (`cells`).
+Each label is taken on its own. Names and the form of a table can be refused. Values never are, nor are types, since one
 value can change the type of a column.
 """
 
@@ -20,7 +20,7 @@ from radoboost.tables.cells import array_numbers, as_column, numbers_or_nan, obj
 from radoboost.tables.csv_lines import csv_names, csv_parts
 from radoboost.tables.frames import sliced
 from radoboost.tables.labels import labels_array
-from radoboost.tables.marks import PLAIN, Marks, file_separator
+from radoboost.tables.marks import LINES, PLAIN, Marks, file_separator
 from radoboost.tables.raw_columns import each_label, has_arrow_values, named_columns, raw_cells
 from radoboost.tables.reading import Selection, refuse_unread
 from radoboost.tables.schema import Schema
@@ -108,8 +108,8 @@ class RowByRow:
         return pa.schema([(name, pa.null()) for name in csv_names(path, file_separator(path, self.marks))])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
-        """Ranges of bytes, in which a row is a line."""
-        return csv_parts(path, schema.names, selection, file_separator(path, self.marks))
+        """Ranges of bytes, from the start of one record to that of another."""
+        return csv_parts(path, schema.names, selection, file_separator(path, self.marks), self.marks.records == LINES)
 
     def check_opened(self, source: Source) -> None:
         """Refuse nothing: the table may have no rows."""

@@ -10,7 +10,8 @@ and a model carry it, so that everyone reads raw rows in the same way. As a file
       "admitted": {"kind": "date", "low": "2020-01-01", "high": "2024-12-31", "parts": ["weekday"]}}}
 
 `terms` of a column, and `products` such as [["age", "ward"]], say what else is made of them (`holder.feature_maps`).
-`separator`, `decimal` and `thousands` say how a CSV file is written. What is null, or left out, is not decided yet.
+`separator`, `decimal` and `thousands` say how a CSV file is written, and with `records` of "lines" a record that is
+protected is a line of it. What is null, or left out, is not decided yet.
 Each column becomes one encoded column or several, all of them numbers:
 
     age, age=(missing)             the number, filled where it is missing; 1 where it was
@@ -41,7 +42,7 @@ from radoboost.tables.kinds import (
     kind_to_dict,
 )
 from radoboost.tables.labels import MOST_CLASSES
-from radoboost.tables.marks import Marks, is_separator
+from radoboost.tables.marks import LINES, Marks, is_separator
 
 SCHEMA_KEY, SCHEMA_VERSION = "radoboost_schema", 1
 
@@ -65,6 +66,7 @@ class Schema:
     thousands: str | None = None
     from_data: bool = False
     products: tuple[tuple[str, str], ...] = ()
+    records: str | None = None
     _encoded: tuple[Encoded, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -94,6 +96,8 @@ class Schema:
             yield f"decimal must be '.' or ','; it is {self.decimal!r}"
         if self.thousands is not None and (len(self.thousands) != 1 or self.thousands not in ".,' _\u00a0\u202f"):
             yield f"thousands must be one of . , ' _ or a space; it is {self.thousands!r}"
+        if self.records not in (None, LINES):
+            yield f'records must be "lines", or left out; it is {self.records!r}'
         marks = [mark for mark in (self.separator, self.decimal, self.thousands) if mark is not None]
         if self.thousands == self.decimal or (len(set(marks)) < len(marks) and self.separator != ","):
             yield f"separator, decimal and thousands must differ; they are {marks!r}"
@@ -101,7 +105,7 @@ class Schema:
     @property
     def marks(self) -> Marks:
         """How a CSV file is written."""
-        return Marks(self.separator, self.decimal, self.thousands)
+        return Marks(self.separator, self.decimal, self.thousands, self.records)
 
     def encoded(self) -> tuple[Encoded, ...]:
         """All encoded columns, in order."""
@@ -176,7 +180,7 @@ class Schema:
         entry: dict[str, Any] = {SCHEMA_KEY: SCHEMA_VERSION, "from_data": self.from_data}
         entry["label"] = self.label
         entry["classes"] = None if self.classes is None else list(self.classes)
-        marks = {"separator": self.separator, "thousands": self.thousands}
+        marks = {"separator": self.separator, "thousands": self.thousands, "records": self.records}
         entry |= {name: mark for name, mark in marks.items() if mark is not None}
         entry |= {} if self.decimal == "." else {"decimal": self.decimal}
         entry["columns"] = {name: kind_to_dict(kind) for name, kind in self.columns.items()}
@@ -220,6 +224,7 @@ class Schema:
             entry.get("thousands"),
             bool(entry.get("from_data", False)),
             products,
+            entry.get("records"),
         )
 
 
@@ -228,7 +233,7 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
     classes = entry.get("classes")
     if classes is not None and not (isinstance(classes, list | tuple) and 2 <= len(classes) <= MOST_CLASSES):
         yield f"classes must be two values, [negative, positive], or up to {MOST_CLASSES}; they are {classes!r}"
-    for name in ("label", "separator", "decimal", "thousands"):
+    for name in ("label", "separator", "decimal", "thousands", "records"):
         if not isinstance(entry.get(name), str | None):
             yield f"{name} must be a text; it is {entry[name]!r}"
     products = entry.get("products")

@@ -101,7 +101,7 @@ class Source:
     number of rows of a table that does not know it. With a `schema`, the features are its encoded columns. Where rows
     are sparse, `sparse_rows` is how many of them a batch should have if nobody makes them dense; it is None elsewhere.
     `frame` is the data frame on a cluster that parts are partitions of; None where parts can be read by themselves.
-    Rows that are `away`, in a store, are read ahead.
+    Rows that are `away`, in a store, are read ahead. With `csv` some come from CSV files.
     """
 
     name: str
@@ -115,6 +115,7 @@ class Source:
     sparse_rows: int | None = None
     frame: Any = None
     away: bool = False
+    csv: bool = False
 
     def __post_init__(self) -> None:
         if not self.features:

@@ -10,6 +10,8 @@ from radoboost.holder.mechanisms.room_claims import in_room
 from radoboost.privacy import Event, NotPrivate, accountant_name, best_guess, epsilon_at, event_to_dict
 from radoboost.release import Statement, percent_up
 from radoboost.release.chain import composed_with
+from radoboost.tables.marks import LINES
+from radoboost.tables.schema import Schema
 
 DEFAULT_DELTA = 1e-6
 SHOWN_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8)
@@ -45,6 +47,16 @@ OF_A_QUERY = (
     "cannot read, and types that a library guesses from values, as databases, polars and pyarrow do for CSV files. The "
     "text of a query is not in the release."
 )
+OF_CSV = {
+    "rows": (
+        "In CSV files a record is one row of the table that a CSV writer wrote, however many lines it has; nothing is "
+        "promised for files that were not written so. A record of more than 1 MiB contributes nothing."
+    ),
+    "lines": (
+        "In CSV files a record is a line, as was declared, whatever is in it: a row of the table with line ends within "
+        "is several records. A line of more than 1 MiB contributes nothing."
+    ),
+}
 SCHEMAS = {
     "": (),
     "declared": (
@@ -60,6 +72,15 @@ SCHEMAS = {
         "every number and date, exactly; the values that each category has; and which columns have gaps.",
     ),
 }
+
+
+def csv_records(schema: Schema | None, csv: bool) -> str:
+    """What records of the table are where it is read from CSV files, or may be; nothing where it is not.
+
+    >>> csv_records(None, True), csv_records(None, False)
+    ('rows', '')
+    """
+    return "" if not csv else LINES if schema is not None and schema.records == LINES else "rows"
 
 
 def trust_model(circumstances: Circumstances, secrets: Secrets) -> str:
@@ -116,6 +137,8 @@ def make_statement(
     epsilon = epsilon_at(event, delta)
     if circumstances.query and not math.isinf(epsilon):
         not_protected = [OF_A_QUERY, *not_protected]
+    if circumstances.records and not math.isinf(epsilon):
+        not_protected = [OF_CSV[circumstances.records], *not_protected]
     guess = best_guess(event)
     if math.isinf(epsilon):
         promises = ()

@@ -200,10 +200,11 @@ class Circumstances:
     schema came from: "declared" beforehand, "settled" by the table where it left something open, or from the "table";
     it is empty where there is none. With `mapped`, the columns were made by a feature map. `shape` is what the noise of
     `moments` depends on. `n_classes` counts the classes of a plain release. With `query`, rows are those of the answer
-    to a query. `cluster` names the machines that saw the table's rows, where it was not this one alone. Signatures that
-    are `drawn_together` have one key for all rows: those of a prescribed size. `room` has the holders, where there are
-    several. `shared` names the columns whose sums without labels stand beside the rados; None where there are none. Of
-    tilted rados, `batches` says how many examples rados of each later batch sum.
+    to a query; with `records` they are "rows" or "lines" of CSV files, or may be. `cluster` names the machines that saw
+    the table's rows, where it was not this one alone. Signatures that are `drawn_together` have one key for all rows:
+    those of a prescribed size. `room` has the holders, where there are several. `shared` names the columns whose sums
+    without labels stand beside the rados; None where there are none. Of tilted rados, `batches` says how many examples
+    rados of each later batch sum.
     """
 
     scale: str
@@ -221,6 +222,7 @@ class Circumstances:
     shape: Shape | None = None
     n_classes: int = 2
     query: bool = False
+    records: str = ""
     cluster: str = ""
     drawn_together: bool = False
     room: Gathering | None = None
