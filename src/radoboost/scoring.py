@@ -25,7 +25,7 @@ from radoboost.privacy import Event, Gaussian, Relation, epsilon_at, event_to_di
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import rounded_up
-from radoboost.tables import Batch, open_table
+from radoboost.tables import Batch, Source, open_table
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.streams import at_rest, is_query
 from radoboost.tuning import note_noisy_score
@@ -147,9 +147,7 @@ def score(
         book.check(event)
     task = CountOutcomes(classifier, LabelRule(label or "y", classifier.classes))
     with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=True, bar=bar) as rows:
-        source = open_table(
-            rows, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
-        )
+        source = open_scored(classifier, rows, y, label)
         bookings: list[str] = []
         name = secrets.token_hex(16)
 
@@ -158,8 +156,7 @@ def score(
 
         run = Run(source, get_engine("reference"), Threads(check_threads(threads), bar), ledger=booked)
         note_noisy_score(booked=bool(books))
-        run.book(event)
-        counts = run.noisy_sum(task, Noise("counts", scale)).counts / GRID
+        counts = noisy_counts(run, task, scale, event)
     errors, hits = counts.tolist()
     deviation = scale / GRID
     low, high = rate_interval(errors, hits, deviation, confidence)
@@ -177,6 +174,17 @@ def score(
         bookings=tuple(bookings),
         not_covered=f"{NOT_COVERED} {OF_A_QUERY}" if is_query(table) else NOT_COVERED,
     )
+
+
+def open_scored(classifier: Model, rows: Any, y: Any = None, label: str | None = None) -> Source:
+    """The table to score, read row by row (S1)."""
+    return open_table(rows, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema)
+
+
+def noisy_counts(run: Run, task: "CountOutcomes", scale: float, event: Event) -> NDArray[np.float64]:
+    """Errors and hits with noise, which is booked first (S3)."""
+    run.book(event)
+    return run.noisy_sum(task, Noise("counts", scale)).counts / GRID
 
 
 def plan(epsilon: float, delta: float) -> tuple[float, Gaussian]:
