@@ -25,7 +25,7 @@ from radoboost.privacy import Event, Gaussian, Relation, epsilon_at, event_to_di
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import rounded_up
-from radoboost.tables import Batch, Source, open_table
+from radoboost.tables import Batch, open_table
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.streams import at_rest, is_query
 from radoboost.tuning import note_noisy_score
@@ -147,7 +147,9 @@ def score(
         book.check(event)
     task = CountOutcomes(classifier, LabelRule(label or "y", classifier.classes))
     with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=True, bar=bar) as rows:
-        source = open_scored(classifier, rows, y, label)
+        source = open_table(
+            rows, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
+        )
         bookings: list[str] = []
         name = secrets.token_hex(16)
 
@@ -174,11 +176,6 @@ def score(
         bookings=tuple(bookings),
         not_covered=f"{NOT_COVERED} {OF_A_QUERY}" if is_query(table) else NOT_COVERED,
     )
-
-
-def open_scored(classifier: Model, rows: Any, y: Any = None, label: str | None = None) -> Source:
-    """The table to score, read row by row (S1)."""
-    return open_table(rows, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema)
 
 
 def noisy_counts(run: Run, task: "CountOutcomes", scale: float, event: Event) -> NDArray[np.float64]:

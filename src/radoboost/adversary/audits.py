@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,15 @@ from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
 from radoboost.holder.mechanisms.moment_passes import MOST_ROWS
 from radoboost.holder.mechanisms.moment_plan import AUTO, WORDS
 from radoboost.holder.mechanisms.records import check_person
+from radoboost.holder.room.parties import check_numbers
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import size_weights
 from radoboost.privacy import Event, band, epsilon_at, trade_off
 from radoboost.progress import Progress, no_progress, show_progress, silent
 from radoboost.release import finite_or_word
+
+if TYPE_CHECKING:
+    from radoboost.adversary.exact_audits import ExactAudit
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,13 @@ def audit(
     n_classes: int = 2,
     others: int | None = None,
     room: tuple[int, int] | None = None,
+    exact: bool = False,
     progress: bool = False,
-) -> Audit:
+) -> "Audit | ExactAudit":
     """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
+
+    An `exact` audit has no statistics: it replays the mechanism on pairs of made-up tables, and tells how far any of
+    them are apart (`exact_audits`). What follows is about the others.
 
     With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well. With
     `max_rows` the canary is a whole person, of whom that many rows contribute at most. A `raw` canary is a row with a
@@ -95,6 +103,12 @@ def audit(
     >>> audit(FeatureBand("x", 1.0, delta=1e-5)).holds
     True
     """
+    if exact:
+        return _replayed(
+            mechanism, runs, others, n_rados=n_rados, n_examples=n_examples, max_rows=max_rows, key=key, raw=raw,
+            private_bounds=private_bounds, columns=columns, wide=wide, n_classes=n_classes, room=room,
+            progress=progress,
+        )  # fmt: skip
     if runs is None:
         runs = _enough_runs(getattr(mechanism, "epsilon", None))
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
@@ -130,6 +144,40 @@ def audit(
         return attack(mechanism, **options, bar=bar)
 
 
+WIDE = 16  # columns of wide tables
+
+
+def _replayed(
+    mechanism: Mechanism, runs: int | None, others: int | None, *, wide: bool, progress: bool, **options: Any
+) -> "ExactAudit":
+    """An exact audit of a mechanism, refusing what it has no use for."""
+    from radoboost.adversary.exact_audits import REPLAYS
+
+    replay = REPLAYS.get(mechanism.law)
+    if replay is None:
+        raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
+    if runs is not None or others is not None:
+        raise ArgumentError("an exact audit has no runs to count, and its own tables; leave runs and others out")
+    moments = mechanism.law == "noisy moments"
+    words = {name: options[name] for name in ("private_bounds", "room") if options[name]}
+    if options["columns"] != AUTO or wide:
+        _check_words(mechanism, options["columns"], wide and options["raw"])
+    if not moments and (words or options["n_classes"] != 2):
+        raise ArgumentError(f"private bounds, rooms and classes are for moments, not {mechanism.name}; leave them out")
+    if options["max_rows"] is not None:
+        check_person("person", options["max_rows"])
+        if options["raw"] or mechanism.law not in ("noisy moments", "noisy sums"):
+            raise ArgumentError(
+                "rows of a person are for tables of numbers, and moments or noisy-rados; leave them out"
+            )
+    if options["raw"] and options["private_bounds"]:
+        raise ArgumentError("a schema declares bounds; leave raw out, or private bounds")
+    if options["room"] is not None:
+        check_numbers(*options["room"])
+    with show_progress("runs") if progress else no_progress() as bar:
+        return replay(mechanism, n_columns=WIDE if wide else 3, bar=bar, **options)
+
+
 def _check_words(mechanism: Mechanism, columns: str, two_canaries: bool) -> None:
     """Refuse columns that follow from no plan, and a wide canary where there is another one."""
     if mechanism.law != "noisy moments":
@@ -152,7 +200,6 @@ def _check_others(mechanism: Mechanism, others: int, max_rows: int | None) -> No
 def _room_view(mechanism: Mechanism, room: tuple[int, int], max_rows: int | None) -> type[Run]:
     """What those who collude see of a room's noise."""
     from radoboost.adversary.room_audit import view_of_colluders
-    from radoboost.holder.room.parties import check_numbers
 
     if mechanism.law != "noisy moments":
         raise ArgumentError(f"the attack on a room is on moments, not on {mechanism.name}; leave parties out")
@@ -295,7 +342,7 @@ def audit_feature_band(
     (True, True)
     """
     low, high = band(n_examples, mechanism.epsilon) if limits is None else limits
-    law = _size_law(n_examples, low, high)
+    law = size_law(n_examples, low, high)
     epsilon = max(_exact_epsilon(law, shift, mechanism.delta) for shift in (1, -1))
     event = mechanism.event(n_examples, 1)
     relation = event.relation
@@ -314,7 +361,7 @@ _AUDITS: dict[str, Callable[..., Audit]] = {
 }
 
 
-def _size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
+def size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
     """The law of K as it is drawn: a start within the band stays, any other goes by the table of weights."""
     first, sums = size_weights(n_examples, low, high)
     fair = {k: Fraction(math.comb(n_examples, k), 2**n_examples) for k in range(low, high + 1)}
@@ -322,6 +369,12 @@ def _size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
     for k, (before, after) in enumerate(itertools.pairwise([0, *sums])):
         fair[first + k] += outside * Fraction(after - before, sums[-1])
     return fair
+
+
+def exact_delta(law: dict[int, Fraction], shift: int, epsilon: float) -> Fraction:
+    """The exact delta at epsilon between a law on integers and itself moved by `shift`."""
+    growth = Fraction(math.exp(epsilon))
+    return sum((max(Fraction(0), p - growth * law.get(k - shift, Fraction(0))) for k, p in law.items()), Fraction(0))
 
 
 def _exact_epsilon(law: dict[int, Fraction], shift: int, delta: float) -> float:

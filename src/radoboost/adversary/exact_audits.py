@@ -34,17 +34,17 @@ from radoboost.adversary.replay import (
     total_distance,
 )
 from radoboost.adversary.transcripts import ABSURD, LYING, Aimed, row_on_sphere
+from radoboost.describe import ABOUT_EXACT
 from radoboost.errors import ArgumentError
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms import Made
+from radoboost.holder.mechanisms import Asked, Made
 from radoboost.holder.run import Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Gaussian, Relation, epsilon_at
 from radoboost.privacy.shared_noise import noise_share
-from radoboost.progress import Progress, silent
+from radoboost.progress import Progress, no_progress, show_progress, silent
 from radoboost.release import finite_or_word
 
-ABOUT = "an audit of this program at these settings on made-up tables, not of this file"
 ALL_STAGES = "all stages"
 NEAR = 0.99  # from here on nothing is said of why a ratio is not larger
 _STAGES = {"second": "second moments", "whitened": "whitened moments", "rounds": "mean rados"}  # by names in the budget
@@ -93,7 +93,7 @@ class ExactAudit:
         numbers = {name: finite_or_word(getattr(self, name)) for name in ("claim", "ratio", "found")}
         stages = [{**vars(stage), "ratio": finite_or_word(stage.ratio)} for stage in self.stages]
         about = {**vars(self), **numbers, "stages": stages, "faults": list(self.faults)}
-        return {"kind": "exact", **about, "holds": self.holds, "about": ABOUT}
+        return {"kind": "exact", **about, "holds": self.holds, "about": ABOUT_EXACT}
 
 
 def allowed_mu(epsilon: float, delta: float) -> float:
@@ -172,13 +172,13 @@ class Replays:
 
     tables: Tables
     make: Callable[[Run], Made | None]
-    allowed: float
-    shares: Callable[[Log], Mapping[str, float]]
     content: Callable[[Made], Any] = lambda made: None
     run: type[Run] = Run
     key: bytes = _KEY
     room: tuple[int, int] | None = None
     tick: Callable[[], None] = lambda: None
+    shares: Callable[[Log], Mapping[str, float]] = lambda log: {}
+    allowed: float = 1.0
     worst: Worst = field(default_factory=Worst)
     faults: dict[str, None] = field(default_factory=dict)
     transcripts: int = 0
@@ -190,6 +190,13 @@ class Replays:
         self.tick()
         with np.errstate(all="ignore"):
             return logged(recording(self.run)(*about, script=script, **pool), self.make)
+
+    def begun(self) -> Any:
+        """The log of a run as it is: what there is to compare with."""
+        log = self.log(self.tables.first, Honest(), self.key)
+        if log.made is None:
+            raise ArgumentError(f"a run on a made-up table ended with {log.stopped}")
+        return log
 
     def along(self, name: str, script: Script) -> dict[int, Log]:
         """All tables along one transcript, that of the first of them."""
@@ -235,6 +242,26 @@ class Replays:
         )  # fmt: skip
 
 
+def _way(mechanism: Any, asked: Asked) -> tuple[Callable[[Run], Made], Callable[[Made], Any]]:
+    """What runs a mechanism as crafting does, and what tells all that its file would hold."""
+
+    def make(run: Run) -> Made:
+        mechanism.check(asked)
+        made: Made = mechanism.make(asked, run)
+        return made
+
+    def content(made: Made) -> Any:
+        return replayed_release(mechanism, asked, made, asked.declared.schema).content()
+
+    return make, content
+
+
+def made_claim(mechanism: Any, made: Made) -> float:
+    """The epsilon of the statement of what was made."""
+    epsilon: float = mechanism.statement(made.circumstances).epsilon
+    return epsilon
+
+
 # ---- moments
 
 
@@ -261,37 +288,23 @@ def replay_moments(
         "n_classes": n_classes, "n_columns": n_columns, "raw": raw, "private_bounds": private_bounds,
         "columns": columns, "max_rows": max_rows, "shares": holders, "few": not thorough,
     }  # fmt: skip
-    worst, faults, count, pairs = Worst(), {}, 0, 0
-    done = itertools.count(1)
-    claim, remark = math.inf, ""
+    worst, count, done = Worst(), 0, itertools.count(1)
+    faults: dict[str, None] = {}
     # Which rows of a person contribute depends on a key: there are several.
     for choice in range(1 if max_rows is None else 3 if thorough else 1):
         tables = tables_for(relation, choice_key=hashlib.sha256(bytes([choice]) + key).digest(), **options)
-        asked = tables.asked
-
-        def make(run: Run, asked: Any = asked) -> Made:
-            mechanism.check(asked)
-            made: Made = mechanism.make(asked, run)
-            return made
-
-        def content(made: Made, asked: Any = asked) -> Any:
-            return replayed_release(mechanism, asked, made, asked.declared.schema).content()
-
         replays = Replays(
-            tables, make, 1.0, lambda log: _shares(mechanism, log), content, run, key + bytes([choice]), room,
-            lambda: bar("replaying runs", next(done), None), worst, faults,
+            tables, *_way(mechanism, tables.asked), run, key + bytes([choice]), room,
+            lambda: bar("replaying runs", next(done), None), lambda log: _shares(mechanism, log), 1.0, worst, faults,
         )  # fmt: skip
-        begun = replays.log(tables.first, Honest(), key)
-        if begun.made is None:
-            raise ArgumentError(f"a run on a made-up table ended with {begun.stopped}")
-        claim = mechanism.statement(begun.made.circumstances).epsilon
+        begun = replays.begun()
+        claim = made_claim(mechanism, begun.made)
         replays.allowed = allowed_mu(claim, mechanism.delta)
         with threadpool_limits(1, user_api="blas"):
             for name, script in _scripts(replays, relation, thorough):
                 replays.along(name, script)
-        count, pairs, remark = count + replays.transcripts, len(tables.pairs), _remark(relation, _shares(mechanism, begun))
+        count, remark = count + replays.transcripts, _remark(relation, _shares(mechanism, begun))
     replays.transcripts = count
-    assert pairs
     return replays.result(mechanism.name, relation.value, claim, mechanism.delta, remark)
 
 
@@ -332,7 +345,7 @@ def _remark(relation: Relation, shares: Mapping[str, float]) -> str:
 
 def _scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[tuple[str, Script]]:
     """Transcripts: honest ones, absurd ones, those of a lying speaker, and those along which rows differ most."""
-    first, key = replays.tables.first, replays.key
+    first = replays.tables.first
     if not thorough:
         yield from ((one.name, one) for one in (ABSURD[0], LYING[0]))
     else:
@@ -365,11 +378,213 @@ def _axes(
             rows[number] = row
     if relation is not Relation.REPLACE:
         return [(replays.tables.candidates[number].name, row) for number, row in list(rows.items())[:1]]
-    apart = sorted(
-        (abs(float(rows[i] @ rows[j])), i, j) for i, j in replays.tables.pairs if i in rows and j in rows
-    )
+    apart = sorted((abs(float(rows[i] @ rows[j])), i, j) for i, j in replays.tables.pairs if i in rows and j in rows)
     axes = []
     for _, i, j in apart[:3]:
         axis = rows[i] - rows[j]
         axes.append((replays.tables.pair(i, j), np.asarray(axis / np.linalg.norm(axis))))
     return axes
+
+
+# ---- the other mechanisms
+
+
+class AllIn:
+    """The signature set in which every rado has all rows: as if all coins had come up 1."""
+
+    name = "all in"
+    by_coins = True
+
+    def parameters(self, n_examples: int) -> dict[str, Any]:
+        """There are none."""
+        return {}
+
+    def size(self, n_examples: int) -> int:
+        """Any number of rados, all with the same rows."""
+        return 1 << 62
+
+    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> "AllIn":
+        """Return itself: there is nothing to prepare."""
+        return self
+
+    def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Bits, all of them 1."""
+        out[:] = np.uint64(2**64 - 1)
+        return out
+
+
+def replay_noisy_rados(
+    mechanism: Any,
+    *,
+    n_rados: int = 100,
+    max_rows: int | None = None,
+    n_columns: int = 3,
+    raw: bool = False,
+    thorough: bool = True,
+    run: type[Run] = Run,
+    key: bytes | None = None,
+    bar: Progress = silent,
+    **unused: Any,
+) -> ExactAudit:
+    """Hold the difference of each rado, all of whose coins came up 1, against what its noise is accounted for (R3).
+
+    That the noise makes up for the claim, with coins, is the accountant's part.
+    """
+    relation = Relation.RECORD if max_rows is None else Relation.PERSON
+    tables = tables_for(relation, n_columns=n_columns, raw=raw, max_rows=max_rows, few=not thorough)
+    tables = replace(tables, asked=replace(tables.asked, n_rados=n_rados, signatures=AllIn()))
+    done = itertools.count(1)
+    way = _way(mechanism, tables.asked)
+    replays = Replays(tables, *way, run, key or _KEY, None, lambda: bar("replaying runs", next(done), None))
+    begun = replays.begun()
+    event = mechanism.plan(
+        n_rados, len(begun.made.columns), None, tables.asked.max_rows, tables.asked.person or ""
+    ).event
+    one = event.event
+    # Rados have noise of their own each, and all of them the same rows here.
+    replays.allowed = math.sqrt(n_rados) * one.group / one.noise_multiplier
+    for name, script in (("honest", Honest()), *((one.name, one) for one in ABSURD[:2])):
+        replays.along(name, script)
+    claim = made_claim(mechanism, begun.made)
+    result = replays.result(mechanism.name, relation.value, claim, mechanism.delta)
+    return replace(result, found=claim if result.ratio <= 1 else math.inf, remark=_OF_COINS)
+
+
+_OF_COINS = (
+    "the ratio is that of each rado's difference, all coins being 1, to the one that its noise is accounted for; what "
+    "the coins add to the protection is computed by the accountant, and is no part of this audit"
+)
+
+
+@dataclass(frozen=True)
+class _NoRowNoise:
+    """Noise on rows that is left out; the scale that it would have is kept."""
+
+    key: bytes
+    scale: float
+
+    def for_part(self) -> "_NoRowNoise":
+        """The same."""
+        return self
+
+    def rows(self, first_row: int, n_rows: int, n_columns: int) -> NDArray[np.int64]:
+        """Zeros."""
+        return np.zeros((n_rows, n_columns), dtype=np.int64)
+
+
+def replay_noisy_examples(
+    mechanism: Any,
+    *,
+    n_columns: int = 3,
+    raw: bool = False,
+    thorough: bool = True,
+    run: type[Run] = Run,
+    key: bytes | None = None,
+    bar: Progress = silent,
+    **unused: Any,
+) -> ExactAudit:
+    """Compare the rows of tables that differ in one of them, before their noise, with that noise (E1, E2)."""
+    from radoboost.adversary.canaries import RowByRow
+
+    if mechanism.clip is None:
+        raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
+    tables = tables_for(Relation.REPLACE, n_columns=n_columns, raw=raw, few=not thorough)
+    n_rows = len(tables.common) + 1
+    asked = replace(tables.asked, n_rados=n_rows, signatures=RowByRow())
+    scales: list[float] = []
+
+    class Bare(run):  # type: ignore[valid-type, misc]
+        def row_noise(self, scale: float) -> Any:
+            scales.append(super().row_noise(scale).scale)
+            return _NoRowNoise(bytes(32), scales[-1])
+
+    mechanism.check(asked)
+    rows, claim = {}, math.inf
+    for number in range(1, len(tables.candidates)):
+        made = mechanism.make(asked, Bare(tables.source(number), get_engine("auto"), Threads(1), key or _KEY))
+        step = made.columns[0].step
+        rows[number], claim = np.rint(made.blocks["rados"] / step).astype(np.int64), made_claim(mechanism, made)
+        bar("rows of made-up tables", number, len(tables.candidates))
+    allowed, worst, faults = allowed_mu(claim, mechanism.delta), Worst(), []
+    place = len(tables.common) // 2
+    if len(set(scales)) != 1:
+        faults.append("the noise differs between tables")
+    for one, other in tables.pairs:
+        difference = rows[other] - rows[one]
+        pair = tables.pair(one, other)
+        if np.delete(difference, place, axis=0).any():
+            faults.append(f"a row changes what another one gives ({pair})")
+        square = Fraction(int((difference.astype(object) ** 2).sum())) / Fraction(scales[0]) ** 2
+        worst.see(StageRatio(ALL_STAGES, ratio_of(square, allowed), pair, "no released numbers come before"))
+    total = worst.total
+    return ExactAudit(
+        mechanism.name, mechanism.neighbours.value, mechanism.delta, claim, total.ratio,
+        _epsilon_of(total.ratio * allowed, mechanism.delta), total.pair, total.transcript, (), len(tables.pairs), 1,
+        tuple(dict.fromkeys(faults)),
+    )  # fmt: skip
+
+
+def exact_feature_band(mechanism: Any, *, n_examples: int = 1000, **unused: Any) -> ExactAudit:
+    """The exact laws of the protected column in one rado, of two neighbours, at the epsilon that is claimed for it."""
+    from radoboost.adversary.audits import exact_delta, size_law
+    from radoboost.privacy import band
+
+    event = mechanism.event(n_examples, 1)
+    law = size_law(n_examples, *band(n_examples, mechanism.epsilon))
+    claim = epsilon_at(event, mechanism.delta)
+    shift, delta = max(((shift, exact_delta(law, shift, claim)) for shift in (1, -1)), key=lambda pair: pair[1])
+    return ExactAudit(
+        mechanism.name, event.relation.value, mechanism.delta, claim, float(delta / Fraction(mechanism.delta)), claim,
+        f"one value more, or less, of the column ({shift:+d})", "no released numbers come before", (), 2, 1, (),
+        "the ratio is that of the exact delta of one rado at the claimed epsilon to the claimed delta",
+    )  # fmt: skip
+
+
+def exact_score_audit(
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    *,
+    n_classes: int = 2,
+    thorough: bool = True,
+    run: type[Run] = Run,
+    key: bytes | None = None,
+    progress: bool = False,
+) -> ExactAudit:
+    """Replay a private score of a made-up model on made-up tables.
+
+    >>> exact_score_audit(1.0, thorough=False).holds
+    True
+    """
+    from radoboost.learner.model import Model
+    from radoboost.release.columns import Column
+    from radoboost.scoring import CountOutcomes, noisy_counts, plan
+    from radoboost.tables.labels import LabelRule
+
+    tables = tables_for(Relation.RECORD, n_classes=n_classes, few=not thorough)
+    columns = tuple(Column(f"x{k}", "bounds", 2.0**-22, -1.0, 1.0) for k in range(3))
+    theta = np.array([1.0, -2.0, 0.5]) if n_classes == 2 else np.eye(n_classes, 3)
+    model = Model(theta, columns, tuple(range(n_classes)), {"name": "made up"})
+    scale, event = plan(epsilon, delta)
+    task = CountOutcomes(model, LabelRule("y", model.classes))
+
+    def score(run: Run) -> None:
+        noisy_counts(run, task, scale, event)
+
+    claim = epsilon_at(event, delta)
+    with show_progress("runs") if progress else no_progress() as bar:
+        done = itertools.count(1)
+        replays = Replays(
+            tables, score, run=run, key=key or _KEY, tick=lambda: bar("replaying runs", next(done), None),
+            shares=lambda log: {"scoring rows": 1.0}, allowed=allowed_mu(claim, delta),
+        )  # fmt: skip
+        for name, script in (("honest", Honest()), *((one.name, one) for one in ABSURD)):
+            replays.along(name, script)
+    return replays.result("score", Relation.RECORD.value, claim, delta)
+
+
+REPLAYS: Mapping[str, Callable[..., ExactAudit]] = {
+    "noisy moments": replay_moments,
+    "noisy sums": replay_noisy_rados,
+    "sums of noisy rows": replay_noisy_examples,
+    "banded sums": exact_feature_band,
+}

@@ -24,10 +24,16 @@ SCHEMA = Schema(
 )
 _RAW = {
     "gap": ("", "B", "0.5"), "no gap": ("60", "A", "0"), "beyond": ("1e9", "A", "-7"), "other": ("3", "Z", "1"),
-    "gaps": ("", "", ""), "texts": ("n/k", "a b", "x"), "spaces": (" 12 ", " B", "+.5"), "infinite": ("inf", "B", "1e999"),
-    "long": ("9" * 400, "B" * 2000, "nan"),
+    "gaps": ("", "", ""), "texts": ("n/k", "a b", "x"), "spaces": (" 12 ", " B", "+.5"),
+    "infinite": ("inf", "B", "1e999"), "long": ("9" * 400, "B" * 2000, "nan"),
 }  # fmt: skip
-_ODD = {"odd texts": "n/k", "large whole numbers": 2**70, "decimals": Decimal("0.25"), "bytes": b"\xff", "nothing": None}
+_ODD = {
+    "odd texts": "n/k",
+    "large whole numbers": 2**70,
+    "decimals": Decimal("0.25"),
+    "bytes": b"\xff",
+    "nothing": None,
+}
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,9 @@ class NoisySum:
         if len(self.draws) != 1 + self.symmetric:
             return None
         parts = [np.diag(difference), np.triu(difference, 1)] if self.symmetric else [difference]
-        squares = (_squares(part) / (Fraction(draw.scale) ** 2 * shares) for part, draw in zip(parts, self.draws))
+        squares = (
+            _squares(part) / (Fraction(draw.scale) ** 2 * shares) for part, draw in zip(parts, self.draws, strict=True)
+        )
         return sum(squares, Fraction(0))
 
     def expected_noise(self) -> Integers:
@@ -294,7 +296,7 @@ def replayed_release(mechanism: Mechanism, asked: Asked, made: Made, schema: Sch
 def squared_distances(first: Log, replayed: Log, shares: int = 1) -> dict[str, Fraction | None]:
     """The squared distance of two runs by stage; None where they differ and nothing hides it."""
     parts: dict[str, Fraction | None] = {}
-    for (stage, one), other in zip(first.named(), replayed.sums):
+    for (stage, one), other in zip(first.named(), replayed.sums, strict=False):  # one may have stopped
         part, before = one.squared_distance(other, shares), parts.get(stage, Fraction(0))
         parts[stage] = None if part is None or before is None else before + part
     return parts

@@ -1,7 +1,7 @@
 """rado audit: a mechanism attacked."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -67,15 +67,25 @@ def audit(
         int | None,
         typer.Option(help="Runs of each of two neighbouring tables; more show more. The default depends on epsilon."),
     ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Replay the mechanism on many pairs of made-up tables, and say how far any of them are apart: no "
+            "statistics. Also for --mechanism score.",
+        ),
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Attack a mechanism as an adversary would, and say how much of its epsilon that shows.
 
-    Needs no data: the canary to look for is made up. An audit that shows more than is claimed ends with exit code 1.
+    Needs no data: tables are made up. An audit that shows more than is claimed ends with exit code 1.
 
     \b
     Examples:
       rado audit --epsilon 4
+      rado audit --exact --epsilon 1 --columns ranks
+      rado audit --exact --epsilon 1 --mechanism score --json
       rado audit --epsilon 4 --unit label
       rado audit --epsilon 4 --relation replace
       rado audit --epsilon 4 --bounds private
@@ -90,23 +100,40 @@ def audit(
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
     from radoboost.adversary.audits import audit as attack
-    from radoboost.describe import describe_audit
-    from radoboost.holder.mechanisms import MECHANISMS
+    from radoboost.describe import describe_audit, describe_exact_audit
 
     name = mechanism or "moments"
-    fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
-    options = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon if "epsilon" in fields else None}
-    options["feature"] = "x" if "feature" in fields else None  # the canary's column has any name
     if bounds not in (None, "private"):
         raise ArgumentError(f"--bounds takes the word private here, or is left out; it is {bounds!r}")
     if tolerate is not None and parties is None:
         raise ArgumentError("--tolerate is for a room; say how many holders it has with --parties")
-    room = None if parties is None else (parties, 1 if tolerate is None else tolerate)
-    result = attack(
-        chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
-        private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, n_classes=n_classes,
-        others=others, room=room, progress=not as_json,
-    )  # fmt: skip
-    print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
+    if exact and name == "score":
+        result: Any = exact_score(epsilon, delta, n_classes, show=not as_json)
+    else:
+        options = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon}
+        result = attack(
+            audited(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
+            private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, n_classes=n_classes, others=others,
+            room=None if parties is None else (parties, 1 if tolerate is None else tolerate), exact=exact,
+            progress=not as_json,
+        )  # fmt: skip
+    describe = describe_exact_audit if exact else describe_audit
+    print(json.dumps(result.to_dict(), indent=2) if as_json else describe(result))
     if not result.holds:
         raise ArgumentError(f"the audit shows more than {name} claims: do not use it, and report this")
+
+
+def audited(name: str, options: dict[str, Any]) -> Any:
+    """The mechanism to audit; one without an epsilon of its own has none, and the canary's column has any name."""
+    from radoboost.holder.mechanisms import MECHANISMS
+
+    fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
+    epsilon = options["epsilon"] if "epsilon" in fields else None
+    return chosen_mechanism(name, {**options, "epsilon": epsilon, "feature": "x" if "feature" in fields else None})
+
+
+def exact_score(epsilon: float, delta: float | None, n_classes: int, *, show: bool) -> Any:
+    """The exact audit of a private score."""
+    from radoboost.adversary.exact_audits import exact_score_audit
+
+    return exact_score_audit(epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show)
