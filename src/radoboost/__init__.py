@@ -95,7 +95,7 @@
 #                 learning_curve, learners, and inside with inside_parts, the page of all of it; of a release:
 #                 about_release with its pictures, matrices, and signing, an officer's decision about it
 #   adversary     what an adversary gets: audits with canary and canaries, moments_audit, person_audit, room_audit,
-#                 row_sums, crowd, rates.
+#                 row_sums, crowd, rates; without statistics, exact_audits with replay, exact_tables, transcripts.
 #                 With keys known: reconstruction, linear. Without: subset_sums and lattices, with probe and
 #                 joint_leak; membership, with plain_laws, rebuilding, roc and its findings. Then known, studies, and
 #                 attempts at a release, with verdicts and the page on them

@@ -23,6 +23,7 @@ from radoboost.adversary.replay import (
     Given,
     Honest,
     Log,
+    MoreRows,
     NoisySum,
     Script,
     faults_of_noise,
@@ -49,6 +50,7 @@ ALL_STAGES = "all stages"
 NEAR = 0.99  # from here on nothing is said of why a ratio is not larger
 _STAGES = {"second": "second moments", "whitened": "whitened moments", "rounds": "mean rados"}  # by names in the budget
 _KEY = b"radoboost/exact audits"
+_MANY = 2**50  # steps of noisy counts
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ class Replays:
     tick: Callable[[], None] = lambda: None
     shares: Callable[[Log], Mapping[str, float]] = lambda log: {}
     allowed: float = 1.0
+    more_rows: int = 0
     worst: Worst = field(default_factory=Worst)
     faults: dict[str, None] = field(default_factory=dict)
     transcripts: int = 0
@@ -188,6 +191,8 @@ class Replays:
         pool: dict[str, Any] = {} if self.room is None else {"pool": _Seat(*self.room)}
         about = self.tables.source(number), get_engine("auto"), Threads(1), key
         self.tick()
+        if self.more_rows and not isinstance(script, Given):
+            script = MoreRows(script, self.more_rows)
         with np.errstate(all="ignore"):
             return logged(recording(self.run)(*about, script=script, **pool), self.make)
 
@@ -295,7 +300,8 @@ def replay_moments(
         tables = tables_for(relation, choice_key=hashlib.sha256(bytes([choice]) + key).digest(), **options)
         replays = Replays(
             tables, *_way(mechanism, tables.asked), run, key + bytes([choice]), room,
-            lambda: bar("replaying runs", next(done), None), lambda log: _shares(mechanism, log), 1.0, worst, faults,
+            lambda: bar("replaying runs", next(done), None), lambda log: _shares(mechanism, log), 1.0,
+            0 if max_rows is None else _MANY, worst, faults,
         )  # fmt: skip
         begun = replays.begun()
         claim = made_claim(mechanism, begun.made)

@@ -137,6 +137,28 @@ class Honest:
 
 
 @dataclass(frozen=True)
+class MoreRows:
+    """Another script, but that the noisy number of good rows is larger by so many steps.
+
+    So a run on a small table of persons does not stop because it might have no rows at all.
+    """
+
+    script: Script
+    more: int
+
+    def released(self, number: int, stage: str, noisy: Integers) -> Integers:
+        """Those of the other script."""
+        if stage == "counts":
+            noisy = noisy.copy()
+            noisy[0, 0] += self.more
+        return self.script.released(number, stage, noisy)
+
+    def used(self, number: int, log: Log, computed: Any) -> Any:
+        """What the other script has."""
+        return self.script.used(number, log, computed)
+
+
+@dataclass(frozen=True)
 class Given:
     """A run that goes on with what another run released; it stops where it has other stages."""
 
