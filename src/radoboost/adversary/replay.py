@@ -204,7 +204,7 @@ def recording(run: type[Run]) -> Any:
             given = []
             for k, (array, noise) in enumerate(zip(noisy, noises, strict=True)):
                 stage = self._stage(noise)
-                released = self._script.released(numbers + k, stage, array)
+                released = np.array(self._script.released(numbers + k, stage, array))
                 about = exact[k], np.array(array), released, self._of_noise[k]
                 self.log.sums.append(NoisySum(stage, noise.symmetric, *about))
                 given.append(released)
@@ -224,7 +224,8 @@ def recording(run: type[Run]) -> Any:
 
         def _draw(self, key: bytes, plane: int, scale: float, shape: tuple[int, ...]) -> Integers:
             self._draws.append(Draw(bytes.join(b"", [key]), plane, scale, shape))
-            return super()._draw(key, plane, scale, shape)
+            numbers: Integers = super()._draw(key, plane, scale, shape)
+            return numbers
 
         def agreed(self, compute: Callable[[], Any]) -> Any:
             return self._used(super().agreed(compute))

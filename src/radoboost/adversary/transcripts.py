@@ -22,7 +22,7 @@ _AFTER = ("whitened moments", "mean rados")
 def _checkered(numbers: Integers) -> Integers:
     """1 and -1 in turns, the same on both sides of a diagonal."""
     places = np.indices(numbers.shape).sum(axis=0)
-    return 1 - 2 * (places % 2).astype(np.int64)
+    return np.asarray(1 - 2 * (places % 2), dtype=np.int64)
 
 
 def _all(value: int) -> Callable[[Integers], Integers]:
@@ -46,7 +46,7 @@ class Absurd:
         return computed
 
 
-ABSURD = (
+ABSURD: tuple[Absurd, ...] = (
     Absurd("all zero", lambda numbers: np.zeros_like(numbers), counts=True),
     Absurd("huge", _all(LARGE)),
     Absurd("huge and negative", _all(-LARGE)),
