@@ -39,7 +39,6 @@ from radoboost.privacy import Relation
 from radoboost.release import Release
 
 RELATIONS = {"record": {}, "label": {"unit": "label"}, "replaced": {"relation": "replace"}}
-LARGE = 2.0
 
 
 def moments(what="record", epsilon=1.0, **options):
@@ -63,11 +62,6 @@ FEW = [
     *((what, {"columns": "linear", "max_rows": 3}) for what in ("record", "label")),
     *((what, {"columns": "linear", "room": (5, 2)}) for what in RELATIONS),
 ]
-
-
-def least_ratio(what, options):
-    """Replaced records cannot move all stages fully; what they can is in the remark."""
-    return 0.93 if what == "replaced" else NEAR
 
 
 @pytest.mark.parametrize(("what", "options"), FEW)
@@ -238,7 +232,7 @@ def test_noise_that_is_halved_in_one_stage(number):
         check(result)
     else:
         caught(result)
-        assert sum(one.ratio > 1.5 for one in result.stages) == 1
+        assert sum(one.ratio > 1.1 for one in result.stages) == 1
 
 
 def test_rows_that_are_not_put_on_the_sphere(monkeypatch):

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -141,11 +143,11 @@ class Worst:
             self.stages[one.stage] = one
 
 
-def ratio_of(square: Fraction | None, allowed: float) -> float:
-    """A distance in units of what is allowed; infinite where a difference has no noise."""
+def ratio_of(square: Fraction | None, allowed: Fraction) -> float:
+    """A distance in units of what is allowed, by their squares; infinite where a difference has no noise."""
     if square is None or (square and not allowed):
         return math.inf
-    return math.sqrt(square) / allowed if square else 0.0
+    return math.sqrt(square / allowed) if square else 0.0
 
 
 class _Seat:
@@ -181,7 +183,7 @@ class Replays:
     room: tuple[int, int] | None = None
     tick: Callable[[], None] = lambda: None
     shares: Callable[[Log], Mapping[str, float]] = lambda log: {}
-    allowed: float = 1.0
+    allowed: Fraction = Fraction(1)
     more_rows: int = 0
     worst: Worst = field(default_factory=Worst)
     faults: dict[str, None] = field(default_factory=dict)
@@ -242,16 +244,17 @@ class Replays:
         self.worst.see(StageRatio(ALL_STAGES, ratio_of(total_distance(parts.values()), self.allowed), *where))
         for stage, part in parts.items():
             if stage in shares:
-                allowed = math.sqrt(shares[stage]) * self.allowed
+                allowed = Fraction(shares[stage]) * self.allowed
                 self.worst.see(StageRatio(stage, ratio_of(part, allowed), *where))
 
     def result(self, name: str, neighbours: str, claim: float, delta: float, remark: str = "") -> ExactAudit:
         """What was found."""
         total = self.worst.total
+        found = _epsilon_of(total.ratio * math.sqrt(self.allowed), delta)
         return ExactAudit(
-            name, neighbours, delta, claim, total.ratio, _epsilon_of(total.ratio * self.allowed, delta), total.pair,
-            total.transcript, tuple(self.worst.stages.values()), len(self.tables.pairs), self.transcripts,
-            tuple(self.faults), remark if total.ratio < NEAR else "",
+            name, neighbours, delta, claim, total.ratio, found, total.pair, total.transcript,
+            tuple(self.worst.stages.values()), len(self.tables.pairs), self.transcripts, tuple(self.faults),
+            remark if total.ratio < NEAR else "",
         )  # fmt: skip
 
 
@@ -263,8 +266,11 @@ def _way(mechanism: Any, asked: Asked) -> tuple[Callable[[Run], Made], Callable[
         made: Made = mechanism.make(asked, run)
         return made
 
+    # Statements are functions of the circumstances, and take longer than all else.
+    told: Any = SimpleNamespace(name=mechanism.name, law=mechanism.law, statement=cache(mechanism.statement))
+
     def content(made: Made) -> Any:
-        return replayed_release(mechanism, asked, made, asked.declared.schema).content()
+        return replayed_release(told, asked, made, asked.declared.schema).content()
 
     return make, content
 
@@ -308,12 +314,12 @@ def replay_moments(
         tables = tables_for(relation, choice_key=hashlib.sha256(bytes([choice]) + key).digest(), **options)
         replays = Replays(
             tables, *_way(mechanism, tables.asked), run, key + bytes([choice]), room,
-            lambda: bar("replaying runs", next(done), None), lambda log: _shares(mechanism, log), 1.0,
+            lambda: bar("replaying runs", next(done), None), lambda log: _shares(mechanism, log), Fraction(1),
             0 if max_rows is None else _MANY, worst, faults,
         )  # fmt: skip
         begun = replays.begun()
         claim = made_claim(mechanism, begun.made)
-        replays.allowed = allowed_mu(claim, mechanism.delta)
+        replays.allowed = Fraction(allowed_mu(claim, mechanism.delta)) ** 2
         with threadpool_limits(1, user_api="blas"):
             for name, script in _scripts(replays, relation, thorough):
                 replays.along(name, script)
@@ -459,7 +465,7 @@ def replay_noisy_rados(
     ).event
     one = event.event
     # Rados have noise of their own each, and all of them the same rows here.
-    replays.allowed = math.sqrt(n_rados) * one.group / one.noise_multiplier
+    replays.allowed = n_rados * (Fraction(one.group) / Fraction(one.noise_multiplier)) ** 2
     replays.along("honest", Honest())
     for script in ABSURD[:2]:
         replays.along(script.name, script)
@@ -524,7 +530,7 @@ def replay_noisy_examples(
         step = made.columns[0].step
         rows[number], claim = np.rint(made.blocks["rados"] / step).astype(np.int64), made_claim(mechanism, made)
         bar("rows of made-up tables", number, len(tables.candidates))
-    allowed, worst, faults = allowed_mu(claim, mechanism.delta), Worst(), []
+    mu, worst, faults = allowed_mu(claim, mechanism.delta), Worst(), []
     place = len(tables.common) // 2
     if len(set(scales)) != 1:
         faults.append("the noise differs between tables")
@@ -534,11 +540,11 @@ def replay_noisy_examples(
         if np.delete(difference, place, axis=0).any():
             faults.append(f"a row changes what another one gives ({pair})")
         square = Fraction(int((difference.astype(object) ** 2).sum())) / Fraction(scales[0]) ** 2
-        worst.see(StageRatio(ALL_STAGES, ratio_of(square, allowed), pair, "no released numbers come before"))
+        worst.see(StageRatio(ALL_STAGES, ratio_of(square, Fraction(mu) ** 2), pair, "no released numbers come before"))
     total = worst.total
     return ExactAudit(
         mechanism.name, mechanism.neighbours.value, mechanism.delta, claim, total.ratio,
-        _epsilon_of(total.ratio * allowed, mechanism.delta), total.pair, total.transcript, (), len(tables.pairs), 1,
+        _epsilon_of(total.ratio * mu, mechanism.delta), total.pair, total.transcript, (), len(tables.pairs), 1,
         tuple(dict.fromkeys(faults)),
     )  # fmt: skip
 
@@ -594,7 +600,7 @@ def exact_score_audit(
         done = itertools.count(1)
         replays = Replays(
             tables, score, run=run, key=key or _KEY, tick=lambda: bar("replaying runs", next(done), None),
-            shares=lambda log: {"scoring rows": 1.0}, allowed=allowed_mu(claim, delta),
+            shares=lambda log: {"scoring rows": 1.0}, allowed=Fraction(allowed_mu(claim, delta)) ** 2,
         )  # fmt: skip
         replays.along("honest", Honest())
         for one in ABSURD:

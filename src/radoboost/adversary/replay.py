@@ -123,8 +123,19 @@ class Script(Protocol):
     def used(self, number: int, log: Log, computed: Any) -> Any:
         """What follows from released numbers; in a room one holder computes it, and another may be lied to."""
 
+    def instead(self, number: int, log: Log) -> Any:
+        """Data in place of what would be computed, which is then not done; None if it is."""
 
-class Honest:
+
+class Computing:
+    """A script in which all that follows from released numbers is computed."""
+
+    def instead(self, number: int, log: Log) -> Any:
+        """Nothing."""
+        return None
+
+
+class Honest(Computing):
     """A run that goes on with its own numbers."""
 
     def released(self, number: int, stage: str, noisy: Integers) -> Integers:
@@ -157,6 +168,10 @@ class MoreRows:
         """What the other script has."""
         return self.script.used(number, log, computed)
 
+    def instead(self, number: int, log: Log) -> Any:
+        """What the other script has."""
+        return self.script.instead(number, log)
+
 
 @dataclass(frozen=True)
 class Given:
@@ -174,6 +189,11 @@ class Given:
     def used(self, number: int, log: Log, computed: Any) -> Any:
         """The other run's."""
         return self.log.used[number]
+
+    def instead(self, number: int, log: Log) -> Any:
+        """The other run's, where it computed nothing."""
+        skipped = number < len(self.log.computed) and self.log.computed[number] is None
+        return self.log.used[number] if skipped else None
 
 
 class Astray(Exception):
@@ -231,7 +251,12 @@ def recording(run: type[Run]) -> Any:
             return self._used(super().agreed(compute))
 
         def agreed_data(self, compute: Callable[[], Any]) -> Any:
-            return self._used(super().agreed_data(compute))
+            instead = self._script.instead(len(self.log.computed), self.log)
+            if instead is None:
+                return self._used(super().agreed_data(compute))
+            self.log.computed.append(None)
+            self.log.used.append(instead)
+            return instead
 
         def _used(self, computed: Any) -> Any:
             number = len(self.log.computed)

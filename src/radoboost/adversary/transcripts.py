@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.adversary.replay import Integers, Log, NoisySum
+from radoboost.adversary.replay import Computing, Integers, Log, NoisySum
 
 LARGE = 2**61
 _FAR = 60.0  # a score at which a class has nearly no probability
@@ -30,7 +30,7 @@ def _all(value: int) -> Callable[[Integers], Integers]:
 
 
 @dataclass(frozen=True)
-class Absurd:
+class Absurd(Computing):
     """Numbers that no noise would give; those of the noisy counts of rows only on demand, for a run may stop there."""
 
     name: str
@@ -70,10 +70,14 @@ class Lying:
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
         """Lies, but for the numbers that choose columns and bounds."""
-        kind = what_follows(log, computed)
-        if kind in ("whitening", "classifier"):
-            return np.full_like(computed, self.value)
-        return [np.full_like(computed[0], self.value).tolist(), self.value] if kind == "scores" else computed
+        return np.full_like(computed, self.value) if what_follows(log, computed) else computed
+
+    def instead(self, number: int, log: Log) -> Any:
+        """Weights of the scores: computed from such lies, linear algebra would complain on stderr."""
+        if not log.sums or log.sums[-1].stage not in _AFTER:
+            return None
+        shape = next(one.exact.shape for one in log.sums if one.stage == "sum")
+        return [np.full(shape, self.value).tolist(), self.value]
 
 
 LYING = tuple(
@@ -82,17 +86,17 @@ LYING = tuple(
 
 
 def what_follows(log: Log, computed: Any) -> str:
-    """What a run computes from released numbers, by the stage before; empty where columns or bounds follow."""
+    """Whether a run computes its whitening or its classifier, by the stage before; empty for anything else."""
     stage = log.sums[-1].stage if log.sums else ""
-    if isinstance(computed, np.ndarray):
-        if stage in _SPHERE and computed.ndim == 2:
-            return "whitening"
-        return "classifier" if stage in _AFTER else ""
-    return "scores" if stage in _AFTER else ""
+    if not isinstance(computed, np.ndarray):
+        return ""
+    if stage in _SPHERE and computed.ndim == 2:
+        return "whitening"
+    return "classifier" if stage in _AFTER else ""
 
 
 @dataclass(frozen=True)
-class Aimed:
+class Aimed(Computing):
     """A transcript along which rows differ as far as they can.
 
     It is another one up to the second moments. From there on nothing is learned, so that every row has its full weight.
